@@ -1,11 +1,11 @@
-/** Builders of the end-to-end tests: projects of their own, events, keys, and a wait for a condition. */
+/** Builders for the end-to-end tests: separate projects, events, keys, and a wait for a condition. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
 
-/** The part of a product that clients reach; a deployment of many processes has it too. */
+/** The part of a product that clients use. A deployment of several processes also has it. */
 export type Reached = Pick<Product, 'request' | 'admin'>;
 
 export interface ProjectOptions {
@@ -25,14 +25,14 @@ interface Ids {
   readonly token: string;
 }
 
-/** A project with a session and a token of its own. */
+/** A project with its own session and token. */
 export interface TestProject extends Ids {
-  /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
+  /** POST /v1/ingest/events. A Buffer or string is sent unchanged, any other value as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** POST /v1/ingest/reports. A Buffer or string goes as it is, anything else as JSON. */
+  /** POST /v1/ingest/reports. A Buffer or string is sent unchanged, any other value as JSON. */
   report(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   get(path: string): Promise<Answer>;
-  /** A read is asked again, as a 503 wants it, for as long as an event may take to be there. */
+  /** Sends a request. Repeats a read that is answered 503 for as long as an event can take until it is readable. */
   request(method: string, path: string, options?: TestRequest): Promise<Answer>;
   /** Registers a session and returns its id. */
   session(of?: Record<string, unknown>): Promise<string>;
@@ -43,7 +43,7 @@ export interface TestRequest {
   readonly headers?: Record<string, string>;
 }
 
-/** Design, section 2: an accepted event is under `GET` within 10 s. */
+/** Contract: an accepted event is available under `GET` within 10 s. */
 const PROJECTED_WITHIN_MS = 10_000;
 const READS = ['GET', 'HEAD'];
 
@@ -64,7 +64,7 @@ interface MadeToken {
   readonly scopes: string[];
 }
 
-/** The same project's view of another token. */
+/** Creates another token of the project. */
 export async function aToken(
   product: Reached,
   projectId: string,
@@ -73,15 +73,15 @@ export async function aToken(
   return await made(product, '/admin/tokens', { projectId, ...of });
 }
 
-/** The same project, spoken to through another start of the product. */
+/** The same project, accessed through another start of the product. */
 export function onto<T extends Ids>(project: T, product: Reached): T & TestProject {
   const request: TestProject['request'] = async (method, path, { body, headers } = {}) => {
-    const own = { body, headers: { Authorization: `Bearer ${project.token}`, ...headers } };
+    const options = { body, headers: { Authorization: `Bearer ${project.token}`, ...headers } };
     const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
     for (;;) {
-      const answer = await product.request(method, path, own);
-      const isAgain = answer.status === 503 && READS.includes(method) && Date.now() < deadlineMs;
-      if (!isAgain) return answer;
+      const answer = await product.request(method, path, options);
+      const isRetried = answer.status === 503 && READS.includes(method) && Date.now() < deadlineMs;
+      if (!isRetried) return answer;
     }
   };
   return {
@@ -92,7 +92,8 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
     get: (path) => request('GET', path),
     session: async (input = {}) => {
       const answer = await request('POST', '/v1/ingest/sessions', { body: input });
-      if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
+      if (answer.status !== 201)
+        throw new Error(`registering a session failed with status ${answer.status}: ${answer.text()}`);
       return answer.json().id;
     },
   };
@@ -100,7 +101,8 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
 
 async function made(product: Reached, path: string, body: object): Promise<MadeToken> {
   const answer = await product.admin('POST', path, body);
-  if (answer.status !== 201) throw new Error(`${path} was answered ${answer.status}: ${answer.text()}`);
+  if (answer.status !== 201)
+    throw new Error(`POST ${path} failed with status ${answer.status}: ${answer.text()}`);
   return answer.json();
 }
 
@@ -128,18 +130,18 @@ export function events(count: number, of: Record<string, unknown> = {}): Record<
   return Array.from({ length: count }, (_, n) => anEvent({ payload: { n }, ...of }));
 }
 
-/** An event as raw text, its payload to the byte. */
+/** An event as raw text, with its exact payload bytes. */
 export function rawEvent(payload: Buffer | string, of: Record<string, unknown> = {}): Buffer {
   const head = JSON.stringify(anEvent(of)).slice(0, -1);
   return Buffer.concat([Buffer.from(`${head},"payload":`), Buffer.from(payload), Buffer.from('}')]);
 }
 
-/** An `Idempotency-Key`: a UUIDv7, of now unless the time is given. */
+/** An `Idempotency-Key`: a UUIDv7 with the given time, by default the current time. */
 export function aKey(millis = Date.now()): string {
   return eventId(millis, 0, randomBytes(8));
 }
 
-/** Of a body as it is sent. */
+/** Returns the hash of a body as it is sent. */
 export function sha256(body: string): Buffer {
   return createHash('sha256').update(body).digest();
 }
@@ -148,24 +150,27 @@ export function anUnknownId(): string {
   return randomUUID();
 }
 
-/** Of a test that recounts: recounts of one process run one after another, and each reads what other tests have sent, too. */
+/**
+ * Timeout of a test that recounts. Recounts of one process run one after another, and each also reads the events of other tests.
+ */
 export const RECOUNT_WITHIN_MS = 120_000;
 
-/** What has not come for a while may not come for as long again, and each look takes its time from what is waited for. */
-const POLL_MS = { least: 25, most: 250, ofTheWait: 0.1 };
+/** Wait between two polls. The wait grows with the elapsed time because every poll takes time from the product under test. */
+const POLL_MS = { min: 25, max: 250, fractionOfElapsed: 0.1 };
 
-/** The first value of `look` for which `isThere` holds, or the failure of the last look once `withinMs` are over. */
+/** Polls until `isDone` accepts the value. @returns that value @throws with the last value after `withinMs` */
 export async function eventually<T>(
-  look: () => Promise<T>,
-  isThere: (value: T) => boolean,
+  poll: () => Promise<T>,
+  isDone: (value: T) => boolean,
   withinMs = 20_000,
 ): Promise<T> {
-  const begunMs = Date.now();
+  const startedMs = Date.now();
   for (;;) {
-    const value = await look();
-    if (isThere(value)) return value;
-    const waitedMs = Date.now() - begunMs;
-    if (waitedMs > withinMs) throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
-    await delay(Math.min(POLL_MS.most, Math.max(POLL_MS.least, waitedMs * POLL_MS.ofTheWait)));
+    const value = await poll();
+    if (isDone(value)) return value;
+    const waitedMs = Date.now() - startedMs;
+    if (waitedMs > withinMs)
+      throw new Error(`condition not met within ${withinMs} ms; last value: ${JSON.stringify(value)}`);
+    await delay(Math.min(POLL_MS.max, Math.max(POLL_MS.min, waitedMs * POLL_MS.fractionOfElapsed)));
   }
 }

@@ -1,4 +1,4 @@
-/** What a session says of its build, its player and itself: answered, projected, and passed on to its events. */
+/** A session's build, player, and metadata: answered, projected, and passed on to its events. */
 import { buildIdOf } from '@questlog/schemas/buildId';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -12,13 +12,13 @@ beforeAll(async () => {
 });
 
 const BUILD = { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' };
-/** As the Godot plugin sends it. */
+/** The exact bytes that the Godot plugin sends. */
 const METADATA =
   '{"currentScene":"Arena","engineVersion":"4.6-stable (official)","gameName":"Arena","locale":"","startedAt":"2026-11-22T03:23:56"}';
 const FROM_THE_PLUGIN = `{"build":{"channel":"dev","gitCommit":"5d0c1f7e9a2b","platform":"Web","version":"1.4.2"},"metadata":${METADATA},"player":{"deviceId":""}}`;
 
 describe.concurrent('a session with a build', () => {
-  test('as the Godot plugin sends it is a 201, and is there as it was sent', async () => {
+  test('as the Godot plugin sends it is a 201, and is stored as it was sent', async () => {
     const answer = await register(FROM_THE_PLUGIN);
     const { id, sessionId, buildId, startedAt } = answer.json();
 
@@ -44,7 +44,7 @@ describe.concurrent('a session with a build', () => {
     });
   });
 
-  test('gives its build to its events, also to a report’s, unless they name one', async () => {
+  test('gives its build to its events and its reports’ events, unless they name a build', async () => {
     const { id: sessionId, buildId } = (await register({ build: BUILD })).json();
     const named = anUnknownId();
     const key = { 'Idempotency-Key': aKey() };
@@ -60,7 +60,7 @@ describe.concurrent('a session with a build', () => {
     expect(buildsOf(page.json().events).toSorted()).toEqual([buildId, buildId, named].toSorted());
   });
 
-  test('the same id again is a 200 where all of it is the same, and a 409 where anything differs', async () => {
+  test('sent again with the same id is a 200 if every field is equal, and a 409 otherwise', async () => {
     const given = { id: anUnknownId(), build: BUILD, player: { externalId: 'p' }, metadata: { n: 1 } };
     const text = JSON.stringify(given);
     const first = await register(text);
@@ -85,7 +85,7 @@ describe.concurrent('a session with a build', () => {
 });
 
 describe('builds and players', () => {
-  test('are listed with their sessions, newest first, page by page, and only to their project', async () => {
+  test('are listed with their sessions, newest first, in pages, and only for their project', async () => {
     const mine = await shared.aProject({ revision: 'B' });
     const other = await shared.aProject({ revision: 'B', tenantId: mine.tenantId });
     const next = { ...BUILD, version: '1.5.0', channel: 'prod' };
@@ -116,7 +116,7 @@ describe('builds and players', () => {
     expect((await mine.get('/v1/players/nobody/sessions')).json()).toEqual({ sessions: [], next: null });
   });
 
-  test('are there as tables, beside every event as game_events', async () => {
+  test('are ClickHouse tables, next to game_events', async () => {
     const mine = await shared.aProject({ revision: 'B' });
     const [one, two] = [
       await mine.session({ build: BUILD, player: { externalId: 'p1' } }),
@@ -156,7 +156,7 @@ describe('builds and players', () => {
   });
 });
 
-test('metadata keeps every byte from the request to ClickHouse', async () => {
+test('metadata is stored and returned byte for byte', async () => {
   const metadata =
     '{ "u":18446744073709551615,"f":1.0,"z":-0,"e":1e400,"b":1,"a":2,"a":3,"s":"\\ud800 ü 🗡" }';
   const { id } = (await register(`{"metadata":${metadata}}`)).json();

@@ -1,4 +1,7 @@
-/** The packed client on the Nodes that it promises and in Chromium, through a network that breaks, and killed: all is stored, once. */
+/**
+ * The packed client on its supported Node versions and in Chromium, with a faulty network and with kills: every event is stored
+ * once.
+ */
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -34,8 +37,8 @@ test('the core is one module of less than 7 kB, gzipped', () => {
 describe.concurrent.each([24, 20])('on Node %d', (major) => {
   const node = nodeOfMajor(major) ?? '';
 
-  test('what is noted is stored once, in order, where two of three requests fail, each in another way', async (context) => {
-    if (node === '') return context.skip(`there is no Node ${major} on the PATH`);
+  test('recorded events are stored once, in order, if two of three requests fail in changing ways', async (context) => {
+    if (node === '') return context.skip(`Node ${major} is not on the PATH`);
     const game = await shared.aProject({ revision: 'A' });
     const network = await aNetwork(context, (request) =>
       request % 3 === 0 ? undefined : faultOfTurn(request),
@@ -55,8 +58,8 @@ describe.concurrent.each([24, 20])('on Node %d', (major) => {
   });
 });
 
-// The file of a queue is the same on every Node, and each kill costs a start.
-test('what was noted before each of several kills is stored once, in order', async (context) => {
+// One Node version is enough, because the queue's file is the same on every version and each kill costs a start.
+test('events recorded before each of several kills are stored once, in order', async (context) => {
   const game = await shared.aProject({ revision: 'B' });
   const runs: Played[] = [];
   for (const [run, fault] of faults.entries()) {
@@ -84,8 +87,8 @@ describe('in a browser', () => {
   });
   afterAll(() => browser?.close());
 
-  test('what pages noted before they were closed is stored once, in order, also where requests fail', async (context) => {
-    if (browser === undefined) return context.skip('there is no chromium');
+  test('events of closed pages are stored once, in order, also if requests fail', async (context) => {
+    if (browser === undefined) return context.skip('Chromium is not installed');
     const game = await shared.aProject({ revision: 'A' });
     const network = await aNetwork(context, (request) =>
       request % 2 === 0 ? faultOfTurn(request / 2) : undefined,
@@ -94,27 +97,27 @@ describe('in a browser', () => {
     const visitor = await browser.newContext();
     context.onTestFinished(() => visitor.close());
     const runs: { printed: Printed[] }[] = [];
-    const beside = await visitor.newPage();
-    await beside.goto(site);
+    const openPage = await visitor.newPage();
+    await openPage.goto(site);
     let isOver = false;
     const outage = await aNetwork(context, () => (isOver ? undefined : 'lostRequest'));
-    runs.push({ printed: await beside.evaluate(notes(game, outage)) });
+    runs.push({ printed: await openPage.evaluate(recordEvents(game, outage)) });
     for (let run = 0; run < 4; run += 1) {
       const page = await visitor.newPage();
       await page.goto(site);
-      const printed: Printed[] = await page.evaluate(notes(game, network));
+      const printed: Printed[] = await page.evaluate(recordEvents(game, network));
       runs.push({ printed });
-      // Every other page goes before it has sent anything of it: it leaves with the page, or with the next one.
+      // Every other page closes without a flush. Its events are sent when the page closes, or by the next page.
       if (run % 2 === 1) await eventually(() => page.evaluate<boolean>('window.game.flush()'), Boolean);
       await page.close();
     }
     const page = await visitor.newPage();
     await page.goto(site);
-    runs.push({ printed: await page.evaluate(notes(game, network)) });
+    runs.push({ printed: await page.evaluate(recordEvents(game, network)) });
     isOver = true;
-    // What a page left goes on with the next; what a page that is still there has stays with it.
-    for (const open of [page, beside]) {
-      await eventually(() => open.evaluate<boolean>('window.game.flush()'), Boolean);
+    // The next page sends the events of a closed page. A page that is still open keeps its own events.
+    for (const each of [page, openPage]) {
+      await eventually(() => each.evaluate<boolean>('window.game.flush()'), Boolean);
     }
 
     expect(await page.evaluate('window.game.counts')).toMatchObject({
@@ -126,7 +129,7 @@ describe('in a browser', () => {
     await expectStored(game, runs);
 
     const filed: string = await eventually(
-      () => page.evaluate(FILES_A_LOG),
+      () => page.evaluate(FILE_REPORT_WITH_LOG),
       (id) => id !== undefined,
     );
     expect((await game.get(`/v1/reports/${filed}`)).json()).toMatchObject({
@@ -136,15 +139,15 @@ describe('in a browser', () => {
   });
 });
 
-const FILES_A_LOG = `(async () => {
+const FILE_REPORT_WITH_LOG = `(async () => {
   const log = new Blob(['it fell.'], { type: 'text/plain' });
   const named = { attachmentType: 'log_bundle', fileName: 'game.log' };
   const file = await window.game.upload(log, named).catch(() => undefined);
   return file && window.game.report({ title: 'with a log', attachments: [file] });
 })()`;
 
-/** Notes 30 events and a report, and tells what it was given back. */
-function notes({ token }: TestProject, { url }: BadNetwork): string {
+/** Records 30 events and a report. @returns what the client returned for them */
+function recordEvents({ token }: TestProject, { url }: BadNetwork): string {
   return `(async () => {
     const { start } = await import('/client.js');
     const { indexedDbQueue } = await import('/indexedDb.js');
@@ -163,7 +166,7 @@ function notes({ token }: TestProject, { url }: BadNetwork): string {
   })()`;
 }
 
-/** A page of the package's modules. @returns its address. */
+/** Serves a page with the package's modules. @returns its URL */
 async function aSite({ onTestFinished }: TestContext): Promise<string> {
   const server = createServer(({ url = '' }, response) => {
     const isModule = url.endsWith('.js');
@@ -180,7 +183,7 @@ function faultOfTurn(turn: number): Fault | undefined {
   return faults[turn % faults.length];
 }
 
-/** The queue's file is the project's. */
+/** Each project has its own queue file. */
 function aRun(game: TestProject, { url }: BadNetwork) {
   return { url, token: game.token, path: join(folder, `queue-${game.projectId}`) };
 }
@@ -200,21 +203,21 @@ interface Row {
   readonly sequence: number;
 }
 
-/** The ledger: what the games were given back as noted, beside what the log's order and ClickHouse tell. */
+/** Compares the events that the client accepted with the rows in ClickHouse and their order in the log. */
 async function expectStored(
   game: TestProject,
   runs: readonly { printed: readonly Printed[] }[],
 ): Promise<void> {
-  const noted = runs.flatMap(({ printed }) => numbersOf(printed));
+  const recorded = runs.flatMap(({ printed }) => numbersOf(printed));
   const rows = await eventually(
     () => rowsOf(game),
-    (all) => all.length >= noted.length,
+    (all) => all.length >= recorded.length,
   );
   const stored = rows.map(({ session, n }) => `${session} ${n}`);
-  expect(stored.length - new Set(stored).size, 'stored twice').toBe(0);
+  expect(stored.length - new Set(stored).size, 'events stored more than once').toBe(0);
   expect(
-    noted.filter((one) => !stored.includes(one)),
-    'lost',
+    recorded.filter((one) => !stored.includes(one)),
+    'lost events',
   ).toEqual([]);
   for (const [session, its] of Map.groupBy(rows, ({ session }) => session)) {
     expect(its.map(({ n }) => n)).toEqual(its.map((_, i) => i + 1));
@@ -226,7 +229,7 @@ async function expectStored(
   );
   const { reports } = (await game.get('/v1/reports?limit=1000')).json();
   const filed: string[] = reports.map(({ sessionId, report }: Filed) => `${sessionId} ${report.title}`);
-  expect(filed.length - new Set(filed).size, 'filed twice').toBe(0);
+  expect(filed.length - new Set(filed).size, 'reports filed more than once').toBe(0);
   expect(filed.length).toBeGreaterThanOrEqual(titles.length);
   const problems = runs.flatMap(({ printed }) => printed.flatMap(({ problem }) => problem ?? []));
   expect(problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached')).toEqual([]);
@@ -242,7 +245,7 @@ function numbersOf(printed: readonly Printed[]): string[] {
   return printed.flatMap(({ n }) => (n === undefined ? [] : [`${session} ${n}`]));
 }
 
-/** In the order of the log. */
+/** Returns the project's events in log order. */
 async function rowsOf({ projectId }: TestProject): Promise<Row[]> {
   return await shared.product.sql<Row>(
     `SELECT toString(session_id) AS session, JSONExtractUInt(payload, 'n') AS n, toUInt32(sequence) AS sequence

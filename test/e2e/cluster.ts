@@ -1,22 +1,22 @@
 /**
- * The product as a deployment has it: ingest, linker and projector as processes of their own, on the Kafka, the schema
- * registry, the ClickHouse and the bucket of this run. A data directory stands for a deployment: what it names is its
- * own.
+ * The product as a deployment runs it: ingest, linker, and projector as separate processes on the Kafka, schema registry,
+ * ClickHouse, and bucket of the test run. Each data directory stands for one deployment, which has its own topics and its own
+ * database.
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import type { S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 
-/** The addresses of the run's engines, set by the `kafka` project of the tests; undefined: embedded. */
+/** The addresses of the run's engines, set by the `kafka` project of the tests. Unset for the embedded engines. */
 const ENGINES = 'QUESTLOG_TEST_ENGINES';
-/** The embedded log's number: tests of spread and lanes count on it. */
+/** The embedded log's number of partitions. The tests of spread and lanes depend on it. */
 const PARTITIONS = '4';
 
 export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;
-  /** Undefined: uploads lie in a folder. */
+  /** Undefined if a folder stores the uploads. */
   readonly s3?: S3Bucket;
 }
 
@@ -55,7 +55,7 @@ function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
   };
 }
 
-/** Its topics and its database; the registry keeps its few schemas. */
+/** Deletes the deployment's topics and database. The registry keeps the few schemas of the deployment. */
 export async function removeDeployment(engines: ClusterEngines, dataDir: string): Promise<void> {
   await deleteTopics(engines.brokers, `${nameOf(dataDir)}.`);
   const { username, password, origin } = new URL(engines.clickhouseUrl);
@@ -68,7 +68,7 @@ export async function removeDeployment(engines: ClusterEngines, dataDir: string)
   if (!response.ok) throw new Error(await response.text());
 }
 
-/** A name that a topic, a subject and a database can have. */
+/** Returns a name that is valid for a topic, a schema subject, and a database. */
 function nameOf(dataDir: string): string {
   return basename(dataDir).replaceAll(/\W/g, '_');
 }

@@ -1,4 +1,4 @@
-/** `questlog <command>`: what it does to a running product, what it prints, and how it ends where it is used wrongly. */
+/** `questlog <command>`: its effects on a running product, its output, and its exit codes for incorrect usage. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ async function done(args: readonly string[], input = ''): Promise<string> {
   return stdout;
 }
 
-test('a tenant, a project and a token are made, listed, changed and revoked', async () => {
+test('creates, lists, changes, and revokes a tenant, a project, and a token', async () => {
   const tenant = JSON.parse(
     await done(['tenants', 'create', '--name', 'Blue Fox', '--quota', '9', '--json']),
   );
@@ -74,7 +74,7 @@ test('a tenant, a project and a token are made, listed, changed and revoked', as
   expect(await done(['tokens', 'list'])).not.toContain(token.id);
 });
 
-test('the address of the console is where its pages are, and brings what signs in', async () => {
+test('console prints the URL of the console with the admin token', async () => {
   const { adminUrl, adminToken } = shared.product.credentials;
   const address = new URL((await done(['console'])).trim());
   expect(await (await fetch(address)).text()).toContain('id="console"');
@@ -82,7 +82,7 @@ test('the address of the console is where its pages are, and brings what signs i
 });
 
 describe('send', () => {
-  test('stores the lines of a file, in batches, each byte for byte', async () => {
+  test('stores the lines of a file in batches, byte for byte', async () => {
     const payload = '{"big":12345678901234567890, "pi" : 3.140}';
     const lines = events(450, { sessionId: game.sessionId, eventType: 'sent' }).map((event) =>
       JSON.stringify({ ...event, payload: {} }).replace('"payload":{}', `"payload":${payload}`),
@@ -100,16 +100,16 @@ describe('send', () => {
     expect(stored).toBe(`450\t${payload}\n`);
   });
 
-  test('names the line that is no event, and the field that is refused', async () => {
+  test('names the line that is not an event, and the rejected field', async () => {
     const noJson = await run(['send', '--file', '-'], { input: '{"eventType":"a"}\nnot json\n' });
-    const refused = await run(['send', JSON.stringify({ sessionId: game.sessionId, eventType: 7 })]);
+    const rejected = await run(['send', JSON.stringify({ sessionId: game.sessionId, eventType: 7 })]);
 
     expect(noJson).toMatchObject({ code: 1, stderr: expect.stringContaining('line 2 is not a JSON object') });
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('eventType') });
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('eventType') });
   });
 });
 
-test('trail shows a report, what is missing, and its events', async () => {
+test('trail shows a report, its missing sequence numbers, and its events', async () => {
   const session = await shared.aProject({ revision: 'A' });
   const numbered = events(3, { sessionId: session.sessionId }).map((event, i) => ({
     ...event,
@@ -131,7 +131,7 @@ test('trail shows a report, what is missing, and its events', async () => {
   expect(JSON.parse(listed.stdout).map((event: { sequence: number }) => event.sequence)).toEqual([1, 3, 5]);
 });
 
-test('quota says what each tenant has used and how much of it is over', async () => {
+test('quota prints the usage of each tenant and the events over quota', async () => {
   const small = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
   const answer = await small.post(events(5, { sessionId: small.sessionId }));
   await small.get(`/v1/events/${answer.json()[0].id}`);
@@ -141,7 +141,7 @@ test('quota says what each tenant has used and how much of it is over', async ()
 });
 
 describe('verify', () => {
-  test('finds nothing where nothing is wrong, and names what was taken out of ClickHouse', async () => {
+  test('reports no difference if nothing is missing, and names an event deleted from ClickHouse', async () => {
     const studio = await shared.aProject({ revision: 'B' });
     const own = ['verify', '--from', '10m', '--tenant', studio.tenantId, '--json'];
     const key = { 'Idempotency-Key': aKey() };
@@ -150,16 +150,16 @@ describe('verify', () => {
     const [first] = (await studio.post(events(2))).json();
     await studio.get(`/v1/events/${first.id}`);
 
-    const well = (await done(own)).trim();
-    await behindItsBack(`DELETE FROM events WHERE id = '${first.id}'`);
+    const beforeDelete = (await done(own)).trim();
+    await runAsWriter(`DELETE FROM events WHERE id = '${first.id}'`);
     const [row] = await shared.product.sql<{ log_partition: number; log_offset: string }>(
       `SELECT log_partition, log_offset FROM events WHERE tenant_id = '${studio.tenantId}' AND over_quota = false
        ORDER BY log_offset DESC LIMIT 1`,
     );
-    const [robbed, table] = await Promise.all([run(own), run(own.slice(0, -1))]);
+    const [afterDelete, table] = await Promise.all([run(own), run(own.slice(0, -1))]);
 
     const five = { records: 2, events: 5 };
-    const books = async () => {
+    const ledgerSums = async () => {
       const { minutes } = (
         await shared.product.admin('GET', `/admin/ledger?tenant=${studio.tenantId}`)
       ).json();
@@ -167,21 +167,21 @@ describe('verify', () => {
         minutes.reduce((total: number, minute: Record<string, number>) => total + (minute[name] ?? 0), 0);
       return ['acceptedEvents', 'loggedEvents', 'projectedEvents', 'missingEvents'].map(sum);
     };
-    await expect.poll(books).toEqual([5, 5, 5, 0]);
-    expect(JSON.parse(well)).toMatchObject({
+    await expect.poll(ledgerSums).toEqual([5, 5, 5, 0]);
+    expect(JSON.parse(beforeDelete)).toMatchObject({
       kind: 'summary',
       logged: five,
       projected: five,
       differences: 0,
     });
-    expect(robbed.code).toBe(1);
-    const told = robbed.stdout
+    expect(afterDelete.code).toBe(1);
+    const lines = afterDelete.stdout
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    const summary = told.pop();
-    // Once the minute is over, its count differs from the rows too.
-    const [missing, ...miscounted] = told;
+    const summary = lines.pop();
+    // After the minute has ended, its count also differs from the rows.
+    const [missing, ...miscounted] = lines;
     expect(missing).toMatchObject({
       ...{ what: 'missing', tenantId: studio.tenantId, expected: 2, found: 1 },
       ...{ partition: row?.log_partition, offset: Number(row?.log_offset) },
@@ -190,19 +190,19 @@ describe('verify', () => {
       expect(what).toBe('miscounted');
       expect(counts).toMatchObject({ tenantId: studio.tenantId, expected: 4, found: 5 });
     }
-    expect(summary).toMatchObject({ logged: five, differences: told.length, isWhole: true });
+    expect(summary).toMatchObject({ logged: five, differences: lines.length, isWhole: true });
     expect(table).toMatchObject({ code: 1, stdout: expect.stringMatching(/^what[\s\S]*\nmissing +/) });
     expect(table.stderr).toMatch(/[12] difference/);
   });
 
-  test('wants a time that it can read', async () => {
+  test('is exit code 2 if the time is missing or invalid', async () => {
     const wrong = await Promise.all([run(['verify']), run(['verify', '--from', 'yesterday'])]);
     expect(wrong.map(({ code }) => code)).toEqual([2, 2]);
   });
 });
 
-/** As whoever may write there. */
-async function behindItsBack(sql: string): Promise<void> {
+/** Runs a statement as a ClickHouse user with write access. */
+async function runAsWriter(sql: string): Promise<void> {
   const { url, database, username, password } = shared.product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
   const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body: sql });
@@ -210,7 +210,7 @@ async function behindItsBack(sql: string): Promise<void> {
 }
 
 describe('simulate', () => {
-  test('plays the days of a seed, each event and report is held once, and the data guide’s answers are the counted ones', async () => {
+  test('stores each event and report of its days once, and the data guide’s queries return the expected answers', async () => {
     const [players, seed] = [14, 8];
     const days = ['--players', `${players}`, '--days', '3', '--speed', 'max', '--seed', `${seed}`];
     const { tenantId, projectId, from, to, sent, held } = JSON.parse(
@@ -236,15 +236,15 @@ describe('simulate', () => {
       }),
     );
     const params = Object.entries(parameters).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
-    const asked = await done(['sql', '--format', 'JSONEachRow', ...params], questionsOfGuide()[0]?.sql);
-    const rows = asked.trim().split('\n');
+    const output = await done(['sql', '--format', 'JSONEachRow', ...params], questionsOfGuide()[0]?.sql);
+    const rows = output.trim().split('\n');
     expectAnswer(
       rows.map((line) => JSON.parse(line)),
       expected[1],
     );
   });
 
-  testAtTerminal('shows the day on its way, and says where Ctrl-C has stopped it', async () => {
+  testAtTerminal('shows its progress, and the day on which Ctrl-C stopped it', async () => {
     const days = ['--players', '4', '--days', '9999', '--speed', 'max', '--seed', '7'];
     const url = await aStoreOfGames();
     const env = { QUESTLOG_ADMIN_URL: url, QUESTLOG_URL: url };
@@ -259,7 +259,7 @@ describe('simulate', () => {
     expect({ stopped, held }).toEqual({ stopped: true, held: sent });
   });
 
-  test('says what was sent and why it ends if a live game is refused', async () => {
+  test('prints the sent counts and the reason if a live game is rejected', async () => {
     const url = await aStranger((_, response) =>
       response.writeHead(400).end('{"detail": "not\\u001b[2J here"}'),
     );
@@ -276,41 +276,41 @@ describe('simulate', () => {
   });
 });
 
-test('a wrong use is code 2', async () => {
+test('incorrect usage is exit code 2', async () => {
   const [unknown, empty] = await Promise.all([run(['tenant', 'list']), run(['sql'])]);
 
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("unknown command 'tenant'") });
   expect(empty).toMatchObject({ code: 2, stderr: expect.stringContaining('a statement is needed') });
 });
 
-test('a refused change is code 1 with the field, and an address that nobody answers at is told', async () => {
-  const nobody = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9' } });
-  const refused = await run(['projects', 'create', '--tenant', 'none', '--name', 'x']);
-  const nothing = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: '' } });
+test('a rejected change is exit code 1 with the field, and an unreachable address is reported', async () => {
+  const unreachable = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9' } });
+  const rejected = await run(['projects', 'create', '--tenant', 'none', '--name', 'x']);
+  const unset = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: '' } });
 
-  expect(nobody).toMatchObject({
+  expect(unreachable).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('does not answer at http://127.0.0.1:9'),
   });
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('tenantId') });
-  expect(nothing).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_ADMIN_URL') });
+  expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('tenantId') });
+  expect(unset).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_ADMIN_URL') });
 });
 
-test('the kept token never goes to another address than the kept one', async () => {
-  const kept = { ...shared.product.credentials, adminToken: 'a kept secret' };
-  writeFileSync(join(folder, 'dev-credentials.json'), JSON.stringify(kept));
-  const asked = Promise.withResolvers<string | undefined>();
+test('the saved token is never sent to an address other than the saved one', async () => {
+  const saved = { ...shared.product.credentials, adminToken: 'a saved secret' };
+  writeFileSync(join(folder, 'dev-credentials.json'), JSON.stringify(saved));
+  const authorization = Promise.withResolvers<string | undefined>();
   const url = await aStranger((request, response) => {
-    asked.resolve(request.headers.authorization);
+    authorization.resolve(request.headers.authorization);
     response.end('[]');
   });
 
   await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: url, QUESTLOG_ADMIN_TOKEN: '' } });
 
-  expect((await asked.promise)?.trim()).toBe('Bearer');
+  expect((await authorization.promise)?.trim()).toBe('Bearer');
 });
 
-test('completion prints what a real bash sources', () => {
+test('completion prints a script that bash can source', () => {
   const script = `source <("$0" "$1" completion bash)
     COMP_WORDS=(questlog tok); COMP_CWORD=1; _questlog; echo "\${COMPREPLY[@]}"; complete -p questlog`;
   const env = { ...ownEnvironment(), HOME: folder };
@@ -320,17 +320,20 @@ test('completion prints what a real bash sources', () => {
 });
 
 test.each([['config'], ['config --check']])(
-  '%s prints the settings, or what is wrong with them',
+  '%s prints the settings or the invalid setting',
   async (words) => {
     const shown = JSON.parse(await done(words.split(' ')));
-    const refused = await run(words.split(' '), { env: { QUESTLOG_PORT: 'abc' } });
+    const rejected = await run(words.split(' '), { env: { QUESTLOG_PORT: 'abc' } });
 
     expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_PORT') });
+    expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_PORT') });
   },
 );
 
-/** Takes games instead of the shared product, which a flood would slow down for other tests; each key counts once. */
+/**
+ * Accepts simulated games in place of the shared product, because a flood would slow down its other tests. Counts each
+ * idempotency key once.
+ */
 async function aStoreOfGames(): Promise<string> {
   const stored = new Map<string, number>();
   const reports = new Set<string>();

@@ -1,3 +1,4 @@
+/** Connections: answers before the body arrives, keep-alive, 100 Continue, and shutdown. */
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -7,7 +8,7 @@ import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-/** One request on the agent's connection; resolves with the status. */
+/** Sends one request on the agent's connection. @returns the status */
 function send(
   { credentials: { baseUrl, token } }: Reached,
   agent: Agent,
@@ -26,8 +27,8 @@ function send(
 }
 
 /**
- * All that the server says on a connection of its own, until it ends it.
- * @param more is sent once the server says that the client may go on
+ * Sends raw bytes on a new connection, and `more` after the server's 100 Continue. @returns all bytes that the server sends
+ * until it closes the connection
  */
 function talk(raw: string, { url = shared.product.credentials.baseUrl, more = '' } = {}): Promise<string> {
   const { hostname, port } = new URL(url);
@@ -43,7 +44,7 @@ function talk(raw: string, { url = shared.product.credentials.baseUrl, more = ''
   });
 }
 
-test('a client reads the answer to a body that was too large, and goes on', async () => {
+test('a client reads the answer to a body that is too large and reuses the connection', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const large = JSON.stringify({ id: 'x'.repeat(2 * 1024 * 1024) });
   expect(await send(shared.product, agent, '/v1/ingest/sessions', large)).toBe(413);
@@ -57,7 +58,7 @@ test('a client reads the answer to a body that was too large, and goes on', asyn
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 
-describe('a request that is answered before its body has come', () => {
+describe('a request that is answered before its body arrives', () => {
   let game: TestProject;
   let reader: string;
   beforeAll(async () => {
@@ -86,7 +87,7 @@ describe('a request that is answered before its body has come', () => {
     [200, 'GET /health', () => [LONG]],
   ];
 
-  test.each(cases)('with a %i ends its connection: %s', async (status, line, headers) => {
+  test.each(cases)('closes the connection after a %i: %s', async (status, line, headers) => {
     const answer = await talk([`${line} HTTP/1.1`, 'Host: x', ...headers(), '', ''].join('\r\n'));
 
     expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
@@ -99,7 +100,7 @@ describe('a request that is answered before its body has come', () => {
   test.each([
     [401, 'POST /admin/tenants'],
     [405, 'PUT /healthz'],
-  ])('with a %i ends its connection on the listener of operators too: %s', async (status, line) => {
+  ])('closes the connection after a %i on the operators’ listener: %s', async (status, line) => {
     const { adminUrl: url } = shared.product.credentials;
     const answer = await talk(`${line} HTTP/1.1\r\nHost: localhost\r\n${LONG}\r\n\r\n`, { url });
 
@@ -108,13 +109,14 @@ describe('a request that is answered before its body has come', () => {
     expect(answer).toContain('\r\nCache-Control: no-store\r\n');
   });
 
-  test('that came whole with its head keeps its connection: a new one for each refusal costs both sides more than the body', async () => {
-    const refused = (line: string, ...headers: string[]): string =>
+  // A new connection after each rejection would cost both sides more than the body.
+  test('keeps the connection if the whole body arrived with the head', async () => {
+    const rejected = (line: string, ...headers: string[]): string =>
       [`${line} HTTP/1.1`, 'Host: x', ...headers, 'Content-Length: 3', '', '[7]'].join('\r\n');
     const answer = await talk(
-      refused('POST /v1/ingest/events', json) +
-        refused('POST /v1/ingest/events', json, as(reader)) +
-        refused('POST /nothing') +
+      rejected('POST /v1/ingest/events', json) +
+        rejected('POST /v1/ingest/events', json, as(reader)) +
+        rejected('POST /nothing') +
         'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
     );
     expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(
@@ -122,20 +124,20 @@ describe('a request that is answered before its body has come', () => {
     );
   });
 
-  test('is told to go on only where its token is good and its body wanted', async () => {
-    const asking = (path: string, ...headers: string[]): string =>
+  test('gets a 100 Continue only if its token and its headers are valid', async () => {
+    const expecting = (path: string, ...headers: string[]): string =>
       [`POST ${path} HTTP/1.1`, 'Host: x', 'Expect: 100-continue', ...headers, '', ''].join('\r\n');
     const more = '{"attachmentType":"other","fileName":"a","mimeType":"text/plain"}';
     const length = `Content-Length: ${more.length}`;
 
-    expect(await talk(asking('/v1/ingest/uploads', json, length))).toMatch(/^HTTP\/1.1 401 /);
-    expect(await talk(asking('/v1/ingest/events', json, as(reader), length))).toMatch(/^HTTP\/1.1 403 /);
-    expect(await talk(asking('/v1/ingest/sessions', as(game.token), length))).toMatch(/^HTTP\/1.1 415 /);
+    expect(await talk(expecting('/v1/ingest/uploads', json, length))).toMatch(/^HTTP\/1.1 401 /);
+    expect(await talk(expecting('/v1/ingest/events', json, as(reader), length))).toMatch(/^HTTP\/1.1 403 /);
+    expect(await talk(expecting('/v1/ingest/sessions', as(game.token), length))).toMatch(/^HTTP\/1.1 415 /);
     for (const [path, status] of [
       ['/v1/ingest/uploads', 201],
       ['/v1/ingest/sessions', 201],
     ] as const) {
-      const good = asking(path, json, as(game.token), 'Connection: close', length);
+      const good = expecting(path, json, as(game.token), 'Connection: close', length);
       const answer = await talk(good, { more });
       expect(answer.startsWith(`${CONTINUE}HTTP/1.1 ${status} `)).toBe(true);
     }
@@ -149,7 +151,7 @@ test('answers bytes that are not HTTP with a problem document', async () => {
   expect(answer).toContain('"code":"invalid_request"');
 });
 
-test('stops with status 0 while one client trickles a body and another keeps asking on one connection', async () => {
+test('stops with status 0 while one client sends a body slowly and another repeats requests on one connection', async () => {
   const product = await startProduct();
   const { baseUrl, token } = product.credentials;
   const { hostname, port } = new URL(baseUrl);
@@ -159,17 +161,17 @@ test('stops with status 0 while one client trickles a body and another keeps ask
   });
   trickle.on('error', () => {});
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const asking = (async () => {
+  const requests = (async () => {
     for (;;) await send(product, agent, '/v1/ingest/sessions', '{}');
   })().catch(() => 'the connection ended');
   await send(product, new Agent(), '/v1/ingest/sessions', '{}');
   expect(await product.stop()).toBe(0);
-  expect(await asking).toBe('the connection ended');
+  expect(await requests).toBe('the connection ended');
   trickle.destroy();
   await removeDataDir(product);
 });
 
-test('two changes of one tenant at the same time are both kept', async () => {
+test('concurrent changes of one tenant all take effect', async () => {
   const { product } = shared;
   const { tenantId } = await shared.aProject();
   const path = `/admin/tenants/${tenantId}`;

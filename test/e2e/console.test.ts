@@ -1,25 +1,25 @@
-/** The console in a real Chromium: signing in and out, restarts, questions, and every page readable by everybody. */
+/** The console in a real Chromium: sign-in, sign-out, restarts, SQL queries, and the accessibility of every page. */
 import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { anEvent, anUnknownId, events } from './builders.ts';
-import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { aChromium, describeInChromium, violations } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const MAX_PAGE_BYTES = 150_000;
 
-describeLooks('an operator who looks', () => {
+describeInChromium('an operator at the console', () => {
   const shared = sharedProduct();
   const chromium = aChromium();
 
-  test('signs in by hand, is told of a wrong token, and signs out', async () => {
+  test('signs in by hand, sees that a token is wrong, and signs out', async () => {
     const page = await chromium.page();
     const { adminUrl, adminToken } = shared.product.credentials;
-    const refused: string[] = [];
-    page.on('response', (response) => response.status() === 401 && refused.push(response.url()));
+    const unauthorized: string[] = [];
+    page.on('response', (response) => response.status() === 401 && unauthorized.push(response.url()));
     await page.goto(adminUrl);
     await page.getByLabel('Admin token').waitFor();
-    expect(refused).toEqual([]);
+    expect(unauthorized).toEqual([]);
     await page.getByLabel('Admin token').fill('wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('This is not the admin token.').waitFor();
@@ -31,7 +31,7 @@ describeLooks('an operator who looks', () => {
     const signOut = page.getByRole('button', { name: 'Sign out' });
 
     await signOut.waitFor();
-    // The session has ended, which this page does not know yet: the token of the address counts all the same.
+    // The session has ended, but the page still shows the signed-in state. The token in the URL must sign in anyway.
     await page.context().clearCookies();
     const isSignedIn = page.waitForResponse('**/login');
     await page.goto(`${adminUrl}/#token=${adminToken}`);
@@ -43,7 +43,7 @@ describeLooks('an operator who looks', () => {
     await signOut.click();
     await page.getByRole('alert').getByText('Questlog does not answer').waitFor();
     await page.unroute('**/logout');
-    // The next address comes in the very turn in which the form shows: its token is the form's, not the leaving page's.
+    // The next URL is set in the same task in which the form appears. The form, not the page before it, must use the token.
     const isGiven = page.evaluate(`new Promise((resolve) => {
       new MutationObserver((_, observer) => {
         if (document.querySelector('#token') === null) return;
@@ -61,14 +61,14 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Admin token').waitFor();
   });
 
-  test('is shown the page of an address that was cut in the middle of an escape', async () => {
+  test('sees the page of a URL that ends in the middle of an escape', async () => {
     const page = await chromium.signedIn(shared.product, 'report/%E0%A4');
     await page.getByRole('heading', { name: 'Report', exact: true }).waitFor();
     await page.reload();
     await page.getByRole('heading', { name: 'Report', exact: true }).waitFor();
   });
 
-  test('is told that the connection was lost, and looks on when Questlog is back', async () => {
+  test('sees that the connection was lost, and new events after Questlog is back', async () => {
     const first = await startProduct();
     let last = first;
     onTestFinished(async () => {
@@ -89,7 +89,7 @@ describeLooks('an operator who looks', () => {
     await page.getByRole('button', { name: 'after' }).waitFor();
   });
 
-  test('asks in SQL, sees a table or a chart, and is told what ClickHouse says of a mistake', async () => {
+  test('runs SQL, sees a table or a chart, and reads ClickHouse’s message for an error', async () => {
     const game = await shared.aProject();
     const page = await chromium.signedIn(shared.product, 'ask');
     const editor = page.getByLabel('SQL query');
@@ -100,7 +100,7 @@ describeLooks('an operator who looks', () => {
     await page.getByRole('cell', { name: '9007199254740995' }).waitFor();
     await page.getByRole('button', { name: 'Show as chart' }).click();
     await page.locator('.uplot canvas').waitFor();
-    // Without pointing at it: the newest.
+    // Without a pointer on the chart, the legend shows the newest value.
     expect(await page.locator('.u-legend').textContent()).toContain('9,007,199,254,740,99');
     await page.getByRole('button', { name: 'Show as table' }).click();
     const saved = page.waitForEvent('download');
@@ -109,7 +109,7 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Project').selectOption(game.projectId);
     await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
     await page.getByLabel('word').fill("it's");
-    // A project that is chosen later replaces the typed value.
+    // A project that is selected later replaces the typed value.
     await page.getByLabel('project', { exact: true }).fill('typed');
     const projects = page.getByRole('banner').getByRole('combobox');
     await projects.selectOption('');
@@ -123,55 +123,55 @@ describeLooks('an operator who looks', () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
 
-    // The older answer comes last, and does not stand under the newer question.
-    const asked: Route[] = [];
-    await page.route('**/admin/sql', (route) => void asked.push(route));
-    for (const question of ["SELECT 'older'", "SELECT 'newer'"]) {
-      await editor.fill(question);
+    // The older answer arrives last and must not appear under the newer query.
+    const requests: Route[] = [];
+    await page.route('**/admin/sql', (route) => void requests.push(route));
+    for (const query of ["SELECT 'older'", "SELECT 'newer'"]) {
+      await editor.fill(query);
       await editor.press('Control+Enter');
     }
-    await expect.poll(() => asked.length).toBe(2);
-    await asked[1]?.continue();
+    await expect.poll(() => requests.length).toBe(2);
+    await requests[1]?.continue();
     await page.getByRole('cell', { name: 'newer' }).waitFor();
     const older = page.waitForResponse('**/admin/sql');
-    await asked[0]?.continue();
+    await requests[0]?.continue();
     await (await older).finished();
     expect(await page.getByRole('cell').allTextContents()).toEqual(['newer']);
     await page.unroute('**/admin/sql');
-    await editor.fill("SELECT 'not asked yet'");
+    await editor.fill("SELECT 'not run yet'");
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
     await page.goto(`${shared.product.credentials.adminUrl}/#/ask`);
-    await expect.poll(() => editor.inputValue()).toBe("SELECT 'not asked yet'");
+    await expect.poll(() => editor.inputValue()).toBe("SELECT 'not run yet'");
   });
 
-  test('is shown what comes after the next question was due: an answer, a failure, silence', async () => {
+  test('sees the late result of a poll: an answer, a failure, or no answer', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
-    const asked: Route[] = [];
-    await page.route('**/admin/lag', (route) => void asked.push(route));
+    const requests: Route[] = [];
+    await page.route('**/admin/lag', (route) => void requests.push(route));
     await page.clock.install();
     const tick = () => Promise.all([page.waitForResponse('**/metrics'), page.clock.fastForward(2_000)]);
     const alert = page.getByRole('alert');
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
-    await expect.poll(() => asked.length).toBe(1);
+    await expect.poll(() => requests.length).toBe(1);
     await tick();
-    await asked[0]?.continue();
+    await requests[0]?.continue();
     await page.getByText('Records behind').waitFor();
 
     await tick();
-    await expect.poll(() => asked.length).toBe(2);
+    await expect.poll(() => requests.length).toBe(2);
     await tick();
-    await asked[1]?.fulfill({ status: 503, json: { detail: 'Kafka does not answer' } });
+    await requests[1]?.fulfill({ status: 503, json: { detail: 'Kafka does not answer' } });
     await alert.getByText('Kafka does not answer').waitFor();
     const verdict = page.getByRole('status', { name: 'Verdict' });
     await verdict.getByText('The state is unknown').waitFor();
 
     await tick();
-    await expect.poll(() => asked.length).toBe(3);
+    await expect.poll(() => requests.length).toBe(3);
     await page.clock.fastForward(30_000);
     await alert.getByText('Questlog has not answered for 30 seconds').waitFor();
   });
 
-  test('sees the typo of a game within seconds, where it is and what was sent, and what was ignored', async () => {
+  test('sees a game’s typo within seconds, with the field and a sample, and the ignored fields', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'rejects');
     await page.getByRole('combobox', { name: 'Project' }).selectOption(game.projectId);
@@ -182,10 +182,10 @@ describeLooks('an operator who looks', () => {
     await other.post(events(500));
     await game.post([{ evenType: 'jump' }, { evenType: 'jump' }]);
     await game.post(anEvent({ userId: '<b>7</b>' }));
-    const refused = page.getByRole('region', { name: 'Rejected' }).getByRole('row').nth(1);
+    const rejected = page.getByRole('region', { name: 'Rejected' }).getByRole('row').nth(1);
     const ignored = page.getByRole('region', { name: 'Ignored fields' }).getByRole('row').nth(1);
     await ignored.waitFor();
-    const [field, sample, problem, times, requests] = await refused.getByRole('cell').allTextContents();
+    const [field, sample, problem, times, requests] = await rejected.getByRole('cell').allTextContents();
     expect([field, problem, times, requests, sample]).toEqual([
       ...['/eventTypePOST /v1/ingest/events', 'field_required', '2', '1', '{"evenType":"jump"}'],
     ]);
@@ -199,9 +199,9 @@ describeLooks('an operator who looks', () => {
     expect(await violations(page)).toEqual([]);
 
     await game.post({ evenType: 'fall' });
-    await refused.getByRole('cell', { name: '3', exact: true }).waitFor();
+    await rejected.getByRole('cell', { name: '3', exact: true }).waitFor();
     await page.getByRole('combobox', { name: 'Time' }).selectOption('Last 7 days');
-    await refused.getByRole('cell', { name: '/eventType' }).waitFor();
+    await rejected.getByRole('cell', { name: '/eventType' }).waitFor();
     const others = page.getByRole('cell', { name: '/sessionId' });
     expect(await others.count()).toBe(0);
     await page.getByRole('combobox', { name: 'Project' }).selectOption('');
@@ -210,11 +210,11 @@ describeLooks('an operator who looks', () => {
     expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
   });
 
-  test('reads why a record is a dead letter, looks into it, and has it replayed', async () => {
+  test('reads the reason of a dead letter, opens it, and replays it', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
     await page.clock.install();
     const [id, newer] = [anUnknownId(), anUnknownId()];
-    const letter = {
+    const deadLetter = {
       ...{ id, state: 'open', deadAt: '2026-11-21T18:30:00.000Z', decidedAt: null, group: 'a-group' },
       ...{
         topic: 'a.topic',
@@ -225,7 +225,7 @@ describeLooks('an operator who looks', () => {
         reason: 'no such schema',
       },
     };
-    let deadLetters = [letter];
+    let deadLetters = [deadLetter];
     const replays: string[] = [];
     await page.route('**/admin/dead-letters**', async (route) => {
       const path = new URL(route.request().url()).pathname;
@@ -237,21 +237,21 @@ describeLooks('an operator who looks', () => {
       await route.fulfill({
         json: isList
           ? { deadLetters, next: null, open: 1 }
-          : { ...letter, value: { eventType: 'boss_down' } },
+          : { ...deadLetter, value: { eventType: 'boss_down' } },
       });
     });
     await page.goto(`${shared.product.credentials.adminUrl}/#/letters`);
     await page.getByRole('cell', { name: 'no such schema' }).waitFor();
     expect(await violations(page)).toEqual([]);
 
-    // The next look takes neither the letter that is pointed at nor what is typed.
+    // A refresh must change neither the focused dead letter nor the text in the filter.
     await page.getByRole('button', { name: `Discard: ${id}` }).focus();
-    deadLetters = [{ ...letter, id: newer }, letter];
+    deadLetters = [{ ...deadLetter, id: newer }, deadLetter];
     await page.clock.fastForward(5_000);
     await page.getByRole('button', { name: `Discard: ${newer}` }).waitFor();
     expect(await page.evaluate('document.activeElement.ariaLabel')).toBe(`Discard: ${id}`);
     await page.getByLabel('Cause').pressSequentially('no such');
-    deadLetters = [letter];
+    deadLetters = [deadLetter];
     await page.clock.fastForward(5_000);
     await page.getByRole('button', { name: `Discard: ${newer}` }).waitFor({ state: 'detached' });
     expect(await page.getByLabel('Cause').inputValue()).toBe('no such');
@@ -264,7 +264,7 @@ describeLooks('an operator who looks', () => {
     expect(replays).toEqual([`POST /admin/dead-letters/${id}/replay`]);
   });
 
-  test('finds every page light to load, from this Questlog alone, and readable by everybody', async () => {
+  test('gets small and accessible pages, loaded only from this Questlog', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
     const paths = await page
       .getByRole('navigation')
@@ -295,10 +295,10 @@ describeLooks('an operator who looks', () => {
     const fresh = await chromium.page();
     const { adminUrl, adminToken } = shared.product.credentials;
     const files: Promise<number>[] = [];
-    const strangers: string[] = [];
+    const foreignUrls: string[] = [];
     fresh.on('response', (response) => {
-      if (!response.url().startsWith(adminUrl)) strangers.push(response.url());
-      // What still comes as its page is left has no body any more.
+      if (!response.url().startsWith(adminUrl)) foreignUrls.push(response.url());
+      // A response that arrives after the page was left has no body.
       const size = response.body().then(
         ({ length }) => length,
         () => 0,
@@ -307,17 +307,17 @@ describeLooks('an operator who looks', () => {
     });
     await fresh.goto(`${adminUrl}/#token=${adminToken}`);
     await fresh.getByText('Live.').waitFor();
-    const ofEveryPage = files.length;
+    const sharedFiles = files.length;
     for (const path of paths) {
       const before = files.length;
       await fresh.goto(`${adminUrl}/${path}`);
       await fresh.locator(`nav a[aria-current][href="${path}"]`).waitFor();
       await fresh.getByText('Loading…').waitFor({ state: 'hidden' });
-      const sizes = await Promise.all([...files.slice(0, ofEveryPage), ...files.slice(before)]);
+      const sizes = await Promise.all([...files.slice(0, sharedFiles), ...files.slice(before)]);
       const bytes = sizes.reduce((sum, size) => sum + size);
       expect(bytes, path).toBeGreaterThan(20_000);
       expect(bytes, path).toBeLessThan(MAX_PAGE_BYTES);
     }
-    expect(strangers).toEqual([]);
+    expect(foreignUrls).toEqual([]);
   });
 });

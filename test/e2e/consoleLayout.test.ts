@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { layoutFaults } from '../console/layoutFaults.ts';
 import { fillWithLongValues, LONG_TYPE, type LongValues, withDeadLetters } from '../console/longValues.ts';
 import { anEvent } from './builders.ts';
-import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { aChromium, describeInChromium, violations } from './consolePage.ts';
 import { ownProduct } from './sharedProduct.ts';
 
 const SIZES = [
@@ -12,7 +12,7 @@ const SIZES = [
   { width: 390, height: 844, colorScheme: 'dark' },
 ] as const;
 
-describeLooks('an operator who reads long values', () => {
+describeInChromium('an operator who reads long values', () => {
   const shared = ownProduct();
   const chromium = aChromium();
   let long: LongValues;
@@ -20,7 +20,7 @@ describeLooks('an operator who reads long values', () => {
     long = await fillWithLongValues(shared.product);
   });
 
-  /** Each way to a page, and what it shows when it is complete. */
+  /** How to open each view, and the content that shows that the view is complete. */
   const VIEWS: Readonly<
     Record<string, (page: Page, open: (path: string) => Promise<void>) => Promise<void>>
   > = {
@@ -79,7 +79,7 @@ describeLooks('an operator who reads long values', () => {
     health: async (page, open) => {
       await open('health');
       await page.locator('tbody tr').nth(6).waitFor();
-      // Its charts begin after some seconds; once is enough.
+      // The charts appear after some seconds, therefore only one of the sizes waits for them.
       if (page.viewportSize()?.width === 390) await page.locator('.uplot canvas').last().waitFor();
     },
     quota: async (page, open) => {
@@ -126,12 +126,12 @@ describeLooks('an operator who reads long values', () => {
   };
 
   describe.each(SIZES)('at $width × $height, $colorScheme', ({ width, height, colorScheme }) => {
-    test('sees every value whole, or its beginning with an ellipsis', async () => {
+    test('sees every value in full or shortened with an ellipsis', async () => {
       const options = { viewport: { width, height }, colorScheme };
-      const stranger = await chromium.page(options);
-      await stranger.goto(shared.product.credentials.adminUrl);
-      await stranger.getByLabel('Admin token').waitFor();
-      expect(await layoutFaults(stranger)).toEqual([]);
+      const signedOut = await chromium.page(options);
+      await signedOut.goto(shared.product.credentials.adminUrl);
+      await signedOut.getByLabel('Admin token').waitFor();
+      expect(await layoutFaults(signedOut)).toEqual([]);
 
       const page = await chromium.signedIn(shared.product, 'tail', options);
       await withDeadLetters(page);
@@ -143,7 +143,7 @@ describeLooks('an operator who reads long values', () => {
         await show(page, open);
         await page.getByText('Loading…').waitFor({ state: 'hidden' });
         const found = await layoutFaults(page);
-        // Other files look for these at 1280 in light.
+        // Other test files check accessibility at a width of 1280 in the light color scheme.
         if (colorScheme === 'dark') found.push(...(await violations(page)));
         if (found.length > 0) faults[name] = found;
       }

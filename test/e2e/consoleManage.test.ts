@@ -1,12 +1,12 @@
-/** Managing, health and quotas in the console, in a real Chromium. */
+/** Managing tenants, health, and quotas in the console in a real Chromium. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, eventually } from './builders.ts';
-import { aChromium, describeLooks } from './consolePage.ts';
+import { aChromium, describeInChromium } from './consolePage.ts';
 import { send } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
-describeLooks('an operator', () => {
+describeInChromium('an operator', () => {
   const shared = sharedProduct();
   const chromium = aChromium();
 
@@ -21,7 +21,7 @@ describeLooks('an operator', () => {
     return tenants.find((tenant) => tenant.name === name) ?? expect.fail(`no tenant ${name}`);
   };
 
-  test('makes a tenant, a project and a token that works, changes the quota, and revokes the token', async () => {
+  test('creates a tenant, a project, and a working token, changes the quota, and revokes the token', async () => {
     const permissions = ['clipboard-read', 'clipboard-write'];
     const page = await chromium.signedIn(shared.product, 'manage', { permissions });
 
@@ -52,7 +52,7 @@ describeLooks('an operator', () => {
     await chooseProject(page, `Game of ${name}`);
 
     await page.getByRole('button', { name: 'New token' }).click();
-    // A date without its time is none, and not "never".
+    // A date without a time is invalid and must not mean "never".
     await dialog.getByLabel('Expires').pressSequentially('12312126');
     await dialog.getByRole('button', { name: 'Create token' }).click();
     expect(await page.evaluate('document.activeElement.validity?.badInput')).toBe(true);
@@ -71,7 +71,7 @@ describeLooks('an operator', () => {
 
     await page.getByRole('button', { name: `Edit: ${name}`, exact: true }).click();
     const { id } = await tenantOf(name);
-    // A colleague, meanwhile.
+    // Another operator changes the tenant in the meantime.
     await shared.product.admin('PATCH', `/admin/tenants/${id}`, { spread: 2 });
     await dialog.getByLabel('Events per month').fill('');
     await dialog.getByRole('button', { name: 'Save' }).click();
@@ -90,7 +90,7 @@ describeLooks('an operator', () => {
     );
   });
 
-  test('sees what is switched off in a project, why, and what lifts it', async () => {
+  test('sees each switch of a project, its reason, and the command that removes it', async () => {
     const { projectId } = await shared.aProject();
     const reason = `the flood of ${anUnknownId()}`;
     const switches = [{ eventType: 'spam', action: 'reject', reason }];
@@ -103,7 +103,7 @@ describeLooks('an operator', () => {
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
     expect(await row.textContent()).toMatch(/rejects.*spam.*removed by an operator/);
 
-    // Another one comes first: the command on the page must not lift that.
+    // Another switch is added before this one. The command on the page must not remove that switch.
     const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
     await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switched);
     await page.clock.fastForward(10_000);
@@ -111,7 +111,7 @@ describeLooks('an operator', () => {
   });
 
   test.each(['A', 'B'] as const)(
-    'sends a test event of a project of revision %s and sees it stored',
+    'sends a test event to a project of revision %s and sees the stored event',
     async (revision) => {
       const game = await shared.aProject({ revision });
       const page = await chromium.signedIn(shared.product, 'manage');
@@ -131,12 +131,12 @@ describeLooks('an operator', () => {
     },
   );
 
-  test('is told that there is no project to send a test event to', async () => {
+  test('gets a 404 for a test event to an unknown project', async () => {
     const answer = await shared.product.admin('POST', `/admin/projects/${anUnknownId()}/test-event`);
     expect([answer.status, answer.json().code]).toEqual([404, 'not_found']);
   });
 
-  test('sees how much of its quota a tenant has used, and what is over', async () => {
+  test('sees a tenant’s used quota and its events over quota', async () => {
     const game = await shared.aProject({ revision: 'B', monthlySoftQuota: 3 });
     await game.post(events(5));
     const unlimited = await shared.aProject({ revision: 'B' });
@@ -152,7 +152,7 @@ describeLooks('an operator', () => {
     expect(await page.locator('.gauge svg').count()).toBe(0);
   });
 
-  test('sees that the state is not known while Questlog does not answer', async () => {
+  test('sees that the state is unknown while Questlog does not answer', async () => {
     const page = await chromium.signedIn(shared.product, 'tail');
     for (const path of ['lag', 'ledger*']) await page.route(`**/admin/${path}`, (route) => route.abort());
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
@@ -165,11 +165,11 @@ describeLooks('an operator', () => {
     await page.getByText('The lag is unknown.').waitFor();
     await page.unroute('**/admin/lag');
     await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
-    // The ledger is still not known.
+    // The ledger is still unavailable.
     await verdict.getByText('The state is unknown').waitFor();
   });
 
-  test('sees how far each consumer is behind, and the rate of what games send', async () => {
+  test('sees the lag of each consumer and the rate of events', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'health');
     const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
@@ -192,7 +192,7 @@ async function chooseProject(page: Page, project: string): Promise<void> {
   await page.getByRole('banner').getByRole('combobox').selectOption(project);
 }
 
-/** Beside the field, and read out with it. */
+/** Expects the problem next to the field and in the field's accessible description. */
 async function expectProblem(page: Page, label: string, begin: string): Promise<void> {
   const field = page.getByRole('dialog').getByLabel(label);
   await page.getByRole('dialog').getByText(begin).waitFor();

@@ -1,4 +1,4 @@
-/** A page of the console in a real Chromium, signed in; for the tests that look at one. */
+/** Opens signed-in pages of the console in a real Chromium, for the console's tests. */
 import axe from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
@@ -7,18 +7,18 @@ import type { Reached } from './product.ts';
 
 const executablePath = findProgram('chromium');
 if (executablePath === undefined) {
-  console.warn('skipped: the console cannot be looked at here: there is no chromium');
+  console.warn('skipped: the console tests need Chromium, which is not installed');
 }
 
-/** Skipped where there is no Chromium. */
-export const describeLooks = describe.skipIf(executablePath === undefined);
+/** Skips the tests if Chromium is not installed. */
+export const describeInChromium = describe.skipIf(executablePath === undefined);
 
 type ContextOptions = Parameters<Browser['newContext']>[0];
 
 export interface Chromium {
-  /** In a context of its own, which ends with the test. Whatever the page complains of fails the test. */
+  /** Opens a page in its own browser context, which closes with the test. An error of the page fails the test. */
   page(options?: ContextOptions): Promise<Page>;
-  /** Signed in by the address that a start prints. @param path of a page, as `tail` */
+  /** Opens a page signed in by the URL that a start prints. @param path of a console page, for example `tail` */
   signedIn(product: Reached, path: string, options?: ContextOptions): Promise<Page>;
 }
 
@@ -31,16 +31,16 @@ export function aChromium(): Chromium {
   const page: Chromium['page'] = async (options = {}) => {
     const context = await browser.newContext(options);
     const opened = await context.newPage();
-    const complaints: string[] = [];
-    opened.on('pageerror', ({ message }) => complaints.push(message));
+    const errors: string[] = [];
+    opened.on('pageerror', ({ message }) => errors.push(message));
     opened.on('console', (message) => {
-      // What was refused, or not answered, is for the page to tell.
+      // The page itself must show rejected and unanswered requests.
       const isOfNetwork = message.text().startsWith('Failed to load resource');
-      if (message.type() === 'error' && !isOfNetwork) complaints.push(message.text());
+      if (message.type() === 'error' && !isOfNetwork) errors.push(message.text());
     });
     onTestFinished(async () => {
       await context.close();
-      expect(complaints).toEqual([]);
+      expect(errors).toEqual([]);
     });
     return opened;
   };
@@ -57,7 +57,7 @@ export function aChromium(): Chromium {
   };
 }
 
-/** What keeps somebody from reading the page, as axe finds it. */
+/** Returns the accessibility violations that axe finds on the page. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(

@@ -1,8 +1,8 @@
-/** Reports in a real Chromium: what a game filed, with its files and its trail, as text whatever it says; and the way of one event. */
+/** Reports in a real Chromium: a report with its files and its trail, all shown as text, and the steps of one event. */
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
-import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { aChromium, describeInChromium, violations } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const HOSTILE = '<img src=x onerror="document.title=1">';
@@ -13,7 +13,7 @@ const PICTURE = Buffer.from(
 );
 const shared = sharedProduct();
 
-/** A file of the game, as its report names it. */
+/** Uploads a file of the game. @returns the attachment as a report names it */
 async function stored(game: TestProject, fileName: string, mimeType: string, bytes: Buffer | string) {
   const attachmentType = mimeType === 'image/png' ? 'screenshot' : 'log_bundle';
   const described = { attachmentType, fileName, mimeType };
@@ -25,13 +25,13 @@ async function stored(game: TestProject, fileName: string, mimeType: string, byt
   return { uploadId: String(upload.uploadId), ...described };
 }
 
-describe.concurrent('a file of a game, for operators', () => {
+describe.concurrent('an uploaded file on the admin listener', () => {
   test.each([
     ['image/png', 'image/png', /^inline$/],
     ['image/svg+xml', 'application/octet-stream', /^attachment/],
     ['text/html', 'text/plain; charset=utf-8', /^attachment/],
     ['application/x-anything', 'application/octet-stream', /^attachment/],
-  ])('that says to be %s is answered as %s, and never as a page', async (mimeType, type, disposition) => {
+  ])('with type %s is served as %s, and never as a page', async (mimeType, type, disposition) => {
     const game = await shared.aProject({ revision: 'B' });
     const { uploadId } = await stored(game, 'a.file', mimeType, PAGE_OF_A_GAME);
     const answer = await shared.product.admin('GET', `/admin/uploads/${game.projectId}/${uploadId}`);
@@ -46,7 +46,7 @@ describe.concurrent('a file of a game, for operators', () => {
     });
   });
 
-  test('is nobody’s without the token, and not there under another project', async () => {
+  test('requires the admin token, and is a 404 under another project', async () => {
     const [game, other] = [await shared.aProject(), await shared.aProject()];
     const { uploadId } = await stored(game, 'game.log', 'text/plain', 'mine');
     const path = `/admin/uploads/${game.projectId}/${uploadId}`;
@@ -66,7 +66,7 @@ describe.concurrent('a file of a game, for operators', () => {
   });
 });
 
-describeLooks('an operator who looks at reports', () => {
+describeInChromium('an operator who reads reports', () => {
   const chromium = aChromium();
 
   async function filed(
@@ -76,7 +76,7 @@ describeLooks('an operator who looks at reports', () => {
   ) {
     const build = { version: '1.4.2', platform: 'Web' };
     const sessionId = await game.session({ build, player: { externalId: `player of ${of.title}` } });
-    // The fourth is lost.
+    // Skips the fourth sequence number, like a lost event.
     const events = of.types.map((eventType, n) =>
       anEvent({ sessionId, eventType, sequence: n < 3 ? n + 1 : n + 2, payload: { n, html: HOSTILE } }),
     );
@@ -85,12 +85,12 @@ describeLooks('an operator who looks at reports', () => {
     const answer = await game.report({ sessionId, report, ...more });
     expect(answer.status).toBe(201);
     const { id } = answer.json();
-    // Its answer waits for ClickHouse.
+    // This read waits until ClickHouse has the report.
     await game.get(`/v1/reports/${id}`);
     return { id: String(id), sessionId };
   }
 
-  test('sees a report with its files, its trail, its gap and who else has it, all of it as text, until it is retracted', async () => {
+  test('sees a report as text, with its files, trail, gap, and similar reports, and sees its retraction', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const types = ['start', 'jump', HOSTILE, 'wall', 'stuck'];
     const other = await filed(game, { title: 'Stuck as well', types: ['start', ...types.slice(1)] });
@@ -133,7 +133,12 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByRole('heading', { name: /2 reports of 2 players on 1 build/ }).waitFor();
     const sameLast = page.getByRole('region', { name: 'Reports after the same events' });
     expect(await sameLast.getByRole('link').getAttribute('href')).toBe(`#/report/${other.id}`);
-    expect(await made(page)).toEqual({ pictures: 1, scripts: 0, headings: 1, title: 'Report · Questlog' });
+    expect(await elementsOf(page)).toEqual({
+      pictures: 1,
+      scripts: 0,
+      headings: 1,
+      title: 'Report · Questlog',
+    });
     expect(await violations(page)).toEqual([]);
     await page.setViewportSize({ width: 390, height: 800 });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
@@ -143,7 +148,7 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('6 retracted with the report').waitFor();
   });
 
-  test('pages through a trail of more than 500 events, and asks about it in SQL', async () => {
+  test('pages through a trail of more than 500 events and queries the trail in SQL', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const { sessionId } = game;
     const batches = Array.from({ length: 6 }, (_, at) =>
@@ -166,7 +171,7 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('600 rows in').waitFor();
   });
 
-  test('finds a report by its words, its build and its state, and problems by their reports', async () => {
+  test('finds a report by text, build, and state, and problems by their reports', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const first = await filed(game, { title: `Fell ${HOSTILE}`, types: ['jump'] });
     await filed(game, { title: 'Black screen', types: ['jump'] });
@@ -174,10 +179,10 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByLabel('Project').selectOption(game.projectId);
     await page.getByText('2 reports').waitFor();
     const rows = page.locator('tbody tr');
-    const search = async (label: string, value: string, told: string): Promise<void> => {
+    const search = async (label: string, value: string, shown: string): Promise<void> => {
       await page.getByLabel(label, { exact: true }).fill(value);
       await page.getByRole('button', { name: 'Search' }).click();
-      await page.getByText(told).waitFor();
+      await page.getByText(shown).waitFor();
     };
     await search('Search', 'fELL <', '1 report that match');
     await search('Build', '1.4.2', '1 report that match');
@@ -201,15 +206,15 @@ describeLooks('an operator who looks at reports', () => {
     ]);
     await page.getByRole('button', { name: 'stuck' }).click();
     await page.getByText('2 reports that match').waitFor();
-    expect(await made(page)).toMatchObject({ pictures: 0, scripts: 0 });
+    expect(await elementsOf(page)).toMatchObject({ pictures: 0, scripts: 0 });
     await page.getByRole('link', { name: HOSTILE }).click();
     await page.getByText('retracted', { exact: true }).first().waitFor();
-    // The other report came after a jump, too: after one event half of all reports are alike.
+    // The other report also follows a jump. One event is too little for a comparison, because half of all reports would match.
     await page.getByText('Too few events for a comparison').waitFor();
     expect(await page.getByRole('region', { name: 'Reports after the same events' }).count()).toBe(0);
   });
 
-  test('follows an event from the live tail into the log, into ClickHouse and to its report', async () => {
+  test('follows an event from the live tail to the log, to ClickHouse, and to its report', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'tail');
     await page.getByLabel('Project').selectOption(game.projectId);
@@ -241,8 +246,8 @@ describeLooks('an operator who looks at reports', () => {
   });
 });
 
-/** What the page holds beside text. */
-async function made(page: Page): Promise<object> {
+/** Returns the page's title and the number of its elements that are not text. */
+async function elementsOf(page: Page): Promise<object> {
   return await page.evaluate<object>(`({
     pictures: document.querySelectorAll('main img').length,
     scripts: document.querySelectorAll('main script, main [onerror], main iframe, main object').length,

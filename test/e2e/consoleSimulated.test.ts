@@ -1,19 +1,19 @@
-/** Every page of the console in a real Chromium while a simulated game is being played, until Ctrl-C ends it. */
+/** Every page of the console in a real Chromium during a simulated game, until Ctrl-C stops the game. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { eventually } from './builders.ts';
-import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { aChromium, describeInChromium, violations } from './consolePage.ts';
 import type { Reached } from './product.ts';
 import { running } from './questlogCommand.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** Its first crashes come after seconds, and it goes on for longer than anybody looks. */
+/** The game's first crashes happen after seconds, and the game lasts longer than the test needs. */
 const GAME = ['--players', '400', '--minutes', '3', '--seed', '160'];
 const NAME = 'Fox Run, seed 160';
 const STUDIO = 'Simulated studio';
 const QUOTA = 20;
 
-/** What only a game that is being played shows, by the path of the page. In the order in which they are looked at. */
+/** Content that only a running game shows, by the path of its page. The test opens the pages in this order. */
 const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<void>>> = {
   tail: async (page) => {
     await page.getByText('Live.').waitFor();
@@ -26,7 +26,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     await page.getByText('over quota').first().waitFor();
   },
   rejects: async (page) => {
-    // Some players have wrong clocks.
+    // Some players have wrong clocks, which cause warnings.
     const nothing = page.getByText(`Nothing was rejected or ignored in this time range in ${NAME}`);
     await page.getByText('Rejected: 0, ignored: 0, warned: ').or(nothing).waitFor();
   },
@@ -44,10 +44,10 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     const title = (await link.textContent()) ?? '';
     await link.click();
     await page.getByRole('heading', { name: title, exact: true }).waitFor();
-    const told = (await page.getByText(/events of the session, no gap/).textContent()) ?? '';
-    const events = numberIn(/([\d,]+) of \d/, told);
-    expect(told).toContain(`${events} of ${events} events`);
-    // All that the session sent, and the event that the report brings.
+    const caption = (await page.getByText(/events of the session, no gap/).textContent()) ?? '';
+    const events = numberIn(/([\d,]+) of \d/, caption);
+    expect(caption).toContain(`${events} of ${events} events`);
+    // The trail has all events of the session and the event in the report.
     await page.getByText(`${events + 1} linked`, { exact: true }).waitFor();
     await expect
       .poll(() => page.getByRole('region', { name: 'Events of the report' }).locator('tbody tr').count())
@@ -61,7 +61,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     );
   },
   follow: async (page) => {
-    // On from the report that is open.
+    // Continues from the report that is open.
     await page.goBack();
     await page.getByRole('button', { name: 'crash' }).click();
     await page.getByRole('link', { name: 'Follow this event' }).click();
@@ -81,10 +81,10 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
   },
   quota: async (page) => {
     const gauge = page.getByRole('img', { name: new RegExp(`^${STUDIO}: [\\d,]+ of ${QUOTA} events`) });
-    const told = await gauge.getAttribute('aria-label');
-    const used = numberIn(/: ([\d,]+) of/, told);
+    const label = await gauge.getAttribute('aria-label');
+    const used = numberIn(/: ([\d,]+) of/, label);
     expect(used).toBeGreaterThan(QUOTA);
-    expect(numberIn(/, ([\d,]+) over quota/, told)).toBe(used - QUOTA);
+    expect(numberIn(/, ([\d,]+) over quota/, label)).toBe(used - QUOTA);
     await page.getByText(/Forecast for the end of the month: [1-9]/).waitFor();
   },
   manage: async (page) => {
@@ -116,11 +116,11 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
   },
 };
 
-describeLooks('an operator who looks while a game is played', () => {
+describeInChromium('an operator during a simulated game', () => {
   const shared = ownProduct();
   const chromium = aChromium();
 
-  test('finds the game on every page as it goes on, and Ctrl-C tells where it stopped', async () => {
+  test('sees the game on every page while the game runs, and its totals after Ctrl-C', async () => {
     const { product } = shared;
     await product.admin('POST', '/admin/tenants', { name: STUDIO, monthlySoftQuota: QUOTA });
     const played = running(['simulate', ...GAME], environmentOf(product));
@@ -158,7 +158,7 @@ function environmentOf({ credentials }: Reached): Record<string, string> {
   };
 }
 
-/** Of every page that there is, listed or not. */
+/** Returns the paths of all pages, including the pages outside the navigation. */
 async function pathsOf(page: Page): Promise<string[]> {
   const paths = await page.evaluate<string[]>(
     "import('/ui/pages.ts').then(({ PAGES }) => PAGES.map(({ path }) => path))",

@@ -1,14 +1,14 @@
-/** The live tail in a real Chromium: what games send while somebody looks, filtered, paused, byte for byte. */
+/** The live tail in a real Chromium: events as games send them, filters, pause, and unchanged payload bytes. */
 import { expect, test } from 'vitest';
 import { anEvent, eventually } from './builders.ts';
-import { aChromium, describeLooks } from './consolePage.ts';
+import { aChromium, describeInChromium } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
-describeLooks('the live tail', () => {
+describeInChromium('the live tail', () => {
   const shared = sharedProduct();
   const chromium = aChromium();
 
-  test('sees an event as it comes, and its payload as it was sent', async () => {
+  test('shows a new event, and its payload as it was sent', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'tail');
     await page.getByLabel('Project').selectOption(game.projectId);
@@ -22,31 +22,31 @@ describeLooks('the live tail', () => {
     await page.getByText('Showing 1 of 1 events').waitFor();
   });
 
-  test('holds no stream while nobody sees it, and asks for the token when that counts no more', async () => {
+  test('ends its stream while the page is hidden, and asks for the token after a 401', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const page = await chromium.signedIn(shared.product, 'tail');
     await page.getByLabel('Project').selectOption(game.projectId);
     await page.getByText('Live.').waitFor();
-    const turn = (isHidden: boolean) =>
+    const setHidden = (isHidden: boolean) =>
       page.evaluate(
         `Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
          document.dispatchEvent(new Event('visibilitychange'));`,
       );
     const isEnded = page.waitForEvent('requestfailed', (request) => request.url().includes('/admin/tail'));
-    await turn(true);
+    await setHidden(true);
     await isEnded;
-    await turn(false);
+    await setHidden(false);
     await page.getByText('Live.').waitFor();
     await game.post(anEvent({ eventType: 'seen again' }));
     await page.getByRole('button', { name: 'seen again' }).waitFor();
 
     await page.route('**/admin/tail?*', (route) => route.fulfill({ status: 401, json: {} }));
-    await turn(true);
-    await turn(false);
+    await setHidden(true);
+    await setHidden(false);
     await page.getByLabel('Admin token').waitFor();
   });
 
-  test('filters by type, session, player and what stands in the payload, and pauses with a count', async () => {
+  test('filters by type, session, player, and payload, and counts events while paused', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const player = `player-${game.projectId}`;
     const sessionId = await game.session({ player: { externalId: player } });
@@ -71,7 +71,8 @@ describeLooks('the live tail', () => {
     expect(await shownFor('Type', 'jump')).toBe(2);
     expect(await shownFor('Session', sessionId)).toBe(2);
     expect(await shownFor('Payload', 'at.level=4')).toBe(1);
-    // A player's sessions are looked up as the stream opens; what is sent before it knows them is not shown.
+    // The stream reads the player's sessions when it opens. It does not show events of a session that ClickHouse did not have by
+    // then.
     await eventually(
       () => shared.product.sql(`SELECT 1 FROM sessions WHERE id = '${sessionId}'`),
       ({ length }) => length > 0,

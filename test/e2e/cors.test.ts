@@ -1,4 +1,4 @@
-/** Pages of other origins: the preflight of every path, and a header on every answer that lets the page read it. */
+/** Pages of other origins: the preflight of every path, and a header on every answer that lets the page read the answer. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 describe('a preflight', () => {
-  test('is answered alike on every path, before anybody knows who asks', async () => {
+  test('has the same answer on every path, without authentication', async () => {
     const { paths }: { paths: Record<string, Record<string, unknown>> } = (
       await game.get('/openapi.json')
     ).json();
@@ -22,7 +22,7 @@ describe('a preflight', () => {
       '/',
     ];
     const used = Object.values(paths).flatMap((operations) => Object.keys(operations));
-    const told = new Set<string>();
+    const distinct = new Set<string>();
     for (const path of all) {
       const answer = await preflight(path, { 'Access-Control-Request-Method': 'POST' });
       const listed = (answer.headers.get('access-control-allow-methods') ?? '').split(', ');
@@ -33,13 +33,13 @@ describe('a preflight', () => {
         '*',
       ]);
       expect(listed).toEqual(expect.arrayContaining(used.map((method) => method.toUpperCase())));
-      told.add(JSON.stringify(corsHeaders(answer.headers)));
+      distinct.add(JSON.stringify(corsHeaders(answer.headers)));
     }
     expect(all.length).toBeGreaterThan(10);
-    expect([...told]).toHaveLength(1);
+    expect([...distinct]).toHaveLength(1);
   });
 
-  test('allows by name each header that a client sends', async () => {
+  test('allows each header that a client sends by name', async () => {
     const { headers } = await preflight('/v1/ingest/events', { 'Access-Control-Request-Method': 'POST' });
 
     expect((headers.get('access-control-allow-headers') ?? '').split(', ')).toEqual(
@@ -55,7 +55,7 @@ describe('a preflight', () => {
     expect(Number(headers.get('access-control-max-age'))).toBeGreaterThanOrEqual(600);
   });
 
-  test('is any OPTIONS of a path that is there; of another path it is a 404', async () => {
+  test('is any OPTIONS request to an existing path, and a 404 for any other path', async () => {
     expect((await preflight('/v1/ingest/events', {})).status).toBe(204);
     expect((await preflight('/v1/nothing', {})).status).toBe(404);
   });
@@ -64,7 +64,7 @@ describe('a preflight', () => {
 describe('a page may read', () => {
   const withToken = (): Record<string, string> => ({ Authorization: `Bearer ${game.token}` });
 
-  test('whatever is answered: good news, problems, heads', async () => {
+  test('every answer: successes, problems, and HEAD', async () => {
     const large = anEvent({ sessionId: game.sessionId, payload: { x: 'x'.repeat(8 * 1024 * 1024) } });
     const answers = [
       [201, await game.post(anEvent({ sessionId: game.sessionId }))],
@@ -84,14 +84,14 @@ describe('a page may read', () => {
       expect([status, ...readable(headers)]).toEqual([status, '*', true]);
   });
 
-  test('what was no request', async () => {
+  test('the answer to an invalid HTTP request', async () => {
     const wire = await openWire(shared.product.credentials.baseUrl);
     const answer = await wire.ask({ method: 'GET', path: '/health', headers: { 'not a name': 'x' } });
 
     expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([400, '*']);
   });
 
-  test('a stream of linked events, and that there are too many', async () => {
+  test('a stream of linked events, and the rejection of too many streams', async () => {
     const stop = new AbortController();
     const open = (): Promise<Response> =>
       fetch(`${shared.product.credentials.baseUrl}/v1/linked-events?from=end`, {
@@ -107,7 +107,7 @@ describe('a page may read', () => {
   });
 });
 
-test('the listener of operators has none of it', async () => {
+test('the operators’ listener sends no CORS headers', async () => {
   const { adminUrl, adminToken } = shared.product.credentials;
   const headers = {
     Origin: 'https://game.example',
@@ -136,7 +136,7 @@ function corsHeaders(headers: Headers): (readonly [string, string])[] {
   return [...headers].filter(([name]) => name.startsWith('access-control-'));
 }
 
-/** Whose pages may, and whether they may see the headers that tell what to do next. */
+/** Returns the allowed origin, and true if the page can read the headers that a client acts on. */
 function readable(headers: Headers): [string | null, boolean] {
   const exposed = (headers.get('access-control-expose-headers') ?? '').toLowerCase().split(', ');
   return [

@@ -1,18 +1,21 @@
-/** A record that cannot be stored is a dead letter: seen, its cause mended, replayed once, and then as if nothing had been. */
+/**
+ * A record that ClickHouse rejects becomes a dead letter. After its cause is fixed, a replay stores, counts, and links its
+ * events once.
+ */
 import { expect, test } from 'vitest';
 import { anEvent, eventually, type ListedEvent, type TestProject } from './builders.ts';
 import { questlogCommand, reaching } from './questlogCommand.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** Its table of events is changed. */
+/** A separate product, because the test changes its events table. */
 const own = ownProduct();
-const LETTERS = '/admin/dead-letters';
+const DEAD_LETTERS = '/admin/dead-letters';
 
-async function letters(query = ''): Promise<{ id: string; reason: string }[]> {
-  return (await own.product.admin('GET', LETTERS + query)).json().deadLetters;
+async function deadLetters(query = ''): Promise<{ id: string; reason: string }[]> {
+  return (await own.product.admin('GET', DEAD_LETTERS + query)).json().deadLetters;
 }
 
-/** As whoever may change tables. */
+/** Runs a statement as a ClickHouse user that can change tables. */
 async function change(sql: string): Promise<void> {
   const { url, database, username, password } = own.product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
@@ -25,7 +28,7 @@ async function openNow(): Promise<string | undefined> {
   return /^questlog_dead_letters_open\{group="questlog-project-events"\} (.*)$/m.exec(metrics)?.[1];
 }
 
-/** As the linker has told them: a read of the report would find more by itself. */
+/** Returns the events that the linker linked to the report. A read of the report would find more events on its own. */
 async function linkedTo(reportId: string): Promise<string[]> {
   const rows = await own.product.sql<{ id: string }>(
     `SELECT event_id AS id FROM report_links WHERE report_id = '${reportId}' AND state = 'linked'`,
@@ -38,7 +41,7 @@ async function trailOf(game: TestProject, reportId: string): Promise<string[]> {
   return events.map(({ id }: ListedEvent) => id);
 }
 
-test('events that ClickHouse refuses are replayed once it takes them: stored, counted and linked once each', async () => {
+test('a replay after the fix stores, counts, and links the rejected events once each', async () => {
   const game = await own.aProject({ revision: 'A' });
   const sent = (eventType: string) => game.post(anEvent({ sessionId: game.sessionId, eventType }));
   const run = (...args: string[]) =>
@@ -50,7 +53,7 @@ test('events that ClickHouse refuses are replayed once it takes them: stored, co
   const [good] = (await sent('good')).json();
   expect((await game.get(`/v1/events/${good.id}`)).status).toBe(200);
 
-  const [second, first, ...more] = await eventually(letters, ({ length }) => length === 2);
+  const [second, first, ...more] = await eventually(deadLetters, ({ length }) => length === 2);
   expect(more).toEqual([]);
   expect(first?.reason).toContain('no_poison');
   expect(await openNow()).toBe('2');
@@ -60,7 +63,8 @@ test('events that ClickHouse refuses are replayed once it takes them: stored, co
   expect(shown).toMatchObject({ topic: 'questlog.events.v1', key: game.tenantId, state: 'open' });
   expect(shown.value.events).toMatchObject([{ id: poison.id, eventType: 'poison' }]);
   expect((await game.get(`/v1/events/${poison.id}`)).status).toBe(404);
-  // Looked up before the event is there, and not told of it by the linker, which has seen its record.
+  // The report is filed before its event is in ClickHouse. The linker does not link the event, because it has already processed
+  // the event's record.
   const after = (await game.report({ sessionId: game.sessionId, title: 'after' })).json().id;
   await eventually(
     () => linkedTo(after),
@@ -81,10 +85,10 @@ test('events that ClickHouse refuses are replayed once it takes them: stored, co
     () => linkedTo(after),
     (ids) => ids.includes(poison.id),
   );
-  const again = await own.product.admin('POST', `${LETTERS}/${first?.id}/replay`);
+  const again = await own.product.admin('POST', `${DEAD_LETTERS}/${first?.id}/replay`);
   expect([again.status, again.json().code]).toEqual([409, 'already_decided']);
   expect(await run('dead-letters', 'discard', second?.id ?? '')).toMatchObject({ code: 0 });
-  expect([await letters(), (await letters('?state=replayed')).map(({ id }) => id)]).toEqual([
+  expect([await deadLetters(), (await deadLetters('?state=replayed')).map(({ id }) => id)]).toEqual([
     [],
     [first?.id],
   ]);

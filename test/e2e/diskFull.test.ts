@@ -11,27 +11,27 @@ import { questlogCommand } from './questlogCommand.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;
-/** A payload of random text, which neither the log nor ClickHouse compresses much. */
+/** Size of a payload of random text, which neither the log nor ClickHouse compresses much. */
 const PAYLOAD_BYTES = 24 * KIB;
-const REFUSALS = 25;
+const REJECTIONS = 25;
 
 const { path: disk, lacking, fill } = smallDisk(DISK_BYTES);
 if (lacking !== undefined) console.warn(`skipped: ${lacking}`);
 
 test.skipIf(lacking !== undefined)(
-  'a disk that fills up under load loses nothing that was acknowledged',
+  'a disk that fills up under load loses no acknowledged event',
   { timeout: 120_000 },
   async () => {
     const product = await startProduct({ dataDir: disk });
     const acknowledged: string[] = [];
 
     const ballast = fill({ leaveBytes: 6 * KIB * KIB });
-    const refused = await postUntilRefused(product, acknowledged);
+    const rejected = await postUntilRejected(product, acknowledged);
     const readWhileFull = await product.request('GET', '/v1/quota');
     const readyz = await fetch(`${product.credentials.adminUrl}/readyz`);
     expect(await readyz.json()).toMatchObject({ warnings: { disk: expect.stringContaining(disk) } });
     const rest = fill({ name: 'rest' });
-    const asked = await Promise.all(
+    const queries = await Promise.all(
       [1, 100_000].map((rows) =>
         product.admin('POST', '/admin/sql', { query: `SELECT number FROM numbers(${rows})` }),
       ),
@@ -39,14 +39,14 @@ test.skipIf(lacking !== undefined)(
     rmSync(rest);
     rmSync(ballast);
 
-    for (const answer of refused) {
+    for (const answer of rejected) {
       expect(answer.status).toBe(503);
       expect(answer.json().code).toBe('unavailable');
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
     }
     expect([200, 503]).toContain(readWhileFull.status);
-    // An answer of which the disk took nothing, or a part, is none.
-    expect(asked.map(({ status }) => status)).toEqual([503, 503]);
+    // A query whose result the disk cannot buffer completely has no valid answer.
+    expect(queries.map(({ status }) => status)).toEqual([503, 503]);
     expect(acknowledged.length).toBeGreaterThan(0);
 
     const back = await eventually(
@@ -71,7 +71,7 @@ test.skipIf(lacking !== undefined)(
 );
 
 test.skipIf(lacking !== undefined)(
-  'files take no more of a disk than leaves room for events, and are taken again once there is room',
+  'uploads leave disk space for events, and are accepted again after space is freed',
   { timeout: 120_000 },
   async () => {
     const product = await startProduct({ dataDir: join(disk, 'files') });
@@ -94,7 +94,9 @@ test.skipIf(lacking !== undefined)(
   },
 );
 
-/** A file of a MiB. @returns how its request, or else its bytes, are answered */
+/**
+ * Uploads a file of one MiB. @returns the status of the last request: the registration if it is rejected, otherwise the transfer
+ */
 async function putFile(product: Product): Promise<number> {
   const described = { attachmentType: 'other', fileName: 'x', mimeType: 'text/plain' };
   const upload = await product.request('POST', '/v1/ingest/uploads', { body: described });
@@ -105,7 +107,7 @@ async function putFile(product: Product): Promise<number> {
 }
 
 test.skipIf(lacking !== undefined)(
-  'questlog compact does not begin on a disk with too little free space, and says how much it needs',
+  'questlog compact does not start with too little free disk space, and prints how much it needs',
   async () => {
     const dataDir = join(disk, 'compacted');
     const file = join(dataDir, 'log', 'questlog.db');
@@ -124,7 +126,7 @@ test.skipIf(lacking !== undefined)(
 );
 
 test.skipIf(lacking !== undefined)(
-  'a start on a disk that is full is refused with one clear line',
+  'a start on a full disk fails with one clear line',
   { timeout: 120_000 },
   async () => {
     const ballast = fill();
@@ -138,18 +140,18 @@ test.skipIf(lacking !== undefined)(
   },
 );
 
-/** Eight at a time, until so many were refused. */
-async function postUntilRefused(product: Product, acknowledged: string[]): Promise<Answer[]> {
-  const refused: Answer[] = [];
+/** Sends events from eight concurrent clients until `REJECTIONS` events were rejected. */
+async function postUntilRejected(product: Product, acknowledged: string[]): Promise<Answer[]> {
+  const rejected: Answer[] = [];
   const client = async (): Promise<void> => {
-    while (refused.length < REFUSALS) {
+    while (rejected.length < REJECTIONS) {
       const answer = await post(product);
       if (answer.status === 201) acknowledged.push(answer.json()[0].id);
-      else refused.push(answer);
+      else rejected.push(answer);
     }
   };
   await Promise.all(Array.from({ length: 8 }, client));
-  return refused;
+  return rejected;
 }
 
 function post(product: Product): Promise<Answer> {

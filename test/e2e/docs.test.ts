@@ -1,4 +1,4 @@
-/** GET /docs in a real Chromium, which sends real requests from it; and the samples of code that it shows, run. */
+/** GET /docs in a real Chromium that sends real requests, and a run of the code samples on the page. */
 import { execFileSync } from 'node:child_process';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -9,26 +9,26 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 const executablePath = findProgram('chromium');
 if (executablePath === undefined) {
-  console.warn('skipped: the page of the API cannot be looked at here: there is no chromium');
+  console.warn('skipped: the test of the API page needs Chromium, which is not installed');
 }
 
-describe.skipIf(executablePath === undefined)('the page', () => {
+describe.skipIf(executablePath === undefined)('the API page', () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await chromium.launch({ ...(executablePath && { executablePath }) });
   });
   afterAll(() => browser?.close());
 
-  test('sends a session and its event with a token, shows how code does, and asks no other machine', async () => {
+  test('sends a session and its event with a token, shows code samples, and contacts no other machine', async () => {
     const { baseUrl } = shared.product.credentials;
     const game = await shared.aProject({ revision: 'A' });
     const page = await browser.newPage();
     onTestFinished(() => page.close());
-    const asked: string[] = [];
-    const refused: string[] = [];
-    page.on('request', (request) => asked.push(request.url()));
+    const requestUrls: string[] = [];
+    const errors: string[] = [];
+    page.on('request', (request) => requestUrls.push(request.url()));
     page.on('console', (message) => {
-      if (message.type() === 'error') refused.push(message.text());
+      if (message.type() === 'error') errors.push(message.text());
     });
     await page.goto(`${baseUrl}/`);
     await page.click('.auth-wrapper .authorize');
@@ -47,12 +47,12 @@ describe.skipIf(executablePath === undefined)('the page', () => {
     expect(await samples.allTextContents()).toEqual(
       ['curl', 'TypeScript', 'C#', 'C++', 'GDScript'].map((name) => expect.stringContaining(name)),
     );
-    expect(asked.filter((url) => !url.startsWith(baseUrl) && !url.startsWith('data:'))).toEqual([]);
-    expect(refused).toEqual([]);
+    expect(requestUrls.filter((url) => !url.startsWith(baseUrl) && !url.startsWith('data:'))).toEqual([]);
+    expect(errors).toEqual([]);
   });
 });
 
-test('the samples of curl and of TypeScript do what their operations say, one behind the other', async () => {
+test('the curl and TypeScript samples perform their operations, one after another', async () => {
   const { baseUrl } = shared.product.credentials;
   const document = JSON.parse(await (await fetch(`${baseUrl}/openapi.json`)).text());
   const inShell = await shared.aProject({ revision: 'A' });
@@ -72,7 +72,7 @@ test('the samples of curl and of TypeScript do what their operations say, one be
 
 const operation = (path: string): string => `.opblock:has([data-path="${path}"])`;
 
-/** Sends the example of a POST. @returns what the page shows as its answer's status. */
+/** Sends the example of a POST. @returns the status that the page shows */
 async function executed(page: Page, path: string): Promise<string | null> {
   await page.click(`${operation(path)} .opblock-summary`);
   await page.click(`${operation(path)} .execute`);
@@ -84,7 +84,7 @@ function run(command: string, { token }: TestProject): string {
   return execFileSync('sh', ['-c', `${command} -w ' %{http_code}'`], { env, encoding: 'utf8' });
 }
 
-/** @returns the status that the code prints. */
+/** Runs the code. @returns the status that the code prints */
 async function evaluated(source: string, { token }: TestProject): Promise<unknown> {
   const code = `return (async () => { let status; const console = { log: (first) => { status = first; } };\n${source}\nreturn status; })()`;
   return await new Function('url', 'token', code)(shared.product.credentials.baseUrl, token);

@@ -1,4 +1,4 @@
-/** `questlog doctor`: what it finds beside a running product, and which cure it names for what is wrong. */
+/** `questlog doctor`: its findings about a running product, and the remedy that it names for each problem. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,8 +24,8 @@ afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const once = (args: string[], env: Record<string, string>) => questlogCommand(args, { env });
 
-/** Asks again while readiness warns: on a busy machine it does for a moment, as when ClickHouse takes half a second. */
-function atRest(args: string[], env: Record<string, string>) {
+/** Repeats the command while readiness warns. A busy machine warns for a moment, for example if ClickHouse takes half a second. */
+function untilReady(args: string[], env: Record<string, string>) {
   return eventually(
     () => once(args, env),
     ({ stdout }) => !stdout.includes('readiness'),
@@ -34,7 +34,7 @@ function atRest(args: string[], env: Record<string, string>) {
 
 interface Found {
   readonly code: number;
-  /** The checks and their states, in their order. */
+  /** State of each check, in the order of the checks. */
   readonly states: Record<string, string>;
   cureOf(check: string): string;
 }
@@ -53,8 +53,8 @@ async function found(env: Record<string, string>, run = once): Promise<Found> {
   };
 }
 
-test('beside a healthy product all is well, a line each', async () => {
-  const { code, stdout, stderr } = await atRest(['doctor'], local);
+test('a healthy product passes every check, one line each', async () => {
+  const { code, stdout, stderr } = await untilReady(['doctor'], local);
 
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   const checks = [
@@ -73,9 +73,9 @@ test('beside a healthy product all is well, a line each', async () => {
   ]);
 });
 
-test('of a remote one nothing is looked for on this machine', async () => {
+test('a remote product skips the checks of local files', async () => {
   const env = { ...remote, QUESTLOG_URL: shared.product.credentials.baseUrl };
-  const { code, states } = await found(env, atRest);
+  const { code, states } = await found(env, untilReady);
 
   expect(code).toBe(0);
   expect(Object.keys(states)).toEqual([
@@ -83,7 +83,7 @@ test('of a remote one nothing is looked for on this machine', async () => {
   ]);
 });
 
-test('what others may read and what is not looked at are warnings', async () => {
+test('files that other users can read and skipped checks are warnings', async () => {
   mkdirSync(join(dataDir, 'log'));
   for (const path of [dataDir, join(dataDir, 'log')]) chmodSync(path, 0o755);
 
@@ -95,8 +95,8 @@ test('what others may read and what is not looked at are warnings', async () => 
   expect(noGame).toMatchObject({ code: 0, states: { 'game listener': 'warn' } });
 });
 
-test('each failure names its cure, and is code 1', async () => {
-  const [settings, folder, nobody, token] = await Promise.all([
+test('each failure names its remedy and is exit code 1', async () => {
+  const [settings, folder, unreachable, token] = await Promise.all([
     found({ ...local, QUESTLOG_PROT: '1' }),
     found({ QUESTLOG_DATA_DIR: join(dataDir, 'none') }),
     found({ QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9', QUESTLOG_URL: 'http://127.0.0.1:9' }),
@@ -107,13 +107,13 @@ test('each failure names its cure, and is code 1', async () => {
   expect(settings.cureOf('settings')).toContain('QUESTLOG_PROT: there is no such setting');
   expect(folder).toMatchObject({ code: 1, states: { 'data folder': 'fail' } });
   expect(folder.cureOf('data folder')).toContain('run npm start');
-  expect(nobody.states).toMatchObject({ 'admin listener': 'fail', 'game listener': 'fail' });
-  expect(nobody.cureOf('admin listener')).toContain('start Questlog (npm start)');
+  expect(unreachable.states).toMatchObject({ 'admin listener': 'fail', 'game listener': 'fail' });
+  expect(unreachable.cureOf('admin listener')).toContain('start Questlog (npm start)');
   expect(token).toMatchObject({ code: 1, states: { 'admin listener': 'ok', 'admin token': 'fail' } });
   expect(token.cureOf('admin token')).toContain('QUESTLOG_ADMIN_TOKEN');
 });
 
-test('a product that is not ready, without its reader and with another clock, is told as that', async () => {
+test('a product that is not ready, has no reader, and has a different clock is reported as such', async () => {
   const url = await aStranger((request, response) => {
     response.setHeader('Date', 'Sun, 22 Nov 2020 12:00:00 GMT');
     if (request.url === '/healthz') return response.end('{}');

@@ -1,4 +1,4 @@
-/** Bodies under a Content-Encoding: which are read, which are refused, and that a refusal leaves the connection usable. */
+/** Bodies with a Content-Encoding: accepted and rejected codings, and a connection that stays usable after a rejection. */
 import { randomBytes } from 'node:crypto';
 import {
   brotliCompressSync,
@@ -37,14 +37,14 @@ describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) =>
     expect(answer.json().map(payloadOf)).toEqual(sent.map(payloadOf));
   });
 
-  test('has its coding named in any case', async () => {
+  test('accepts the coding’s name in any case', async () => {
     const answer = await game.post(compress(oneEvent()), { 'Content-Encoding': coding.toUpperCase() });
 
     expect(answer.status).toBe(201);
   });
 
-  test('that is no such thing is a 400, and the connection goes on', async () => {
-    await expectRefusalThenSuccess(
+  test('with invalid bytes is a 400, and the connection stays usable', async () => {
+    await expectRejectionThenSuccess(
       coding,
       Buffer.from('this is not compressed at all'),
       400,
@@ -52,7 +52,7 @@ describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) =>
     );
   });
 
-  test('that is cut short is a 400, and nothing is stored', async () => {
+  test('that is truncated is a 400, and nothing is stored', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const whole = compress(json([anEvent({ sessionId: own.sessionId, payload: noise(2_000) })]));
     const answer = await own.post(whole.subarray(0, whole.length - 3), { 'Content-Encoding': coding });
@@ -61,7 +61,7 @@ describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) =>
     expect((await own.get('/v1/quota')).json().used).toBe(0);
   });
 
-  test('that has something behind its end is a 400', async () => {
+  test('with trailing data is a 400', async () => {
     const answer = await game.post(Buffer.concat([compress(oneEvent()), Buffer.from('x'.repeat(20))]), {
       'Content-Encoding': coding,
     });
@@ -74,7 +74,7 @@ describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) =>
     expect((await game.post(Buffer.alloc(0), { 'Content-Encoding': coding })).status).toBe(400);
   });
 
-  test('that inflates to 8 MiB is read, and to one byte more is a 413', async () => {
+  test('that inflates to 8 MiB is accepted, and one byte more is a 413', async () => {
     const fits = await game.post(compress(paddedTo(8 * MIB)), { 'Content-Encoding': coding });
     const exceeds = await game.post(compress(paddedTo(8 * MIB + 1)), { 'Content-Encoding': coding });
 
@@ -83,19 +83,19 @@ describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) =>
     expect(exceeds.json().code).toBe('body_too_large');
   });
 
-  test('that is a bomb is a 413: inflating stops long before the end, which is broken', async () => {
+  test('that is a decompression bomb is a 413, before its invalid end is read', async () => {
     const bomb = compress(Buffer.alloc(64 * MIB, ' '));
-    await expectRefusalThenSuccess(coding, bomb.subarray(0, bomb.length - 3), 413, 'body_too_large');
+    await expectRejectionThenSuccess(coding, bomb.subarray(0, bomb.length - 3), 413, 'body_too_large');
   });
 });
 
 describe.concurrent('a Content-Encoding', () => {
-  test('of identity is no coding', async () => {
+  test('of identity means a body without a coding', async () => {
     expect((await game.post(oneEvent(), { 'Content-Encoding': 'identity' })).status).toBe(201);
   });
 
   test.each(['lz4', 'compress', 'gzip, gzip', 'gzip, br', 'gzip;q=1', '__proto__', 'constructor'])(
-    'that is another one is a 415 that says which are taken: %s',
+    'that is not supported is a 415 that lists the supported codings: %s',
     async (coding) => {
       const answer = await game.post(oneEvent(), { 'Content-Encoding': coding });
 
@@ -105,11 +105,11 @@ describe.concurrent('a Content-Encoding', () => {
     },
   );
 
-  test('of deflate means zlib (RFC 9110), so that raw deflate is a 400', async () => {
+  test('of deflate means zlib (RFC 9110): raw deflate is a 400', async () => {
     expect((await game.post(deflateRawSync(oneEvent()), { 'Content-Encoding': 'deflate' })).status).toBe(400);
   });
 
-  test('that the body does not have is a 400: JSON announced as gzip', async () => {
+  test('that does not match the body is a 400: JSON announced as gzip', async () => {
     const answer = await game.post(oneEvent(), { 'Content-Encoding': 'gzip' });
 
     expect(answer.status).toBe(400);
@@ -117,7 +117,7 @@ describe.concurrent('a Content-Encoding', () => {
   });
 
   test.each([GZIP, DEFLATE])(
-    'with a checksum tells damage in the middle, which is a 400: $coding',
+    'with a checksum detects damage in the middle as a 400: $coding',
     async (each) => {
       const bytes = each.compress(json([anEvent({ sessionId: game.sessionId, payload: noise(2_000) })]));
       bytes.fill(0xa5, bytes.length >> 1, (bytes.length >> 1) + 16);
@@ -129,7 +129,7 @@ describe.concurrent('a Content-Encoding', () => {
   );
 
   test.each([GZIP, ZSTD])(
-    'allows several members or frames one behind the other, which are one body: $coding',
+    'allows several consecutive members or frames as one body: $coding',
     async ({ coding, compress }) => {
       const whole = json(events(3, { sessionId: game.sessionId }));
       const parts = [whole.subarray(0, 40), whole.subarray(40)].map(compress);
@@ -140,7 +140,7 @@ describe.concurrent('a Content-Encoding', () => {
     },
   );
 
-  test('is a 400 where a body has more frames than one would send', async () => {
+  test('is a 400 if the body has an excessive number of frames', async () => {
     const frames = Buffer.concat(Array.from({ length: 50_000 }, () => EMPTY_FRAME));
     const answer = await game.post(Buffer.concat([frames, zstdCompressSync(oneEvent())]), {
       'Content-Encoding': 'zstd',
@@ -150,7 +150,7 @@ describe.concurrent('a Content-Encoding', () => {
     expect(answer.json().code).toBe('invalid_encoding');
   });
 
-  test('of a body that is not UTF-8 inside is a 400', async () => {
+  test('of a body that is not UTF-8 after inflation is a 400', async () => {
     const body = Buffer.concat([Buffer.from('{"eventType":"'), Buffer.from([0xff]), Buffer.from('"}')]);
     const answer = await game.post(gzipSync(body), { 'Content-Encoding': 'gzip' });
 
@@ -160,29 +160,29 @@ describe.concurrent('a Content-Encoding', () => {
 });
 
 describe.concurrent('a body without a coding', () => {
-  test('of 8 MiB is read, one byte more is a 413, and the client gets its answer', async () => {
+  test('of 8 MiB is accepted, one byte more is a 413, and the client receives the answer', async () => {
     expect((await game.post(paddedTo(8 * MIB))).status).toBe(201);
-    // Refused by its announced length, it ends the connection.
-    const refused = await postOnce(paddedTo(8 * MIB + 1), {});
-    expect([refused.status, JSON.parse(refused.text).code]).toEqual([413, 'body_too_large']);
+    // A body that is rejected because of its announced length closes the connection.
+    const rejected = await postOnce(paddedTo(8 * MIB + 1), {});
+    expect([rejected.status, JSON.parse(rejected.text).code]).toEqual([413, 'body_too_large']);
   });
 
-  test('of 24 MiB in chunks is a 413, and the client gets its answer', async () => {
+  test('of 24 MiB in chunks is a 413, and the client receives the answer', async () => {
     expect((await postOnce(paddedTo(24 * MIB), { sending: 'chunked' })).status).toBe(413);
   });
 
-  test('in chunks is read', async () => {
+  test('in chunks is accepted', async () => {
     expect((await postOnce(oneEvent(), { sending: 'chunked' })).status).toBe(201);
   });
 });
 
-/** The refusal and the next request share one connection. */
-async function expectRefusalThenSuccess(coding: string, body: Buffer, status: number, code: string) {
+/** Sends a rejected request and an accepted request on one connection. */
+async function expectRejectionThenSuccess(coding: string, body: Buffer, status: number, code: string) {
   const wire = await openWire(shared.product.credentials.baseUrl);
-  const refused = await post(wire, body, { headers: { 'Content-Encoding': coding } });
-  expect(refused.status).toBe(status);
-  expect(refused.headers.get('content-type')).toMatch(/^application\/problem\+json/);
-  expect(JSON.parse(refused.text).code).toBe(code);
+  const rejected = await post(wire, body, { headers: { 'Content-Encoding': coding } });
+  expect(rejected.status).toBe(status);
+  expect(rejected.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+  expect(JSON.parse(rejected.text).code).toBe(code);
   expect((await post(wire, oneEvent())).status).toBe(201);
   wire.close();
 }
@@ -211,14 +211,14 @@ function oneEvent(): Buffer {
   return json(anEvent({ sessionId: game.sessionId }));
 }
 
-/** One event with white space around it. */
+/** Returns one event, padded with white space to `bytes`. */
 function paddedTo(bytes: number): Buffer {
   const padded = Buffer.alloc(bytes, ' ');
   oneEvent().copy(padded, 0);
   return padded;
 }
 
-/** A payload that no coding makes much smaller. */
+/** Returns a payload that no coding compresses much. */
 function noise(bytes: number): object {
   return { noise: randomBytes(bytes).toString('base64') };
 }

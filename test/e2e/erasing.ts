@@ -1,4 +1,4 @@
-/** What the stories of erasures share: asking for one, its end, and what is there by then. */
+/** Shared steps of the erasure tests: request an erasure, wait for its end, and count the remaining rows. */
 import { expect } from 'vitest';
 import { eventually, type TestProject } from './builders.ts';
 import type { Product } from './product.ts';
@@ -8,13 +8,16 @@ export const ERASURES = '/admin/erasures';
 export const TABLES = ['events', 'sessions', 'report_versions', 'report_link_versions'];
 const DONE_WITHIN_MS = 240_000;
 
-/** ClickHouse keeps replaced parts for minutes; where an operator has set less, an erasure leaves it so. */
+/**
+ * Shortens the time for which ClickHouse keeps replaced parts, by default minutes. An erasure keeps a shorter setting of the
+ * operator.
+ */
 export async function keepOldPartsShortly(product: Product): Promise<void> {
   for (const table of [...TABLES, 'expired_sessions'])
     await change(product, `ALTER TABLE ${table} MODIFY SETTING old_parts_lifetime = 1`);
 }
 
-/** As whoever may change tables. */
+/** Runs a statement as a ClickHouse user that can change tables. @returns the answer's text */
 export async function change(product: Product, sql: string): Promise<string> {
   const { url, database, username, password } = product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
@@ -30,11 +33,11 @@ export async function erase(product: Product, body: object): Promise<string> {
   return answer.json().id;
 }
 
-/** @returns its receipt. */
+/** Waits until the erasure is done. @returns its receipt */
 export async function done(product: Product, id: string) {
-  const look = async () => (await product.admin('GET', `${ERASURES}/${id}`)).json();
+  const poll = async () => (await product.admin('GET', `${ERASURES}/${id}`)).json();
   const erasure = await eventually(
-    look,
+    poll,
     ({ state }) => state === 'done' || state === 'failed',
     DONE_WITHIN_MS,
   );
@@ -42,7 +45,7 @@ export async function done(product: Product, id: string) {
   return erasure.receipt;
 }
 
-/** Every row of a project, to the bit. */
+/** Returns a checksum over every row of a project. */
 export async function checksumOf(product: Product, { projectId }: TestProject): Promise<unknown> {
   const sums = TABLES.map(
     (table) =>
@@ -51,7 +54,7 @@ export async function checksumOf(product: Product, { projectId }: TestProject): 
   return await product.sql(`SELECT ${sums.join(', ')}`);
 }
 
-/** Rows of events, sessions, reports and links. */
+/** Returns the number of the project's rows of events, sessions, reports, and links. */
 export async function countsOf(product: Product, { projectId }: TestProject): Promise<number[]> {
   const counts = TABLES.map(
     (table) => `(SELECT count() FROM ${table} WHERE project_id = '${projectId}') AS of_${table}`,
@@ -60,16 +63,16 @@ export async function countsOf(product: Product, { projectId }: TestProject): Pr
   return TABLES.map((table) => Number(row[`of_${table}`]));
 }
 
-/** Resolves once the project has so many events, or rows of another table, in ClickHouse. */
+/** Waits until ClickHouse has `count` events of the project, or `count` rows of another table. */
 export async function storedEvents(
   product: Product,
   { projectId }: TestProject,
   count: number,
   table = 'events',
 ): Promise<void> {
-  const look = () =>
+  const poll = () =>
     product.sql<{ n: string }>(`SELECT count() AS n FROM ${table} WHERE project_id = '${projectId}'`);
-  await eventually(look, ([row]) => Number(row?.n) === count);
+  await eventually(poll, ([row]) => Number(row?.n) === count);
 }
 
 export async function verified(product: Product): Promise<void> {

@@ -1,4 +1,4 @@
-/** What operators have erased is gone from every place, stays gone, and nobody else misses anything. */
+/** Erased data is removed from every place and is not restored, and all other data stays unchanged. */
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await removeDataDir(product);
 });
 
-/** A file of the player's, as a report names it. */
+/** Uploads a file of the player. @returns the upload's registration */
 async function anUpload(game: TestProject, sessionId: string): Promise<{ uploadId: string }> {
   const body = {
     ...{ attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', sessionId },
@@ -35,7 +35,7 @@ async function anUpload(game: TestProject, sessionId: string): Promise<{ uploadI
   return upload;
 }
 
-/** Names of what lies in the folder, or the bucket, of uploads. */
+/** Returns the names of the upload's files in the uploads folder or bucket. */
 async function filesOf(uploadId: string): Promise<string[]> {
   const bucket = clusterEngines()?.s3;
   const paths =
@@ -49,7 +49,7 @@ async function quotaOf(game: TestProject): Promise<number> {
   return (await game.get('/v1/quota')).json().used;
 }
 
-/** So that every block of what was sent is in ClickHouse, links too. */
+/** Waits until ClickHouse has every block of the sent data, links included. */
 async function settled(game: TestProject, reportId: string, links: number): Promise<void> {
   await eventually(
     () => product.sql(`SELECT 1 FROM report_links WHERE report_id = '${reportId}' AND state = 'linked'`),
@@ -58,8 +58,8 @@ async function settled(game: TestProject, reportId: string, links: number): Prom
   expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
 }
 
-// Side by side: most of an erasure is waiting for ClickHouse to remove parts.
-test.concurrent('finds a session of a player that an earlier version has dropped by its registration in the log', async () => {
+// The tests run concurrently, because most of an erasure is a wait until ClickHouse removes parts.
+test.concurrent('an erasure finds a player’s session in the log if an earlier version deleted its row', async () => {
   const game = await aProject(product, { revision: 'A' });
   const { tenantId, projectId } = game;
   const session = await game.session({ player: { externalId: 'night-owl' } });
@@ -81,23 +81,23 @@ test.concurrent('finds a session of a player that an earlier version has dropped
     `INSERT INTO retention_marks (project_id, what, expired_before, is_done) VALUES ('${projectId}', 'sessions', now() + 60, 1)`,
   );
 
-  const asked = { tenantId, projectId, player: { externalId: 'night-owl' } };
-  const receipt = await erasing.done(product, await erasing.erase(product, asked));
+  const request = { tenantId, projectId, player: { externalId: 'night-owl' } };
+  const receipt = await erasing.done(product, await erasing.erase(product, request));
 
   expect(receipt.found).toMatchObject({ events: 7, links: 7, reports: 1 });
   expect(await erasing.countsOf(product, game)).toEqual([0, 1, 0, 0]);
 });
 
-test.concurrent('a player is erased: rows, links, reports and files are gone, and a late retry does not bring them back', async () => {
+test.concurrent('a player’s erasure removes rows, links, reports, and files, and a late retry does not restore them', async () => {
   const game = await aProject(product, { revision: 'A', monthlySoftQuota: 1_000 });
   const other = await aProject(product);
   const session = await game.session({ player: { externalId: 'kim' } });
   const key = aKey();
   const body = events(5, { sessionId: session, payload: { text: SECRET } });
   expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(201);
-  // One request brings events of both.
+  // One request contains events of both sessions.
   const mixed = [anEvent({ sessionId: session }), anEvent({ sessionId: game.sessionId })];
-  const [gone, stays] = (await game.post(mixed)).json();
+  const [erased, kept] = (await game.post(mixed)).json();
   const upload = await anUpload(game, session);
   const unnamed = await anUpload(game, session);
   const attachment = {
@@ -136,11 +136,11 @@ test.concurrent('a player is erased: rows, links, reports and files are gone, an
     ...{ deadLetters: 0, linkedEvents: 6, log: 4 },
   });
   expect(Date.parse(receipt.goneFromDiskAt)).toBeGreaterThanOrEqual(Date.parse(receipt.hiddenAt));
-  // The days of dead letters, and on Kafka of the segment that they stand in.
+  // The retention of dead letters and, on Kafka, of the segment that contains them.
   const days = (Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000);
   expect(days).toBeCloseTo(clusterEngines() === undefined ? 30 : 30 + 7, 1);
 
-  // Without the mask that hides rows, and of the parts that were replaced before the last row was hidden.
+  // Counts rows without the mask that hides rows, and parts that were replaced before the last row was hidden.
   const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
   const replaced = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND NOT active
       AND remove_time < toDateTime(${Math.floor(Date.parse(receipt.hiddenAt) / 1_000)})`;
@@ -150,23 +150,23 @@ test.concurrent('a player is erased: rows, links, reports and files are gone, an
   ]);
   expect([await filesOf(upload.uploadId), await filesOf(unnamed.uploadId)]).toEqual([[], []]);
   expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
-  expect((await game.get(`/v1/events/${gone.id}`)).status).toBe(404);
-  expect((await game.get(`/v1/events/${stays.id}`)).status).toBe(200);
+  expect((await game.get(`/v1/events/${erased.id}`)).status).toBe(404);
+  expect((await game.get(`/v1/events/${kept.id}`)).status).toBe(200);
   expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(404);
   expect((await game.get(`/v1/sessions/${session}`)).status).toBe(404);
   expect([await erasing.checksumOf(product, other), await quotaOf(game)]).toEqual([others, used]);
   await erasing.verified(product);
 
-  // An erased session is unknown, as one that never was: nothing is taken for it that would then vanish.
+  // An erased session is as unknown as a session that never existed. Otherwise Questlog would accept events and then delete them.
   expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(404);
   expect((await game.request('POST', '/v1/ingest/sessions', { body: { id: session } })).status).toBe(409);
-  // What the player plays now is new.
+  // A session that the player starts after the erasure is new.
   const next = await game.session({ player: { externalId: 'kim' } });
   await game.post(anEvent({ sessionId: next }));
   await erasing.storedEvents(product, game, 2);
 });
 
-test.concurrent('a device and a session are erased, and nothing of another session moves', async () => {
+test.concurrent('a device and a session are erased without changes to other sessions', async () => {
   const game = await aProject(product);
   const { tenantId, projectId } = game;
   const ofDevice = await game.session({ player: { deviceId: 'd-1' } });
@@ -188,26 +188,27 @@ test.concurrent('a device and a session are erased, and nothing of another sessi
   expect((await game.get(`/v1/sessions/${game.sessionId}`)).status).toBe(200);
 });
 
-test.concurrent('a whole tenant is erased, with the dead letters that could be replayed', async () => {
+test.concurrent('a tenant’s erasure also removes the dead letters that could be replayed', async () => {
   const game = await aProject(product);
   await erasing.change(product, "ALTER TABLE events ADD CONSTRAINT no_poison CHECK event_type != 'poison'");
   await game.post(anEvent({ sessionId: game.sessionId, eventType: 'poison' }));
   await game.post(anEvent({ sessionId: game.sessionId }));
   const open = async () => (await product.admin('GET', '/admin/dead-letters')).json().open;
   await eventually(open, (n) => n === 1);
-  const [letter] = (await product.admin('GET', '/admin/dead-letters')).json().deadLetters;
-  const letterStatus = async () => (await product.admin('GET', `/admin/dead-letters/${letter.id}`)).status;
-  expect(await letterStatus()).toBe(200);
+  const [deadLetter] = (await product.admin('GET', '/admin/dead-letters')).json().deadLetters;
+  const deadLetterStatus = async () =>
+    (await product.admin('GET', `/admin/dead-letters/${deadLetter.id}`)).status;
+  expect(await deadLetterStatus()).toBe(200);
   await erasing.storedEvents(product, game, 1);
   await erasing.storedEvents(product, game, 1, 'sessions');
   await erasing.change(product, 'ALTER TABLE events DROP CONSTRAINT no_poison');
   const receipt = await erasing.done(product, await erasing.erase(product, { tenantId: game.tenantId }));
   expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
   expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
-  expect(await letterStatus()).toBe(404);
+  expect(await deadLetterStatus()).toBe(404);
 });
 
-test.concurrent('what is sent again while its erased project is being hidden is not lost with it', async () => {
+test.concurrent('data that is sent again during the erasure of its project is kept', async () => {
   const game = await aProject(product);
   const { tenantId, projectId } = game;
   const player = { externalId: 'back' };
@@ -218,8 +219,8 @@ test.concurrent('what is sent again while its erased project is being hidden is 
   await erasing.storedEvents(product, game, 1, 'report_versions');
 
   const erasure = await erasing.erase(product, { tenantId, projectId });
-  // As a client does: what is answered 503 is sent again.
-  const taken = async (path: string, body: object) =>
+  // Retries a 503, like a client.
+  const statusOf = async (path: string, body: object) =>
     (
       await eventually(
         () => game.request('POST', path, { body }),
@@ -228,10 +229,10 @@ test.concurrent('what is sent again while its erased project is being hidden is 
       )
     ).status;
   const again = async (id: string) => [
-    await taken('/v1/ingest/sessions', { id, player }),
-    await taken('/v1/ingest/events', anEvent({ sessionId: id })),
+    await statusOf('/v1/ingest/sessions', { id, player }),
+    await statusOf('/v1/ingest/events', anEvent({ sessionId: id })),
   ];
-  const sent = await Promise.all([taken('/v1/ingest/reports', report), ...ids.map(again)]);
+  const sent = await Promise.all([statusOf('/v1/ingest/reports', report), ...ids.map(again)]);
   expect(sent).toEqual([201, ...ids.map(() => [201, 201])]);
   await erasing.done(product, erasure);
 
@@ -243,24 +244,24 @@ test.concurrent('what is sent again while its erased project is being hidden is 
   expect((await erasing.done(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
 });
 
-test('what cannot be erased is refused before anything is written', async () => {
+test('an invalid erasure is rejected before anything is written', async () => {
   const game = await aProject(product);
   const other = await aProject(product);
-  const asked = async (body: object) => {
+  const post = async (body: object) => {
     const answer = await product.admin('POST', erasing.ERASURES, body);
     return [answer.status, answer.json().detail];
   };
   const before = (await product.admin('GET', erasing.ERASURES)).json().length;
   const { tenantId, projectId, sessionId } = game;
-  expect(await asked({ tenantId, projectId: other.projectId })).toEqual([
+  expect(await post({ tenantId, projectId: other.projectId })).toEqual([
     404,
     expect.stringContaining('has no project'),
   ]);
-  expect(await asked({ tenantId, sessionID: sessionId })).toEqual([400, expect.any(String)]);
-  expect(await asked({ tenantId, player: {} })).toEqual([400, expect.any(String)]);
+  expect(await post({ tenantId, sessionID: sessionId })).toEqual([400, expect.any(String)]);
+  expect(await post({ tenantId, player: {} })).toEqual([400, expect.any(String)]);
   const both = { tenantId, sessionId, player: { externalId: 'kim' } };
-  expect(await asked(both)).toEqual([400, expect.stringContaining('not both')]);
-  expect(await asked({ tenantId: projectId })).toEqual([404, expect.stringContaining('no tenant')]);
+  expect(await post(both)).toEqual([400, expect.stringContaining('not both')]);
+  expect(await post({ tenantId: projectId })).toEqual([404, expect.stringContaining('no tenant')]);
   expect((await product.admin('GET', `${erasing.ERASURES}/${projectId}`)).status).toBe(404);
   expect((await product.admin('GET', erasing.ERASURES)).json()).toHaveLength(before);
 });

@@ -1,4 +1,4 @@
-/** GET /v1/events: the events of a project, the newest first, page by page and narrowed by filters. */
+/** GET /v1/events: the events of a project, newest first, in pages and with filters. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, aToken, events, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -11,11 +11,11 @@ interface Listed {
 }
 
 describe.concurrent('the list of events', () => {
-  test('has what was answered before, as it was answered, the newest first', async () => {
+  test('contains the events exactly as they were answered, newest first', async () => {
     const game = await shared.aProject({ revision: 'A' });
     const { sessionId } = game;
     const [first] = (await game.post(anEvent({ sessionId, occurredAt: '2026-02-01' }))).json();
-    // Its key is an hour old, and so is its id: it stands where it was begun.
+    // The key is an hour old, therefore the event's id and its position in the list are an hour old.
     const headers = { 'Idempotency-Key': aKey(Date.now() - 3_600_000) };
     const [late] = (await game.post(anEvent({ sessionId }), headers)).json();
     const [last] = (await game.post(anEvent({ sessionId, occurredAt: '2026-01-01' }))).json();
@@ -23,7 +23,7 @@ describe.concurrent('the list of events', () => {
     expect((await game.get('/v1/events')).json()).toEqual({ events: [last, first, late], next: null });
   });
 
-  test('tells of each event the reports that it is linked to', async () => {
+  test('names the reports that each event is linked to', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const [named] = (await game.post(anEvent())).json();
     await game.post(anEvent());
@@ -43,7 +43,7 @@ describe.concurrent('the list of events', () => {
     expect(await reportsOf()).toEqual({ named: [], other: [] });
   });
 
-  test('is that of its project only', async () => {
+  test('contains only the events of its project', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const theirs = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     await theirs.post(anEvent({ sessionId: theirs.sessionId }));
@@ -54,7 +54,7 @@ describe.concurrent('the list of events', () => {
     expect((await theirs.get(`/v1/events${query}`)).json().events).toHaveLength(1);
   });
 
-  test('needs the scope read', async () => {
+  test('requires the scope read', async () => {
     const game = await shared.aProject();
     const { token } = await aToken(shared.product, game.projectId, { scopes: ['events:write'] });
     const headers = { Authorization: `Bearer ${token}` };
@@ -68,12 +68,13 @@ describe.concurrent('pages of events', () => {
 
   beforeAll(async () => {
     game = await shared.aProject({ revision: 'B', spread: 4 });
-    // Events of one request have one time: pages end in the midst of them. Without a session they lie in any lane.
+    // Events of one request have the same time, therefore pages end between such events. Events without a session can be in any
+    // lane.
     await game.post(events(30));
     for (let n = 30; n < 40; n++) await game.post(anEvent({ payload: { n } }));
   });
 
-  test('hold every event once, in one order, however large they are', async () => {
+  test('contain every event once and in one order, for every page size', async () => {
     const whole: Listed[] = (await game.get('/v1/events')).json().events;
     expect(whole.map(({ payload }) => payload.n).toSorted((a, b) => a - b)).toEqual([...Array(40).keys()]);
     const times = whole.map(({ id }) => id.slice(0, 13));
@@ -100,19 +101,23 @@ describe.concurrent('a filter of events', () => {
 
   const cases: readonly (readonly [string, () => Record<string, string>, number[]])[] = [
     ['sessionId', () => ({ sessionId: sessionId.toUpperCase() }), [1, 3]],
-    ['sessionId that nobody knows', () => ({ sessionId: anUnknownId() }), []],
+    ['unknown sessionId', () => ({ sessionId: anUnknownId() }), []],
     ['eventType', () => ({ eventType: 'a' }), [0, 3]],
-    ['eventType that is empty', () => ({ eventType: '' }), [1]],
-    ['eventType with characters that SQL heeds', () => ({ eventType: "A'\t\0\\\n{x:String}" }), [2]],
-    ['since, inside', () => ({ since: '2026-01-01T00:00:00.000001Z' }), [0, 1, 2]],
+    ['empty eventType', () => ({ eventType: '' }), [1]],
+    ['eventType with SQL special characters', () => ({ eventType: "A'\t\0\\\n{x:String}" }), [2]],
+    ['since, inclusive', () => ({ since: '2026-01-01T00:00:00.000001Z' }), [0, 1, 2]],
     ['since, to the microsecond', () => ({ since: '2026-01-01T00:00:00.000002Z' }), [1, 2]],
-    ['until, outside', () => ({ until: '2026-01-01T00:00:00.000001Z' }), [3]],
+    ['until, exclusive', () => ({ until: '2026-01-01T00:00:00.000001Z' }), [3]],
     ['since and until', () => ({ since: '2026-01-01', until: '2026-01-03' }), [0, 1]],
     ['since with an offset', () => ({ since: '2026-01-02T01:00:00+01:00' }), [1, 2]],
-    ['all at once', () => ({ sessionId, eventType: 'a', since: '1950-01-01', until: '2000-01-01' }), [3]],
-    ['a name that is none', () => ({ colour: 'red' }), [0, 1, 2, 3]],
+    [
+      'all filters together',
+      () => ({ sessionId, eventType: 'a', since: '1950-01-01', until: '2000-01-01' }),
+      [3],
+    ],
+    ['an unknown parameter, which is ignored', () => ({ colour: 'red' }), [0, 1, 2, 3]],
   ];
-  test.each(cases)('%s', async (_, query, wanted) => {
+  test.each(cases)('by %s', async (_, query, wanted) => {
     const { events: found } = (await game.get(`/v1/events?${new URLSearchParams(query())}`)).json();
 
     expect(found.map(({ payload }: Listed) => payload.n).toSorted()).toEqual(wanted);
@@ -128,7 +133,7 @@ describe.concurrent('a filter of events', () => {
       `cursor=${Buffer.from('1.0.0.0').toString('base64url')}`,
       'cursor: must be the value of next from an earlier page',
     ],
-  ])('%s is a 400 that says what it may be', async (query, detail) => {
+  ])('%s is a 400 that names the valid values', async (query, detail) => {
     const answer = await game.get(`/v1/events?${query}`);
 
     expect(answer.status).toBe(400);

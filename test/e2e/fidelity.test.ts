@@ -1,4 +1,4 @@
-/** The bytes of a payload come back unchanged: in the answer, from GET and from ClickHouse; what is no JSON is a 400. */
+/** Payload bytes are unchanged in the answer, in GET, and in ClickHouse. A document that is not JSON is a 400. */
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -28,12 +28,12 @@ const delicate = [
 ].map((text) => Buffer.from(text));
 
 describe('a payload', () => {
-  test('of every valid document of the corpus comes back byte for byte', async () => {
+  test('of every valid document of the corpus is returned byte for byte', async () => {
     expect(validJson.length).toBeGreaterThanOrEqual(150);
     await store(validJson.map(({ bytes }) => member(bytes)));
   });
 
-  test('of what most JSON libraries would change comes back byte for byte, also one by one', async () => {
+  test('that most JSON libraries would change is returned byte for byte, also by single reads', async () => {
     const ids = await store(delicate);
     const read = await Promise.all(ids.map((id) => game.get(`/v1/events/${id}`)));
 
@@ -42,7 +42,7 @@ describe('a payload', () => {
     );
   });
 
-  test('that comes alone comes back as it does in a batch', async () => {
+  test('sent alone is returned as in a batch', async () => {
     for (const payload of delicate) {
       const answer = await game.post(rawEvent(payload));
       const { id } = answer.json()[0];
@@ -54,19 +54,19 @@ describe('a payload', () => {
 describe('a document that is not JSON', () => {
   test('is a 400 as a body', async () => {
     expect(invalidJson.length).toBeGreaterThanOrEqual(150);
-    const outcomes = await inTurns(
+    const outcomes = await inBatches(
       invalidJson,
-      async ({ name, bytes }) => `${name}: ${await refusalOf(bytes)}`,
+      async ({ name, bytes }) => `${name}: ${await rejectionOf(bytes)}`,
     );
 
     expect(outcomes).toEqual(invalidJson.map(({ name }) => `${name}: 400`));
   });
 
-  test('is a 400 inside a payload, and nothing of it is stored', async () => {
+  test('is a 400 inside a payload, and nothing is stored', async () => {
     const inside = invalidJson.filter(({ topLevelOnly }) => topLevelOnly !== true);
     const before = (await game.get('/v1/quota')).json().used;
-    const outcomes = await inTurns(inside, async ({ name, bytes }) => {
-      return `${name}: ${await refusalOf(rawEvent(member(bytes)))}`;
+    const outcomes = await inBatches(inside, async ({ name, bytes }) => {
+      return `${name}: ${await rejectionOf(rawEvent(member(bytes)))}`;
     });
 
     expect(outcomes).toEqual(inside.map(({ name }) => `${name}: 400`));
@@ -74,11 +74,11 @@ describe('a document that is not JSON', () => {
   });
 });
 
-describe('a document that is JSON and no event', () => {
-  test('is a 400 as a body, or a 413 where it is an array over the cap', async () => {
-    const outcomes = await inTurns(
+describe('a document that is JSON but not an event', () => {
+  test('is a 400 as a body, or a 413 if it is an array over the limit', async () => {
+    const outcomes = await inBatches(
       validJson,
-      async ({ name, bytes }) => `${name}: ${await refusalOf(bytes)}`,
+      async ({ name, bytes }) => `${name}: ${await rejectionOf(bytes)}`,
     );
 
     const capped = 'a list of 2000 numbers';
@@ -86,7 +86,7 @@ describe('a document that is JSON and no event', () => {
   });
 });
 
-/** Sends the payloads in batches and finds each of them in the answer, among the session's events and in ClickHouse. */
+/** Sends the payloads in batches and compares each payload with the answer, the session's events, and ClickHouse. */
 async function store(payloads: readonly Buffer[]): Promise<string[]> {
   const expected = payloads.map(hexOf);
   const sessionId = await game.session();
@@ -110,7 +110,7 @@ async function store(payloads: readonly Buffer[]): Promise<string[]> {
   return ids;
 }
 
-/** The bytes where the payloads of these events stand in an answer; the answer is not parsed for it. */
+/** Returns the payload bytes of these events in the unparsed answer. */
 function payloadsIn(answer: Buffer, ids: readonly string[], payloads: readonly Buffer[]): string[] {
   return ids.flatMap((id, i) => {
     const at = answer.indexOf(`"id":"${id}"`);
@@ -118,9 +118,7 @@ function payloadsIn(answer: Buffer, ids: readonly string[], payloads: readonly B
     const start = answer.indexOf(NAME, at) + NAME.length;
     const end = start + (payloads[i]?.length ?? 0);
     const isWhole = answer.subarray(end).indexOf(',"reportIds":') === 0;
-    return [
-      isWhole ? hexOf(answer.subarray(start, end)) : `something else stands behind the payload of ${id}`,
-    ];
+    return [isWhole ? hexOf(answer.subarray(start, end)) : `unexpected bytes after the payload of ${id}`];
   });
 }
 
@@ -141,8 +139,8 @@ function hexOf(bytes: Buffer): string {
   return bytes.toString('hex');
 }
 
-/** The status of a problem document, or what was wrong with it. */
-async function refusalOf(body: Buffer): Promise<number | string> {
+/** Returns the status of a problem document, or a description of any other answer. */
+async function rejectionOf(body: Buffer): Promise<number | string> {
   const answer = await game.post(body);
   const type = answer.headers.get('content-type');
   return type?.startsWith('application/problem+json') === true
@@ -150,7 +148,7 @@ async function refusalOf(body: Buffer): Promise<number | string> {
     : `answered ${answer.status} as ${type}`;
 }
 
-async function inTurns<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
+async function inBatches<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (let at = 0; at < all.length; at += AT_ONCE) {
     results.push(...(await Promise.all(all.slice(at, at + AT_ONCE).map(work))));

@@ -1,4 +1,4 @@
-/** `questlog follow`: one event from the game's answer to its links. */
+/** `questlog follow`: the steps of one event, from the game's answer to its links. */
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, eventually, rawEvent, type TestProject } from './builders.ts';
 import { aStranger, atTerminal, type Ended, questlogCommand, testAtTerminal } from './questlogCommand.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-test('an event is told with its times, its place in the log, its payload as sent and its links', async () => {
+test('prints an event with its times, log position, payload as sent, and links', async () => {
   const occurredAt = '2026-11-22T12:00:00.123456Z';
   const sent = await game.post(
     rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt, sequence: 4, eventType: TYPE }),
@@ -26,7 +26,7 @@ test('an event is told with its times, its place in the log, its payload as sent
   const filed = await game.report({ eventIds: [id] });
   expect(filed.status, filed.text()).toBe(201);
   const reportId: string = filed.json().id;
-  // A report names its events before their links are made.
+  // A report names its events before the links exist.
   const follow = () => questlogCommand(['follow', id, '--json'], { env });
   const listed = await eventually(follow, ({ stdout }) => stdout.includes('"linked"'));
   const shown = await questlogCommand(['follow', id.toUpperCase()], { env });
@@ -48,13 +48,13 @@ test('an event is told with its times, its place in the log, its payload as sent
   });
 });
 
-testAtTerminal('a payload that is shown at a terminal is escaped, too', async () => {
+testAtTerminal('escapes a payload at a terminal, also in JSON', async () => {
   const [{ id }] = (await game.post(rawEvent(PAYLOAD, { sessionId: game.sessionId }))).json();
   const { screen } = await atTerminal(['follow', id, '--json'], env).ended();
   expect(screen).toContain('"text":"\\u001b[2J$&\\u202e"}');
 });
 
-test('an event that nobody has is code 1, with what to do', async () => {
+test('an unknown event is exit code 1 with the next step', async () => {
   const id = aKey();
 
   const { code, stdout, stderr } = await questlogCommand(['follow', id, '--wait', '0'], { env });
@@ -63,7 +63,7 @@ test('an event that nobody has is code 1, with what to do', async () => {
   expect(stderr).toMatch(new RegExp(`no event ${id} after 0 s\\. Check the id.*questlog doctor`));
 });
 
-test('an event that comes while it is looked for is found', async () => {
+test('finds an event that arrives during the wait', async () => {
   const id = aKey();
   const row = {
     id,

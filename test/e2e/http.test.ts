@@ -1,4 +1,4 @@
-/** Every answer: problems and their shape, methods and paths, request ids; nothing of the body. */
+/** Every answer: the shape of problems, methods, paths, and request ids, and no text of the request body. */
 import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -56,7 +56,7 @@ describe('a path that does not exist', () => {
   test.each([
     ['/readyz', "the operators' listener serves it (QUESTLOG_ADMIN_PORT"],
     ['/admin/tenants', "the operators' listener serves it (QUESTLOG_ADMIN_PORT"],
-  ])('is told where it is: %s', async (path, hint) => {
+  ])('but is served by the operators’ listener names that listener: %s', async (path, hint) => {
     expect((await game.request('GET', path)).json().detail).toContain(hint);
   });
 
@@ -79,7 +79,7 @@ describe('a path that does not exist', () => {
     ['GET', '/v1/ingest/events', 405, 'GET /v1/events'],
     ['GET', '/v1/ingest/reports', 405, 'GET /v1/reports'],
     ['GET', '/quota', 404, 'GET /v1/quota'],
-  ])('names the endpoint that is meant: %s %s', async (method, path, status, meant) => {
+  ])('names the probably intended endpoint: %s %s', async (method, path, status, meant) => {
     for (const Authorization of [`Bearer ${game.token}`, 'Bearer qlt_unknown', '']) {
       const answer = await game.request(method, path, { headers: { Authorization } });
       expect([answer.status, answer.json().detail]).toEqual([
@@ -94,7 +94,7 @@ describe('a path that does not exist', () => {
   });
 
   test.each(['/v1/ingest/events', '/v1/ingest/sessions', '/v1/quota'])(
-    'of games names the port of games on the admin listener: %s',
+    'of the API for games names the games’ port on the admin listener: %s',
     async (path) => {
       const answer = await shared.product.admin('POST', path, {});
 
@@ -121,7 +121,7 @@ describe('HEAD', () => {
     }
   });
 
-  test('of what is not there is a 404 without a body', async () => {
+  test('of an unknown event is a 404 without a body', async () => {
     const answer = await game.request('HEAD', `/v1/events/${anUnknownId()}`);
 
     expect(answer.status).toBe(404);
@@ -132,9 +132,9 @@ describe('HEAD', () => {
 describe('GET /health', () => {
   test.each([
     ['with a token', `Bearer ${'x'.repeat(40)}`],
-    ['without one', ''],
-    ['with what is none', 'Basic x'],
-  ])('tells a game that it reaches the service, %s', async (_, Authorization) => {
+    ['without a token', ''],
+    ['with another scheme', 'Basic x'],
+  ])('confirms that the service is reachable, %s', async (_, Authorization) => {
     const answers = await Promise.all(
       ['GET', 'HEAD'].map((method) => game.request(method, '/health', { headers: { Authorization } })),
     );
@@ -146,7 +146,7 @@ describe('GET /health', () => {
 });
 
 describe('a problem', () => {
-  test('has the fields of RFC 9457, a code, and the words that game plugins print, and nothing else', async () => {
+  test('has exactly the fields of RFC 9457, a code, and the texts that game plugins print', async () => {
     const answer = await game.request('GET', `/v1/events/${anUnknownId()}`);
 
     expect(Object.keys(answer.json()).toSorted()).toEqual([
@@ -161,7 +161,7 @@ describe('a problem', () => {
     ]);
   });
 
-  test('with bad elements has errors of index, pointer, code and detail, and nothing else', async () => {
+  test('with bad elements has errors with exactly index, pointer, code, and detail', async () => {
     const answer = await game.post([{}, 7]);
 
     expect(Object.keys(answer.json()).toSorted()).toContain('errors');
@@ -171,7 +171,7 @@ describe('a problem', () => {
     }
   });
 
-  test('has a code and a title of the closed list, the same status in it and in the answer', async () => {
+  test('has a code and a title of the closed list, and the status of the answer', async () => {
     const answers = [
       await game.post('{'),
       await game.post([]),
@@ -187,7 +187,7 @@ describe('a problem', () => {
   });
 });
 
-test('what is no HTTP is answered with a problem too', async () => {
+test('an invalid HTTP request is also answered with a problem', async () => {
   const wire = await openWire(shared.product.credentials.baseUrl);
   const answer = await wire.ask({ method: 'GET', path: '/health', headers: { 'not a name': 'x' } });
 
@@ -201,7 +201,7 @@ test('what is no HTTP is answered with a problem too', async () => {
 });
 
 describe('X-Request-Id', () => {
-  test('is given back, in the header and in a problem’s instance', async () => {
+  test('is returned in the header and in a problem’s instance', async () => {
     const headers = { 'X-Request-Id': 'build-7:retry.2_a' };
     const good = await game.post(anEvent({ sessionId: game.sessionId }), headers);
     const bad = await game.post('{', headers);
@@ -211,7 +211,7 @@ describe('X-Request-Id', () => {
     expect(bad.json().instance).toBe('urn:questlog:request:build-7:retry.2_a');
   });
 
-  test('is made where none is given, another one for each request', async () => {
+  test('is generated for each request if the request has none', async () => {
     const [one, other] = [await game.get('/v1/quota'), await game.get('/v1/quota')];
 
     expect(one.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
@@ -219,7 +219,7 @@ describe('X-Request-Id', () => {
   });
 
   test.each(['a b', '<script>', 'x'.repeat(129), '"quoted"'])(
-    'is made anew where the given one is not a plain word: %s',
+    'is replaced if the given value is not a plain word: %s',
     async (id) => {
       const answer = await game.request('GET', '/nothing', { headers: { 'X-Request-Id': id } });
 
@@ -228,7 +228,7 @@ describe('X-Request-Id', () => {
     },
   );
 
-  test('is there on the admin listener too', async () => {
+  test('is also sent by the admin listener', async () => {
     const answer = await shared.product.admin('GET', '/admin/nothing');
 
     expect(answer.json().instance).toBe(`urn:questlog:request:${answer.headers.get('x-request-id')}`);
@@ -240,7 +240,7 @@ describe('an error', () => {
   const bodies: readonly (readonly [string, string])[] = [
     ['broken JSON', `{"eventType":"${secret}`],
     ['a string', `"${secret}"`],
-    ['a word that is no JSON', secret],
+    ['a word that is not JSON', secret],
     [
       'bad fields',
       JSON.stringify({ eventType: [secret], sessionId: secret, buildId: secret, occurredAt: secret }),
@@ -254,22 +254,28 @@ describe('an error', () => {
     ['another body under a key', JSON.stringify({ eventType: secret })],
   ];
 
-  test.each(bodies)('of the ingest tells nothing of the body, and no stack: %s', async (_, body) => {
-    const answer = await game.post(body, { 'Idempotency-Key': 'not-a-key' });
-    expectSilent(answer);
-    expectSilent(await game.post(body));
-    expectSilent(await game.post(`[${body},${body}]`, { Prefer: 'handling=lenient' }));
-  });
+  test.each(bodies)(
+    'of the events endpoint contains neither text of the body nor a stack trace: %s',
+    async (_, body) => {
+      const answer = await game.post(body, { 'Idempotency-Key': 'not-a-key' });
+      expectSilent(answer);
+      expectSilent(await game.post(body));
+      expectSilent(await game.post(`[${body},${body}]`, { Prefer: 'handling=lenient' }));
+    },
+  );
 
-  test.each(bodies)('of the other endpoints tells nothing of the body, and no stack: %s', async (_, body) => {
-    expectSilent(await game.request('POST', '/v1/ingest/sessions', { body }));
-    for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens']) {
-      expectSilent(await shared.product.admin('POST', path, body));
-    }
-  });
+  test.each(bodies)(
+    'of the other endpoints contains neither text of the body nor a stack trace: %s',
+    async (_, body) => {
+      expectSilent(await game.request('POST', '/v1/ingest/sessions', { body }));
+      for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens']) {
+        expectSilent(await shared.product.admin('POST', path, body));
+      }
+    },
+  );
 
   test.each(['%00', '%E0%A4%A', '..%2f..%2fetc', "'%20OR%201=1", '%F0%9F%97%A1'])(
-    'of an id that is none is a 404 and never a 5xx: %s',
+    'for an invalid id is a 404, never a 5xx: %s',
     async (id) => {
       for (const path of [`/v1/events/${id}`, `/v1/sessions/${id}`, `/v1/sessions/${id}/events`]) {
         expect([path, (await game.get(path)).status]).toEqual([path, 404]);
@@ -286,7 +292,7 @@ describe('an error', () => {
   }
 });
 
-test('a client that goes away in the midst of its body harms nobody', async () => {
+test('a client that disconnects in the middle of its body does not affect other requests', async () => {
   const wire = await openWire(shared.product.credentials.baseUrl);
   const headers = { Authorization: `Bearer ${game.token}`, 'Content-Type': 'application/json' };
   const left = wire.ask({

@@ -1,4 +1,7 @@
-/** `Idempotency-Key`: the same key and body are stored once and answered alike; anything else under the key is refused. */
+/**
+ * `Idempotency-Key`: a request with the same key and body is stored once and answered alike. A different body under the key is
+ * rejected.
+ */
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -15,7 +18,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('the same key with the same body', () => {
-  test('is a 200 marked as replayed, with the very answer of the first time', async () => {
+  test('is a 200 marked as replayed, with the first answer', async () => {
     const key = aKey();
     const body = events(3, { sessionId: game.sessionId });
     const first = await post(key, body);
@@ -26,7 +29,7 @@ describe.concurrent('the same key with the same body', () => {
     expectReplay(again, first);
   });
 
-  test('is a replay also once the events are in ClickHouse, and stays one', async () => {
+  test('is a replay also after the events are in ClickHouse, each time', async () => {
     const key = aKey();
     const body = [anEvent({ sessionId: game.sessionId })];
     const first = await post(key, body);
@@ -51,7 +54,7 @@ describe.concurrent('the same key with the same body', () => {
     expect(rows).toEqual([{ appends: 1, events: 5 }]);
   });
 
-  test('at the same time is one 201 and replays of it, stored once', async () => {
+  test('sent concurrently is one 201 and its replays, stored once', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const key = aKey();
     const body = events(4, { sessionId: own.sessionId });
@@ -67,7 +70,7 @@ describe.concurrent('the same key with the same body', () => {
     expect((await own.get('/v1/quota')).json().used).toBe(4);
   });
 
-  test('is the same body also under a Content-Encoding', async () => {
+  test('is a replay also with a Content-Encoding', async () => {
     const key = aKey();
     const body = JSON.stringify(events(2, { sessionId: game.sessionId }));
     const first = await game.post(body, { 'Idempotency-Key': key });
@@ -76,7 +79,7 @@ describe.concurrent('the same key with the same body', () => {
     expectReplay(again, first);
   });
 
-  test('is the same key in quotes and in upper case', async () => {
+  test('is a replay also with the key in quotes and in upper case', async () => {
     const key = aKey();
     const body = [anEvent({ sessionId: game.sessionId })];
     const first = await post(`"${key}"`, body);
@@ -87,7 +90,7 @@ describe.concurrent('the same key with the same body', () => {
 });
 
 describe.concurrent('a replay', () => {
-  test('answers the occurredAt that an event without one was given', async () => {
+  test('returns the generated occurredAt of an event without one', async () => {
     const key = aKey();
     const body = [
       anEvent({ sessionId: game.sessionId }),
@@ -101,7 +104,7 @@ describe.concurrent('a replay', () => {
     expect(again.json()[1].occurredAt).toBe('2026-01-02T00:00:00.000Z');
   });
 
-  test('answers the overQuota of the first time, whatever the quota has become', async () => {
+  test('returns the original overQuota after the quota has changed', async () => {
     const own = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
     const key = aKey();
     const body = events(3, { sessionId: own.sessionId });
@@ -112,7 +115,7 @@ describe.concurrent('a replay', () => {
     expectReplay(await own.post(body, { 'Idempotency-Key': key }), first);
   });
 
-  test('has ids that carry the key’s milliseconds, while receivedAt is the server’s', async () => {
+  test('has ids with the key’s milliseconds, while receivedAt is the server’s time', async () => {
     const anHourAgo = Date.now() - 3_600_000;
     const key = aKey(anHourAgo);
     const [created] = (await post(key, [anEvent({ sessionId: game.sessionId })])).json();
@@ -125,7 +128,7 @@ describe.concurrent('a replay', () => {
     expect(row?.received).toBeGreaterThan(anHourAgo + 3_000_000);
   });
 
-  test('finds its events after the tenant’s spread was raised, in all lanes', async () => {
+  test('finds its events in all lanes after the tenant’s spread was raised', async () => {
     const own = await shared.aProject({ revision: 'A', spread: 4 });
     const sessions = await Promise.all(Array.from({ length: 8 }, () => own.session()));
     const body = sessions.map((sessionId, n) => anEvent({ sessionId, payload: { n } }));
@@ -158,7 +161,7 @@ describe.concurrent('the same key with another body', () => {
     expect((await own.get('/v1/quota')).json().used).toBe(1);
   });
 
-  test('at the same time is one 201, and a 422 for each other body', async () => {
+  test('sent concurrently is one 201, and a 422 for each other body', async () => {
     const key = aKey();
     const answers = await Promise.all(
       events(8, { sessionId: game.sessionId }).map((event) => post(key, event)),
@@ -170,7 +173,7 @@ describe.concurrent('the same key with another body', () => {
     ]);
   });
 
-  test('is a new request where the first one was refused: a refusal does not use up the key', async () => {
+  test('is a new request if the first was rejected: a rejection does not use up the key', async () => {
     const key = aKey();
     expect((await post(key, [anEvent()])).status).toBe(400);
     expect((await post(key, [anEvent({ sessionId: randomUUID() })])).status).toBe(404);
@@ -178,7 +181,7 @@ describe.concurrent('the same key with another body', () => {
     expect((await post(key, [anEvent({ sessionId: game.sessionId })])).status).toBe(201);
   });
 
-  test('is a request of its own in another project, also of the same tenant', async () => {
+  test('is an independent request in another project, also of the same tenant', async () => {
     const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
     const key = aKey();
     const mine = await post(key, anEvent({ sessionId: game.sessionId }));
@@ -196,7 +199,7 @@ test.concurrent.each([
   ['a UUIDv7 without hyphens', aKey().replaceAll('-', '')],
   ['two keys', `${aKey()}, ${aKey()}`],
   ['an open quote', `"${aKey()}`],
-])('a key that is no UUIDv7 is a 400: %s', async (_, key) => {
+])('a key that is not a UUIDv7 is a 400: %s', async (_, key) => {
   const answer = await post(key, anEvent({ sessionId: game.sessionId }));
 
   expect(answer.status).toBe(400);

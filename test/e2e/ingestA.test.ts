@@ -23,7 +23,7 @@ const eventTypes = [
 ];
 
 describe.concurrent('the answer in revision A', () => {
-  test('is 201 and an array of one created event for a single object', async () => {
+  test('is a 201 with an array of one created event for a single object', async () => {
     const answer = await game.post(
       anEvent({ sessionId: game.sessionId, eventType: 'player_action', payload: { key: 'W' } }),
     );
@@ -45,7 +45,7 @@ describe.concurrent('the answer in revision A', () => {
     ]);
   });
 
-  test('holds the elements of a batch in their order, each with an id of its own', async () => {
+  test('contains the elements of a batch in their order, each with a unique id', async () => {
     const answer = await game.post(events(50, { sessionId: game.sessionId }));
 
     const created: { id: string; payload: { n: number } }[] = answer.json();
@@ -53,7 +53,7 @@ describe.concurrent('the answer in revision A', () => {
     expect(new Set(created.map(({ id }) => id)).size).toBe(50);
   });
 
-  test('gives back every field that was sent', async () => {
+  test('contains every field that was sent', async () => {
     const sent = {
       sessionId: game.sessionId,
       buildId: anUnknownId(),
@@ -67,13 +67,13 @@ describe.concurrent('the answer in revision A', () => {
     expect(answer.json()).toEqual([{ id: expect.any(String), ...sent, reportIds: [], overQuota: false }]);
   });
 
-  test('answers an omitted payload as {}', async () => {
+  test('contains {} for an omitted payload', async () => {
     const answer = await game.post(anEvent({ sessionId: game.sessionId }));
 
     expect(answer.json()[0].payload).toEqual({});
   });
 
-  test('answers UUIDs in lower case that came in upper case', async () => {
+  test('contains upper-case UUIDs in lower case', async () => {
     const buildId = anUnknownId();
     const answer = await game.post(
       anEvent({ sessionId: game.sessionId.toUpperCase(), buildId: buildId.toUpperCase() }),
@@ -82,7 +82,7 @@ describe.concurrent('the answer in revision A', () => {
     expect(answer.json()[0]).toMatchObject({ sessionId: game.sessionId, buildId });
   });
 
-  test('ignores unknown fields and does not answer them', async () => {
+  test('does not contain unknown fields', async () => {
     const answer = await game.post({
       ...anEvent({ sessionId: game.sessionId }),
       id: 'mine',
@@ -97,7 +97,7 @@ describe.concurrent('the answer in revision A', () => {
     expect(created).not.toHaveProperty('extra');
   });
 
-  test('takes any string as the event type, the suggested ones among them, and keeps it', async () => {
+  test('contains any string as the event type, unchanged', async () => {
     const sessionId = await game.session();
     const answer = await game.post(eventTypes.map((eventType) => anEvent({ sessionId, eventType })));
     const typesOf = (created: { eventType: string }[]): string[] => created.map(({ eventType }) => eventType);
@@ -113,8 +113,8 @@ describe.concurrent('the answer in revision A', () => {
   });
 });
 
-describe.concurrent('what is optional in revision A', () => {
-  test('takes null in an optional field as if it were omitted', async () => {
+describe.concurrent('revision A', () => {
+  test('treats null in an optional field as an omitted field', async () => {
     const before = Date.now();
     const answer = await game.post(
       anEvent({ sessionId: game.sessionId, buildId: null, occurredAt: null, payload: null }),
@@ -154,7 +154,7 @@ describe.concurrent('what is optional in revision A', () => {
 });
 
 describe.concurrent('a stored event', () => {
-  test('has a UUIDv7 whose milliseconds are those of receivedAt', async () => {
+  test('has a UUIDv7 with the milliseconds of receivedAt', async () => {
     const before = Date.now();
     const [created] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
     const after = Date.now();
@@ -169,7 +169,7 @@ describe.concurrent('a stored event', () => {
     expect(rows).toEqual([{ received: millisOf(created.id) }]);
   });
 
-  test('is answered by GET /v1/events/{id} right after its 201, exactly as it was created', async () => {
+  test('is returned by GET /v1/events/{id} right after its 201, exactly as it was created', async () => {
     const posted = await game.post(
       anEvent({ sessionId: game.sessionId, buildId: anUnknownId(), payload: { a: 1 } }),
     );
@@ -182,7 +182,7 @@ describe.concurrent('a stored event', () => {
     expect((await game.get(`/v1/events/${created.id.toUpperCase()}`)).text()).toBe(read.text());
   });
 
-  test('stands in ClickHouse with its tenant, project, session, build and place in the log', async () => {
+  test('is in ClickHouse with its tenant, project, session, build, and log index', async () => {
     const buildId = anUnknownId();
     const created = (
       await game.post([
@@ -210,7 +210,7 @@ describe.concurrent('a stored event', () => {
   });
 });
 
-/** Once everything answered before is in ClickHouse. */
+/** Waits until ClickHouse has all events that were answered before. @returns the number of events of the type */
 async function countOf(eventType: string): Promise<number> {
   await game.get('/v1/quota');
   const [row] = await shared.product.sql<{ count: number }>(

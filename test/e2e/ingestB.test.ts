@@ -1,4 +1,4 @@
-/** POST /v1/ingest/events in revision B: the four points in which it differs, on one deployment beside revision A. */
+/** POST /v1/ingest/events in revision B: its four differences from revision A, on one deployment with both revisions. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
 import { ownProduct } from './sharedProduct.ts';
@@ -32,14 +32,14 @@ describe.concurrent('revision B', () => {
     expect(`[${read.text()}]`).toBe(answer.text());
   });
 
-  test('takes a sessionId of null as if it were omitted', async () => {
+  test('treats a sessionId of null as an omitted sessionId', async () => {
     const answer = await game.post(anEvent({ sessionId: null }));
 
     expect(answer.status).toBe(201);
     expect(answer.json()[0].sessionId).toBeNull();
   });
 
-  test('associates an event with its session where one is given', async () => {
+  test('stores an event with its session if one is given', async () => {
     const answer = await game.post(anEvent({ sessionId: game.sessionId }));
 
     expect(answer.status).toBe(201);
@@ -56,14 +56,14 @@ describe.concurrent('revision B', () => {
     });
   });
 
-  test('answers 400 for a sessionId that is no UUID', async () => {
+  test('answers 400 for a sessionId that is not a UUID', async () => {
     const answer = await game.post(anEvent({ sessionId: 'level-3' }));
 
     expect(answer.status).toBe(400);
     expect(answer.json().errors).toMatchObject([{ index: 0, pointer: '/sessionId', code: 'invalid_uuid' }]);
   });
 
-  test('carries no overQuota in any answer, also past the quota', async () => {
+  test('returns no overQuota in any answer, also over quota', async () => {
     const full = await shared.aProject({ revision: 'B', monthlySoftQuota: 0 });
     const posted = await full.post([anEvent({ sessionId: full.sessionId }), anEvent()]);
 
@@ -76,7 +76,7 @@ describe.concurrent('revision B', () => {
     expect(page.json().events[0]).not.toHaveProperty('overQuota');
   });
 
-  test('takes 200 events in an array and answers 413 to 201', async () => {
+  test('accepts 200 events in an array and answers 413 to 201', async () => {
     const most = await game.post(events(200));
     const tooMany = await game.post(events(201));
 
@@ -88,18 +88,18 @@ describe.concurrent('revision B', () => {
 });
 
 describe.concurrent('the revision', () => {
-  test('is the deployment’s where the project names none', async () => {
+  test('is the deployment’s if the project has none', async () => {
     expect((await game.post(anEvent())).status).toBe(201);
   });
 
-  test('is the project’s where it names one, also beside another project of the tenant', async () => {
+  test('is the project’s if the project has one, independent of the tenant’s other projects', async () => {
     expect((await gameA.post(anEvent())).status).toBe(400);
     const answer = await gameA.post(events(201, { sessionId: gameA.sessionId }));
     expect(answer.status).toBe(201);
     expect(answer.json()[200]).toMatchObject({ overQuota: false });
   });
 
-  test('follows a PATCH of the project, for events and for what is read', async () => {
+  test('follows a PATCH of the project, for sent events and for reads', async () => {
     const project = await shared.aProject({ revision: 'A' });
     const [created] = (await project.post(anEvent({ sessionId: project.sessionId }))).json();
     expect(created).toHaveProperty('overQuota');

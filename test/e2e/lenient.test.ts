@@ -1,4 +1,4 @@
-/** `Prefer: handling=lenient`: the good elements are stored, the answer is a 207 in request order. */
+/** `Prefer: handling=lenient`: Questlog stores the good elements and answers 207 in request order. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, events, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('with Prefer: handling=lenient', () => {
-  test('a batch is answered 207, in request order, each a created event or a problem', async () => {
+  test('a batch is a 207 with a created event or a problem per element, in request order', async () => {
     const { sessionId } = game;
     const answer = await game.post(
       [
@@ -70,7 +70,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     ]);
   });
 
-  test('exactly the good elements are stored', async () => {
+  test('only the good elements are stored', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const { sessionId } = own;
     const answer = await own.post([anEvent({ sessionId }), anEvent(), anEvent({ sessionId })], LENIENT);
@@ -97,7 +97,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     expect((await own.get('/v1/quota')).json().used).toBe(0);
   });
 
-  test('a single object is answered by an array of one', async () => {
+  test('a single object is answered with an array of one element', async () => {
     const good = await game.post(anEvent({ sessionId: game.sessionId }), LENIENT);
     const bad = await game.post(anEvent(), LENIENT);
 
@@ -107,7 +107,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     expect(bad.json()).toMatchObject([{ status: 400, errors: [{ index: 0, pointer: '/sessionId' }] }]);
   });
 
-  test('an event that is too large is a problem of its own, and the others are stored', async () => {
+  test('an event that is too large is the problem of its element, and the others are stored', async () => {
     const { sessionId } = game;
     const large = anEvent({ sessionId, payload: { x: 'x'.repeat(256 * 1024) } });
     const answer = await game.post([anEvent({ sessionId }), large], LENIENT);
@@ -116,7 +116,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     expect(answer.json()).toMatchObject([{ sessionId }, { status: 413, code: 'event_too_large' }]);
   });
 
-  test('quota flags count the good elements only', async () => {
+  test('quota flags count only the good elements', async () => {
     const own = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
     const { sessionId } = own;
     const good = anEvent({ sessionId });
@@ -126,7 +126,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     expect(flags).toEqual([false, undefined, false, undefined, true]);
   });
 
-  test('refuses a request that is wrong as a whole', async () => {
+  test('a request that is invalid as a whole is rejected', async () => {
     expect((await game.post('[', LENIENT)).status).toBe(400);
     expect((await game.post([], LENIENT)).status).toBe(400);
     expect((await game.post('7', LENIENT)).status).toBe(400);
@@ -138,12 +138,12 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     'Handling=Lenient',
     'handling = lenient; x=1',
     'handling="lenient"',
-  ])('the preference is understood as RFC 7240 writes it: %s', async (prefer) => {
+  ])('the preference is accepted in each RFC 7240 syntax: %s', async (prefer) => {
     expect((await game.post(anEvent({ sessionId: game.sessionId }), { Prefer: prefer })).status).toBe(207);
   });
 
   test.each(['handling=strict', 'return=minimal', 'lenient', 'nothandling=lenient'])(
-    'another preference changes nothing: %s',
+    'another preference has no effect: %s',
     async (prefer) => {
       const answer = await game.post([anEvent({ sessionId: game.sessionId }), anEvent()], { Prefer: prefer });
 
@@ -153,8 +153,8 @@ describe.concurrent('with Prefer: handling=lenient', () => {
   );
 });
 
-describe.concurrent('with an Idempotency-Key besides', () => {
-  test('a retry stores what had been refused before, and nothing twice', async () => {
+describe.concurrent('with Prefer: handling=lenient and an Idempotency-Key', () => {
+  test('a retry stores the elements that were rejected before, and nothing twice', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const { sessionId } = own;
     const late = anUnknownId();

@@ -1,4 +1,4 @@
-/** Limits of a request: elements, bytes of an event, nesting; and the media types of a body. */
+/** Request limits (elements, event bytes, nesting) and the media types of a body. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, rawEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 
 describe.concurrent('an array', () => {
-  test('of 500 events is taken in revision A, one of 501 is a 413', async () => {
+  test('of 500 events is accepted in revision A, and one of 501 is a 413', async () => {
     const most = await game.post(events(500, { sessionId: game.sessionId }));
     const tooMany = await game.post(events(501, { sessionId: game.sessionId }));
 
@@ -24,19 +24,19 @@ describe.concurrent('an array', () => {
     expect(tooMany.json()).toMatchObject({ code: 'batch_too_large', status: 413 });
   });
 
-  test('of 200 events is taken in revision B, one of 201 is a 413', async () => {
+  test('of 200 events is accepted in revision B, and one of 201 is a 413', async () => {
     expect((await gameB.post(events(200))).status).toBe(201);
     expect((await gameB.post(events(201))).status).toBe(413);
   });
 
-  test('over the cap is a 413 whatever its elements are, and stores nothing', async () => {
+  test('over the limit is a 413 for good and bad elements, and stores nothing', async () => {
     const own = await shared.aProject({ revision: 'A' });
     expect((await own.post(Array.from({ length: 501 }, () => ({})))).status).toBe(413);
     expect((await own.post(events(501, { sessionId: own.sessionId }))).status).toBe(413);
     expect((await own.get('/v1/quota')).json().used).toBe(0);
   });
 
-  test('over the cap that is not JSON is a 400', async () => {
+  test('over the limit that is not JSON is a 400', async () => {
     const text = JSON.stringify(events(600, { sessionId: game.sessionId })).slice(0, -1);
     expect((await game.post(text)).status).toBe(400);
   });
@@ -60,7 +60,7 @@ describe.concurrent('an array', () => {
 });
 
 describe.concurrent('an event', () => {
-  test('of 256 KiB is taken and comes back whole, one byte more is a 413', async () => {
+  test('of 256 KiB is accepted and returned in full, and one byte more is a 413', async () => {
     const fits = await game.post(eventOf(MAX_EVENT_BYTES));
     const exceeds = await game.post(eventOf(MAX_EVENT_BYTES + 1));
 
@@ -71,7 +71,7 @@ describe.concurrent('an event', () => {
     expect(exceeds.json()).toMatchObject({ code: 'event_too_large', errors: [{ index: 0, pointer: '' }] });
   });
 
-  test('is measured as it was sent, white space inside it included and around it not', async () => {
+  test('is measured as sent, with the white space inside it but not around it', async () => {
     const inside = eventOf(1_000)
       .toString()
       .replace('{', `{${' '.repeat(MAX_EVENT_BYTES)}`);
@@ -81,7 +81,7 @@ describe.concurrent('an event', () => {
     expect((await game.post(around)).status).toBe(201);
   });
 
-  test('that is too large is a 413 that names it among the others', async () => {
+  test('that is too large is a 413 that names its index in the batch', async () => {
     const batch = Buffer.concat([
       Buffer.from('['),
       eventOf(200),
@@ -97,7 +97,7 @@ describe.concurrent('an event', () => {
     ]);
   });
 
-  test('beside 30 others of 256 KiB in one batch is stored with all of them', async () => {
+  test('of 256 KiB is stored in a batch of 31 such events', async () => {
     const each = eventOf(MAX_EVENT_BYTES);
     const joined = Array.from({ length: 31 }, () => each).flatMap((event, i) =>
       i === 0 ? [event] : [COMMA, event],
@@ -114,7 +114,7 @@ describe.concurrent('nesting', () => {
   test.each([
     ['objects', (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`],
     ['arrays in an object', (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`],
-  ])('of 64 levels is taken in a payload and comes back, of 65 is a 400: %s', async (_, nested) => {
+  ])('of 64 levels in a payload is accepted and returned, and 65 levels are a 400: %s', async (_, nested) => {
     const fits = await game.post(rawEvent(nested(64), { sessionId: game.sessionId }));
     const exceeds = await game.post(rawEvent(nested(65), { sessionId: game.sessionId }));
 
@@ -135,7 +135,7 @@ describe.concurrent('nesting', () => {
     expect(answer.json().errors).toMatchObject([{ index: 0, pointer: '/a~1b~0c', code: 'nested_too_deep' }]);
   });
 
-  test('of 100,000 levels is a 400 wherever it stands', async () => {
+  test('of 100,000 levels is a 400 at any position', async () => {
     const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 
     expect((await game.post(deep)).status).toBe(400);
@@ -150,7 +150,7 @@ describe.concurrent('a Content-Type', () => {
     'application/json; charset=utf-8',
     'Application/JSON',
     'application/json ;a=b',
-  ])('of JSON is taken: %s', async (type) => {
+  ])('of JSON is accepted: %s', async (type) => {
     const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
 
     expect(answer.status).toBe(201);
@@ -163,7 +163,7 @@ describe.concurrent('a Content-Type', () => {
     'text/json',
     'application/x-ndjson',
     '',
-  ])('of anything else is a 415: %j', async (type) => {
+  ])('of any other type is a 415: %j', async (type) => {
     const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
 
     expect(answer.status).toBe(415);
@@ -173,7 +173,7 @@ describe.concurrent('a Content-Type', () => {
 
 const COMMA = Buffer.from(',');
 
-/** An event that takes exactly so many bytes. */
+/** Returns an event of exactly `bytes` bytes. */
 function eventOf(bytes: number): Buffer {
   const empty = rawEvent('{"x":""}', { sessionId: game.sessionId });
   return rawEvent(`{"x":"${'x'.repeat(bytes - empty.length)}"}`, { sessionId: game.sessionId });

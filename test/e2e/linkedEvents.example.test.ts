@@ -1,4 +1,4 @@
-/** `examples/bug-tracker/stream.ts` as a bug tracker runs it: a process of its own, stopped and cut off from the stream. */
+/** Runs `examples/bug-tracker/stream.ts` as a separate process, stops it, and breaks its connection to the stream. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,12 +15,12 @@ const REPORT = '5f0c2f5e-8a43-7a5e-9d34-0c4bb0c1a7d1';
 const NOON_MICROS = BigInt(Date.UTC(2026, 10, 21, 12)) * 1000n;
 const UNLINKED = { kind: 'unlinked', version: LINK_VERSIONS.retracted } as const;
 
-/** An event of the report, so many seconds after noon. */
+/** Returns an event of the report that occurred `seconds` after noon. */
 function at(seconds: number, eventType: string) {
   return { reportId: REPORT, event: { eventType, occurredAt: NOON_MICROS + BigInt(seconds) * 1_000_000n } };
 }
 
-test('prints the trail of a report as it grows, in the order of time, with what was taken back', async () => {
+test('prints the growing trail of a report in time order, with the removed links', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const tracker = runTracker(bench, reader);
@@ -35,7 +35,7 @@ test('prints the trail of a report as it grows, in the order of time, with what 
   ]);
 });
 
-test('a change that comes late does not bring back a link that was taken back', async () => {
+test('a late change does not restore a removed link', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const link = await bench.append(reader, 0, { ...at(1, 'crash'), ...UNLINKED });
@@ -47,7 +47,7 @@ test('a change that comes late does not bring back a link that was taken back', 
   expect(tracker.output.stdout).not.toContain('"crash"  session\n');
 });
 
-test('goes on where it was when the connection breaks, missing nothing', async () => {
+test('resumes after a broken connection without a missing link', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const tracker = runTracker(bench, reader);
@@ -61,7 +61,7 @@ test('goes on where it was when the connection breaks, missing nothing', async (
   expect(reports(tracker)).toHaveLength(2);
 });
 
-test('goes on where it was when it is started again, with the trail that it had', async () => {
+test('resumes after a restart, with its saved trail', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const first = runTracker(bench, reader);
@@ -102,7 +102,7 @@ test('reports which links expired before it received them, and continues with th
   expect(second.output.stderr).toMatch(/links until \S+Z were not received/);
 });
 
-test('says why and ends where the server does not let it in', async () => {
+test('prints the reason and exits if the server rejects its token', async () => {
   const bench = await aStreamBench();
   const tracker = runTracker(bench, { ...bench.reader(), token: 'revoked' });
 
@@ -135,7 +135,7 @@ function aFile(): string {
   return join(directory, 'not there yet', 'trail.json');
 }
 
-/** Waits until the last trail that was printed is this one. */
+/** Waits until the last printed trail has exactly these lines. */
 async function printed(tracker: Tracker, lines: readonly string[]): Promise<void> {
   const wanted = [`report ${REPORT}`, ...lines.map((line) => `  2026-11-21T${line}`)].join('\n');
   await eventually(
@@ -153,7 +153,7 @@ function reports({ output }: Tracker): string[] {
 
 async function ended({ child }: Tracker): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const gone = new Promise((resolve) => child.once('exit', resolve));
+  const exited = new Promise((resolve) => child.once('exit', resolve));
   child.kill();
-  await gone;
+  await exited;
 }

@@ -1,12 +1,12 @@
-/** The stream of linked events of the whole product: what an operator and a bug tracker meet of it besides its messages. */
+/** The stream of linked events of the whole product: its end when the product stops, and its metric. */
 import { expect, test } from 'vitest';
 import { eventually } from './builders.ts';
 import { type Product, removeDataDir, startProduct } from './product.ts';
 
-/** SIGTERM stops the product within 20 s, whoever is connected. */
+/** SIGTERM stops the product within 20 s, even while clients are connected. */
 const STOPS_WITHIN_MS = 20_000;
 
-test('a stop ends open streams cleanly, in time, and with status 0; a stream is told of at /metrics', async () => {
+test('a stop ends open streams cleanly, in time, and with status 0, and /metrics counts open streams', async () => {
   const product = await startProduct();
   try {
     const stream = await openStream(product);
@@ -19,11 +19,11 @@ test('a stop ends open streams cleanly, in time, and with status 0; a stream is 
       (metrics) => metrics.includes('\nquestlog_linked_event_streams 1\n'),
     );
 
-    const begun = performance.now();
+    const startedMs = performance.now();
     const stopped = product.stop();
     expect((await reader?.read())?.done).toBe(true);
     expect(await stopped).toBe(0);
-    expect(performance.now() - begun).toBeLessThan(STOPS_WITHIN_MS);
+    expect(performance.now() - startedMs).toBeLessThan(STOPS_WITHIN_MS);
   } finally {
     await product.kill();
     await removeDataDir(product);
