@@ -10,7 +10,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 
 const MIGRATIONS = fileURLToPath(new URL('../deploy/clickhouse', import.meta.url));
 
-/** State that all tiers share, because every tier loads this module again. */
+/** State of the whole run. Every tier loads this module again, so the state is global. */
 const run = globalThis as typeof globalThis & {
   questlogMigrated?: Promise<string>;
   questlogFolderTiers?: number;

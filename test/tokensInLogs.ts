@@ -1,4 +1,4 @@
-/** Checks that no log of a test run contains a token of the run: keeps the output of the processes and searches it at the end. */
+/** Checks that no log of a test run contains a token of the run. Stores the output of the processes and searches it at the end. */
 import type { ChildProcess } from 'node:child_process';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ const SHOWN = 'shown ';
 const SHORTEST = 16;
 const HEAD = 4;
 
-/** State that all tiers share, because every tier loads this module again. */
+/** State of the whole run. Every tier loads this module again, so the state is global. */
 const run = globalThis as typeof globalThis & { questlogLogs?: string; questlogLogTiers?: number };
 
 /** Returns a function that searches the logs after the last tier. @throws Error with file and line if a log contains a token. */

@@ -1,8 +1,8 @@
-/** Every question of `docs/data-guide.md`, its SQL as it stands there, on a small game whose answers are counted one by one. */
+/** Tests the SQL of every question of `docs/data-guide.md` on a small game. Loops over the game count the expected answers. */
 import { randomUUID } from 'node:crypto';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ASKED_WITH, expectAnswer } from './expectAnswer.ts';
+import { expectAnswer, QUERY_SETTINGS } from './expectAnswer.ts';
 import { expectedAnswers, type Row } from './expectedAnswers.ts';
 import { questionsOfGuide } from './guidePage.ts';
 import { appendGame } from './projectedGame.ts';
@@ -18,7 +18,7 @@ let bench: Bench;
 beforeAll(async () => {
   bench = await openBench();
   await appendGame(bench, owner, game);
-  // Another game of the studio has the same ids of sessions and players, and other answers.
+  // A second game of the studio has the same session ids and player ids, but other answers.
   const other = smallGame(seed + 1);
   const sessions = other.sessions.map((session, at) => ({
     ...session,
@@ -29,11 +29,11 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-test('the page asks ten questions', () => {
+test('the page has ten questions', () => {
   expect(questions.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 });
 
-test('the game has what its answers are to show', () => {
+test('the game has a significant experiment and one cheater', () => {
   const [experiment] = expected[9] ?? [];
   expect(experiment?.['p_value'], `seed ${seed}`).toBeLessThan(0.05);
   expect(
@@ -44,11 +44,11 @@ test('the game has what its answers are to show', () => {
 
 describe(`seed ${seed}`, () => {
   test.each(questions)('$title', async ({ number, sql }) => {
-    expectAnswer(await asked(sql), expected[number]);
+    expectAnswer(await query(sql), expected[number]);
   });
 
-  test('the first day of a player is that of players.first_played', async () => {
-    const cohorts = await asked(
+  test('the first day of a player is the day of players.first_played', async () => {
+    const cohorts = await query(
       `SELECT toDate(first_played) AS first_day, count() AS players FROM players
        WHERE project_id = {project:UUID} AND first_played >= {from:Date} AND first_played < {to:Date}
        GROUP BY first_day ORDER BY first_day`,
@@ -60,8 +60,8 @@ describe(`seed ${seed}`, () => {
   });
 });
 
-function asked(sql: string): Promise<Row[]> {
-  return bench.store.query<Row>(`${sql} ${ASKED_WITH}`, {
+function query(sql: string): Promise<Row[]> {
+  return bench.store.query<Row>(`${sql} ${QUERY_SETTINGS}`, {
     tenant: owner.tenantId,
     project: owner.projectId,
     from: dayOf(PERIOD.from),

@@ -1,15 +1,15 @@
-/** The answers to the questions of the data guide, counted from the generated game itself: loops and sorted lists, no SQL. */
+/** Counts the answers to the questions of the data guide from the generated game. Uses loops and sorted lists, no SQL. */
 import { CHECKPOINTS, DAY_MS, type GameEvent, type GameSession } from './smallGame.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** Milliseconds since the epoch; `to` is not included. */
+/** Period in milliseconds since the epoch. The period ends before `to`. */
 export interface Period {
   readonly from: number;
   readonly to: number;
 }
 
-/** By the number of the question. */
+/** Returns the answers by the number of the question. */
 export function expectedAnswers(
   all: readonly GameSession[],
   period: Period,
@@ -64,7 +64,7 @@ function retention(all: readonly GameSession[], period: Period): Row[] {
     });
 }
 
-/** The furthest that a player came in order, from whichever first checkpoint on, within a day. */
+/** Counts the checkpoints that a player passed in order within a day. Takes the best result over all first checkpoints. */
 function funnel(sessions: readonly GameSession[]): Row[] {
   const steps = byPlayer(sessions).map(([, those]) => {
     const passed = eventsOf(those, 'checkpoint').sort((a, b) => a.atMs - b.atMs);
@@ -127,7 +127,7 @@ function economy(sessions: readonly GameSession[]): Row[] {
     }));
 }
 
-/** The amounts of the game have at most two digits after the point. */
+/** Returns the amount in hundredths. The amounts of the game have at most two decimal places. */
 function hundredthsOf(amount: string | number | bigint): bigint {
   return typeof amount === 'bigint' ? amount * 100n : BigInt(Math.round(Number(amount) * 100));
 }
@@ -192,7 +192,7 @@ function matchmaking(sessions: readonly GameSession[]): Row[] {
   });
 }
 
-/** The test of two proportions by its textbook formula, the variances not pooled. */
+/** Applies the textbook test of two proportions, with unpooled variances. */
 function experiment(sessions: readonly GameSession[]): Row {
   const players = byPlayer(sessions).map(([, those]) => {
     const seen = those.filter(({ variant }) => variant !== null);
@@ -271,7 +271,7 @@ function eventsOf(sessions: readonly GameSession[], wanted: string): GameEvent[]
   return sessions.flatMap(({ events }) => events.filter(({ type }) => type === wanted));
 }
 
-/** In the order of the keys. */
+/** Returns the groups in the order of their keys. */
 function grouped<T>(items: readonly T[], keyOf: (item: T) => string): [string, T[]][] {
   return [...Map.groupBy(items, keyOf)].sort(([a], [b]) => compare(a, b));
 }
@@ -284,7 +284,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Between the two nearest values in proportion, as ClickHouse's `quantile` and spreadsheets do it. */
+/** Interpolates between the two nearest values, as ClickHouse's `quantile` and spreadsheets do. */
 function quantile(values: readonly number[], level: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const place = level * (sorted.length - 1);
@@ -292,7 +292,7 @@ function quantile(values: readonly number[], level: number): number {
   return lower + (upper - lower) * (place - Math.floor(place));
 }
 
-/** What lies above `z` under the normal curve, by Simpson's rule. */
+/** Returns the area under the normal curve above `z`, by Simpson's rule. */
 function normalTail(z: number): number {
   const [steps, end] = [2_000, z + 12];
   const width = (end - z) / steps;

@@ -1,4 +1,4 @@
-/** The questions of `docs/data-guide.md`, with the SQL files that the page links. */
+/** Reads the questions of `docs/data-guide.md` and the SQL files that the page links. */
 import { readFileSync } from 'node:fs';
 
 const PAGE = new URL('../../docs/data-guide.md', import.meta.url);

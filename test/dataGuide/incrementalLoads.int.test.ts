@@ -22,7 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-/** Runs the statements of a file in `examples/incremental-loads`. */
 async function run(name: 'prepare' | 'load' | 'remove-erased'): Promise<void> {
   const statements = readFileSync(new URL(`${name}.sql`, EXAMPLES), 'utf8').split(/^;$/m);
   for (const statement of statements) await bench.store.command(statement);
@@ -36,7 +35,7 @@ function accepted(of: Partial<EventsAccepted> = {}): EventsAccepted {
 const append = (partition: number, messages: readonly EventsAccepted[]) =>
   bench.append(TOPICS.events, eventsAccepted, messages, partition);
 
-/** Loads and expects that the target has each row of `events` once, and no other. */
+/** Runs the load and expects each row of `events` exactly once in the target, and no other rows. */
 async function expectLoaded(): Promise<void> {
   await run('load');
   expect(await differences()).toEqual({ missing: '0', more: '0', twice: '0' });

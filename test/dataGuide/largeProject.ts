@@ -9,9 +9,9 @@ export interface LargeProject {
 }
 
 /** Maximum rows of one insert. More rows would not fit into the memory of one query. */
-const ROWS_AT_ONCE = 250_000;
+const MAX_ROWS_PER_INSERT = 250_000;
 
-/** Every tenth event is linked to a report. */
+/** Inserts the sessions and events of the project. Every tenth event is linked to a report. */
 export async function fillProject(clickhouse: TestServer, of: LargeProject): Promise<void> {
   for (const rows of portions(of.sessions)) await clickhouse.ask(sessionsInsert(of, rows));
   for (const rows of portions(of.events)) await clickhouse.ask(eventsInsert(of, rows));
@@ -19,9 +19,9 @@ export async function fillProject(clickhouse: TestServer, of: LargeProject): Pro
 }
 
 function portions(count: number): string[] {
-  return Array.from({ length: Math.ceil(count / ROWS_AT_ONCE) }, (_, nth) => {
-    const from = nth * ROWS_AT_ONCE;
-    return `numbers(${from}, ${Math.min(ROWS_AT_ONCE, count - from)})`;
+  return Array.from({ length: Math.ceil(count / MAX_ROWS_PER_INSERT) }, (_, nth) => {
+    const from = nth * MAX_ROWS_PER_INSERT;
+    return `numbers(${from}, ${Math.min(MAX_ROWS_PER_INSERT, count - from)})`;
   });
 }
 

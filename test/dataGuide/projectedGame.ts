@@ -1,4 +1,4 @@
-/** The small game as records in the log, projected as those of a live game are. */
+/** Appends the small game to the log. The projector projects the records like the records of a live game. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Bench } from '@questlog/projector/testing/projectorBench';
 import { type Build, buildIdOf } from '@questlog/schemas/buildId';
@@ -14,7 +14,7 @@ export interface Owner {
   readonly projectId: string;
 }
 
-/** How long after the first event of a session the server gets its events, all at once. */
+/** Delay between the first event of a session and the receipt of all its events. */
 const DELAY_MS = 60_000;
 
 export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): Promise<void> {
@@ -44,7 +44,7 @@ function sessionRecord(owner: Owner, { id, player, startedMs, registeredMs, buil
   });
 }
 
-/** Ingest gives events the build of their session. */
+/** Returns the record of a session's events. Like ingest, gives each event the build of its session. */
 function eventsRecord(
   owner: Owner,
   { id, build, events }: Pick<GameSession, 'build' | 'events'> & { readonly id: string | null },
@@ -74,7 +74,7 @@ function wholeBuild(build: GameSession['build']): Build | null {
   return build === null ? null : { ...build, gitCommit: null };
 }
 
-/** As a game writes it that has whole numbers of 64 bits. */
+/** Writes bigints as JSON numbers, as a game with 64-bit integers does. */
 function jsonOf(payload: GameEvent['payload']): string {
   const fields = Object.entries(payload).map(([name, value]) => {
     return `${JSON.stringify(name)}:${typeof value === 'bigint' ? value : JSON.stringify(value)}`;

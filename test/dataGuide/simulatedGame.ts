@@ -1,4 +1,4 @@
-/** The days that `questlog simulate` plays, as the sessions from which the data guide's answers are counted. */
+/** Converts the output of `questlog simulate` to the sessions from which the data guide's answers are counted. */
 import { visitsOf } from '@questlog/cli/simulate/core/game';
 import type { Period } from './expectedAnswers.ts';
 import type { GameEvent, GameSession } from './smallGame.ts';
@@ -16,12 +16,12 @@ interface SentSession {
   readonly metadata: { readonly experiments: { readonly tutorial: string } };
 }
 
-/** Registered after all of its days, and played by clocks some of which are wrong. */
+/** Returns the simulated sessions. All sessions are registered at the end of the period, and some clocks are wrong. */
 export function simulatedSessions(of: { seed: number; players: number }, period: Period): GameSession[] {
   const visits = visitsOf({ ...of, fromMs: period.from, toMs: period.to });
   return Array.from(visits, ({ session, requests }) => {
     const { startedAt, player, build, metadata } = session as typeof session & SentSession;
-    // A report brings an event of its own.
+    // The body of a report contains events too.
     const sent = requests.flatMap(({ body }) => ('events' in body ? body.events : body) as SentEvent[]);
     return {
       id: session.id,

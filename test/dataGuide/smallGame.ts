@@ -1,14 +1,13 @@
 /**
- * A small game that a seed repeats: some hundred players on ten days, whose sessions and events are known one by one.
- * It has what a live game has and a careless query counts wrong: sessions without a player or a build, events without a
- * session or out of order, sessions that are registered days later, a clock that is ahead, players who change their variant,
- * searches that find nothing, and one cheater.
+ * Generates a small game from a seed: 140 players on ten days. The game contains cases that a careless query counts incorrectly:
+ * sessions without a player or a build, events without a session or out of order, sessions that are registered days later, wrong
+ * clocks, players who change their variant, searches without a result, and a cheater.
  */
 import { Dice } from '../simulation/dice.ts';
 
 export const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
-/** The days that are asked for, by UTC; the last is not included. */
+/** Period of the questions in UTC. The period ends before `to`. */
 export const PERIOD = { from: Date.UTC(2026, 10, 1), to: Date.UTC(2026, 10, 11) };
 export const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win'] as const;
 export const CHEATER = 'player-13';
@@ -29,7 +28,7 @@ export interface GameEvent {
   readonly type: string;
   /** Milliseconds since the epoch, by the game's clock. */
   readonly atMs: number;
-  /** As the game writes it: whole numbers may go beyond what a double holds. */
+  /** Payload. Integers can exceed the range that a double represents exactly. */
   readonly payload: Readonly<Record<string, string | number | bigint>>;
 }
 
@@ -38,7 +37,7 @@ type Channel = 'beta' | 'prod';
 export interface GameSession {
   readonly id: string;
   readonly player: string | null;
-  /** By the game's clock; null: not told. */
+  /** Start by the game's clock. Null if the client sent no start. */
   readonly startedMs: number | null;
   readonly registeredMs: number;
   readonly build: { readonly version: string; readonly platform: string; readonly channel: Channel } | null;
@@ -48,7 +47,7 @@ export interface GameSession {
 
 export interface SmallGame {
   readonly sessions: readonly GameSession[];
-  /** Of no session. */
+  /** Events without a session. */
   readonly strayEvents: readonly GameEvent[];
 }
 
@@ -67,7 +66,7 @@ export function smallGame(seed: number): SmallGame {
   };
 }
 
-/** The days of a player are drawn first; what happens on them does not change who comes back. */
+/** Returns the sessions of one player. Draws the days first, so that the events of a day do not affect the return of players. */
 function sessionsOf(dice: Dice, player: string): GameSession[] {
   const firstDay = player === CHEATER ? 2 : dice.between(0, 9);
   const days = Array.from({ length: 10 - firstDay }, (_, after) => after).filter((after) => {
@@ -84,7 +83,10 @@ function sessionsOf(dice: Dice, player: string): GameSession[] {
   });
 }
 
-/** What was played before the period and after it counts in no answer; who began before it is not new in it. */
+/**
+ * Returns sessions before and after the period, which no answer counts. A player who first played before the period is not a new
+ * player.
+ */
 function beyondThePeriod(dice: Dice): GameSession[] {
   return [
     aSession(dice, 'player-early', -20, { variant: 'A', isFirst: true }),
@@ -102,7 +104,7 @@ function aSession(
   const beganMs = PERIOD.from + day * DAY_MS + dice.between(0, 20 * 60) * MINUTE_MS;
   const { platform, frameMs, crashes } = dice.from(PLATFORMS);
   const { version, crashFactor } = dice.from(VERSIONS);
-  // A rate counts from ten minutes on.
+  // The query for outliers ignores players with less than ten minutes.
   const lengthMs = dice.between(player === CHEATER ? 15 * 60 : 6 * 60, 40 * 60) * 1000;
   const within = (): number => beganMs + dice.between(0, lengthMs);
   const events = [
@@ -115,7 +117,7 @@ function aSession(
       event('crash', within(), { signal: 'SIGSEGV' }),
     ),
   ];
-  // A session that ended at once: registered, and nothing more.
+  // An empty session ends immediately after its registration.
   const isEmpty = !isFirst && dice.chance(0.05);
   return {
     id: dice.uuid(),
@@ -138,7 +140,7 @@ function clocksOf(dice: Dice, beganMs: number): Pick<GameSession, 'startedMs' | 
   return { startedMs, registeredMs: isLate ? beganMs + dice.between(1, 3) * DAY_MS : beganMs };
 }
 
-/** Of the players who see variant B more finish the tutorial. Some pass a checkpoint without the one before it. */
+/** Returns the checkpoints of a first session. More players finish the tutorial with variant B. Some players skip a checkpoint. */
 function checkpointsOf(dice: Dice, variant: string | null, beganMs: number): GameEvent[] {
   const shares = [1, variant === 'B' ? 0.9 : 0.5, 0.7, 0.5];
   const passed = shares.findIndex((share) => !dice.chance(share));
@@ -153,7 +155,10 @@ function killsIn(dice: Dice, player: string | null, lengthMs: number): number {
   return Math.round((aMinute * lengthMs) / MINUTE_MS / 4);
 }
 
-/** One amount is above 2^53, so that a double loses its last digit. Some amounts have a fraction, one of them as a string. */
+/**
+ * Returns a payment. One amount exceeds 2^53, so a double loses its last digit. Some amounts are fractions, one of them as a
+ * string.
+ */
 function aPayment(dice: Dice): GameEvent['payload'] {
   const [currency, reason, amount] = dice.from<[string, string, string | number | bigint]>([
     ['gold', 'quest', dice.between(50, 200)],
@@ -169,7 +174,10 @@ function aPayment(dice: Dice): GameEvent['payload'] {
   return { currency, reason, amount };
 }
 
-/** Tickets are a session's own. Some searches find nothing, and of some only the end came. */
+/**
+ * Returns the events of one search. Tickets are unique within a session. Some searches have no result, and some have only the
+ * result event.
+ */
 function aSearch(dice: Dice, ticket: string, atMs: number): GameEvent[] {
   const mode = dice.from(['ranked', 'casual']);
   const search = event('match_search', atMs, { ticket, mode });

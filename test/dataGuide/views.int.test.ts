@@ -39,7 +39,7 @@ test.each([
   expect(read).toEqual([left, right]);
 });
 
-test('a session’s start is never NULL and lies in the 90 days before its registration', async () => {
+test('a session’s start is never NULL and at most 90 days before its registration', async () => {
   const other = randomUUID();
   const registered = '2026-11-20 12:00:00';
   const starts = {

@@ -1,6 +1,6 @@
 /**
- * Has Stryker run the tests of the rooms without IO in one process, mutant after mutant: they need no worker of vitest's, and
- * a mutant costs a hundredth of the time. Of vitest it takes `expect`; `test` and `describe` only note what there is to run.
+ * Test runner for Stryker that runs tests without IO in one process, one mutant after the other. Without vitest's workers, a
+ * mutant takes a hundredth of the time. Vitest's `expect` is used. `test` and `describe` only register the tests.
  */
 import { globSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -24,14 +24,14 @@ interface MutantRun {
   readonly mutantActivation: 'runtime' | 'static';
 }
 
-/** The product's own sources are those of Stryker's copy. */
-const OURS = [
+/** Resolves the product's packages to the sources in Stryker's copy. */
+const PRODUCT_SOURCES = [
   [/^@questlog\/schemas\/fixtures\/(.*)$/, 'schemas/fixtures/$1.ts'],
   [/^@questlog\/schemas\/(.*)$/, 'schemas/src/$1.ts'],
   [/^@questlog\/(\w+)\/(.*)$/, 'services/$1/src/$2.ts'],
 ] as const;
 
-/** Where what Stryker has put into the sources looks. */
+/** Returns the global object that Stryker's instrumented sources read. */
 function namespaceOf(globals: { __stryker__?: Namespace }): Namespace {
   globals.__stryker__ ??= {};
   return globals.__stryker__;
@@ -49,7 +49,7 @@ class InProcessRunner {
     registerHooks({
       resolve: (specifier, context, next) => {
         if (specifier === 'vitest' && context.parentURL !== shim) return { url: shim, shortCircuit: true };
-        for (const [name, path] of OURS) {
+        for (const [name, path] of PRODUCT_SOURCES) {
           if (name.test(specifier)) {
             const url = pathToFileURL(resolve(specifier.replace(name, path))).href;
             return { url, format: 'module-typescript', shortCircuit: true };
@@ -66,14 +66,14 @@ class InProcessRunner {
     for (const test of [...noted]) {
       this.#namespace.currentTestId = test.id;
       const first = await resultOf(test);
-      if (first.failureMessage?.startsWith(WANTS_VITEST)) {
+      if (first.failureMessage?.startsWith(NEEDS_VITEST)) {
         noted.splice(noted.indexOf(test), 1);
         continue;
       }
-      // One that cannot be run twice would seem to notice every mutant.
-      const { timeSpentMs, ...again } = first.status === FAILED ? first : await resultOf(test);
-      // What is not a test's time counts as the limit of each mutant.
-      results.push({ ...again, timeSpentMs: first.timeSpentMs + timeSpentMs });
+      // Runs the test twice, because a test that fails the second time would seem to kill every mutant.
+      const { timeSpentMs, ...second } = first.status === FAILED ? first : await resultOf(test);
+      // Stryker adds time that belongs to no test to the limit of each mutant.
+      results.push({ ...second, timeSpentMs: first.timeSpentMs + timeSpentMs });
       this.#namespace.currentTestId = undefined;
     }
     return { status: 'complete', tests: results, mutantCoverage: this.#namespace.mutantCoverage };
@@ -115,7 +115,7 @@ class InProcessRunner {
 
   #load(): Promise<void> {
     this.#loaded ??= (async () => {
-      // Nobody reads what has shown a mutant: to look for the smallest example takes longer than all else.
+      // Disables the shrinking of counterexamples, which takes most of the time and which this runner does not report.
       fc.configureGlobal({ endOnFailure: true });
       const paths = globSync((process.env['QUESTLOG_MUTANT_TESTS'] ?? '').split(','));
       for (const path of paths) await noteTestsOf(path, () => import(pathToFileURL(resolve(path)).href));
@@ -125,8 +125,8 @@ class InProcessRunner {
 }
 
 const [SUCCESS, FAILED] = [0, 1];
-/** Of a test that sets the clock: it is left out here, and notices nothing. */
-const WANTS_VITEST = 'Vitest failed to access its internal state';
+/** Error of a test that sets the clock with vitest. The runner skips this test, so the test kills no mutant. */
+const NEEDS_VITEST = 'Vitest failed to access its internal state';
 
 interface Result {
   readonly id: string;
@@ -142,10 +142,14 @@ async function resultOf({ id, run }: Noted): Promise<Result> {
     () => undefined,
     (error: unknown) => error ?? new Error('failed'),
   );
-  const of = { id, name: id, timeSpentMs: performance.now() - startedAtMs };
+  const result = { id, name: id, timeSpentMs: performance.now() - startedAtMs };
   return failure === undefined
-    ? { ...of, status: SUCCESS }
-    : { ...of, status: FAILED, failureMessage: failure instanceof Error ? failure.message : String(failure) };
+    ? { ...result, status: SUCCESS }
+    : {
+        ...result,
+        status: FAILED,
+        failureMessage: failure instanceof Error ? failure.message : String(failure),
+      };
 }
 
 export const strykerPlugins = [{ kind: 'TestRunner', name: 'inProcess', injectableClass: InProcessRunner }];

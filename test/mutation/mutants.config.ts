@@ -1,10 +1,10 @@
-/** The tests that Stryker runs: what needs no engine, on the sources of Stryker's copy instead of those that are installed. */
+/** Vitest configuration for Stryker: tests without an engine, on the sources in Stryker's copy instead of the installed packages. */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-/** The tests of the folders that are judged by their own. */
+/** Test files of a run with `--alone`, separated by commas. */
 const ALONE = process.env['QUESTLOG_MUTANT_TESTS'];
 
 export default defineConfig({
@@ -20,7 +20,7 @@ export default defineConfig({
     exclude: ['**/node_modules/**', '**/*.kafka.test.ts', '**/*.int.test.ts'],
     env: { QUESTLOG_TEST_RUNS: 'mutants' },
     pool: 'forks',
-    // The first run, without a mutant, decides nothing by its time; mutants have Stryker's own limit.
+    // Limits only the first run, which has no mutant. Stryker limits the runs with a mutant.
     testTimeout: 300_000,
   },
 });

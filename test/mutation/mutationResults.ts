@@ -18,7 +18,7 @@ export interface MutantScore {
   readonly name: string;
   readonly killed: number;
   readonly all: number;
-  /** True if only the tests of its own folder ran. */
+  /** True if only the tests in the same folder ran. */
   readonly isAlone?: boolean;
 }
 
@@ -80,7 +80,7 @@ function pathOf(kind: keyof Results): string {
   return join(HERE, `${kind}.jsonl`);
 }
 
-/** Returns the share in percent, rounded down, so that 84.96 % is not shown as the required 85.0 %. */
+/** Returns the ratio in percent, rounded down, so that 84.96 % is not shown as the required 85.0 %. */
 function shown(share: number): string {
   return `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
 }

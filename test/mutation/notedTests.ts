@@ -1,24 +1,25 @@
-/** What tests find as `vitest` in the process of `inProcess.ts`: it notes each test instead of running it. */
-import { expect as itsExpect } from 'vitest';
+/** Replaces the module `vitest` in the process of `inProcess.ts`. Registers each test instead of running it. */
+import { expect as vitestExpect } from 'vitest';
 
 export { expectTypeOf, vi } from 'vitest';
 
-/** Its own `poll` wants one of its own tests. */
+/** Replaces `expect.poll`, because vitest's `poll` works only in a test of vitest. */
 export const expect = Object.assign(
-  (...told: Parameters<typeof itsExpect>) => itsExpect(...told),
-  itsExpect,
+  (...args: Parameters<typeof vitestExpect>) => vitestExpect(...args),
+  vitestExpect,
   {
     poll: (ask: () => unknown, { timeout = 1_000 } = {}) => {
       const until = async (matcher: string, args: unknown[]): Promise<void> => {
         const untilMs = performance.now() + timeout;
         for (;;) {
           try {
-            const matchers = itsExpect(await ask()) as unknown as Record<
+            const matchers = vitestExpect(await ask()) as unknown as Record<
               string,
               (...args: unknown[]) => unknown
             >;
             const check = matchers[matcher];
-            if (check === undefined) throw new Error(`expect.poll knows no ${matcher} here`);
+            if (check === undefined)
+              throw new Error(`expect.poll does not support the matcher ${matcher} here`);
             return void (await check.apply(matchers, args));
           } catch (error) {
             if (performance.now() > untilMs) throw error;
@@ -40,7 +41,7 @@ export const expect = Object.assign(
 );
 
 export interface Noted {
-  /** Its file and its titles. */
+  /** File and titles of the test. */
   readonly id: string;
   run(): Promise<void>;
 }
@@ -81,7 +82,10 @@ export const test = Object.assign(
   },
   {
     each: (rows: readonly unknown[], ...values: unknown[]) => {
-      if ('raw' in rows) throw new Error(`${path}: a table in a template is not read: ${values.length}`);
+      if ('raw' in rows)
+        throw new Error(
+          `${path}: test.each does not support a table in a template literal here (${values.length} values)`,
+        );
       return (title: string, ...rest: unknown[]) => {
         const body = rest.find((one): one is Body => typeof one === 'function');
         for (const [i, row] of rows.entries()) {
@@ -106,7 +110,7 @@ export function beforeEach(hook: Hook): void {
   before.push(hook);
 }
 
-/** Another mutant may have come since the test before. */
+/** Runs before each test, because the mutant can change between two tests. */
 export const beforeAll = beforeEach;
 
 export function afterEach(hook: Hook): void {

@@ -1,19 +1,20 @@
 /**
- * Bugs that would break a promise, each as a text of the product and what replaces it. `runPlanted.ts` plants one at a time
- * in a copy of the tree and runs the tests that must notice it.
+ * Bugs that would break a guarantee. Each bug replaces one text of the product by another. `runPlanted.ts` plants one bug at
+ * a time in a copy of the sources and runs the tests that must fail.
  */
 
 import { PLANTED_IN_BYTES } from './plantedInBytes.ts';
 
 export interface PlantedBug {
   readonly name: string;
-  /** What somebody who relies on Questlog would see. */
+  /** Effect that a user of Questlog would see. */
   readonly lost: string;
   readonly file: string;
-  /** Occurs in the file once. */
+  /** Text of the product. Occurs exactly once in the file. */
   readonly text: string;
+  /** Replacement of `text`. */
   readonly by: string;
-  /** The test files of which one must turn red. */
+  /** Test files, at least one of which must fail. */
   readonly tests: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** Bugs in what is read and written as bytes: records, answers, and the checks of what is plainly in order. */
+/** Planted bugs in code that reads and writes bytes: records, responses, and the fast checks of valid events. */
 import type { PlantedBug } from './plantedBugs.ts';
 
 const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';

@@ -1,6 +1,6 @@
-/** Leaves out what Stryker should not mutate: words for people, and SQL, which only the tests on ClickHouse can judge. */
+/** Excludes texts from mutation: prose for people, and SQL, which only the tests on ClickHouse can check. */
 
-/** What of Babel's `NodePath` is asked. */
+/** The used part of Babel's `NodePath`. */
 interface NodePath {
   readonly node: {
     readonly type: string;
@@ -16,21 +16,21 @@ interface Callee {
   readonly object?: Callee & { readonly name?: string };
 }
 
-/** Not `lane ·`, which is a name. */
+/** Matches prose. Does not match `lane ·`, which is a name. */
 const TWO_WORDS = /[a-z]+,? [a-z]{2,}/i;
 
-/** Stryker asks this plugin about each node; what is inside an ignored one is ignored, too. */
+/** Stryker calls this plugin for each node. The children of an ignored node are ignored too. */
 export const strykerPlugins = [
   { kind: 'Ignore', name: 'prose', value: { shouldIgnore: (path: NodePath) => reasonToIgnore(path) } },
 ];
 
 function reasonToIgnore({ node, listKey, parent }: NodePath): string | undefined {
   if (listKey === 'arguments' && isLogger(parent?.callee?.object)) {
-    return 'a log line is for people: that it is written is tested, its words are not';
+    return 'a log message is for people: tests check the event name, not the message';
   }
   const text = textOf(node);
-  if (/^\s*(SELECT|INSERT|ALTER|WITH)\b/.test(text)) return 'SQL is judged by the tests on ClickHouse';
-  if (TWO_WORDS.test(text)) return 'prose is for people; programs read the code beside it, which is tested';
+  if (/^\s*(SELECT|INSERT|ALTER|WITH)\b/.test(text)) return 'the tests on ClickHouse check the SQL';
+  if (TWO_WORDS.test(text)) return 'prose is for people; programs read the code, which tests check';
   return undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
- * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
- * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
- * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
- * or two instead of an hour. `--last` judges the last run again, once its survivors have their reasons.
+ * `npm run test:mutation [-- <folder or file> …]` lets Stryker change the decision code, one change (mutant) at a time, and
+ * reports the changes that no test detects. Fails if the tests detect less than 85 % of a folder's mutants, or if a survivor
+ * has no reason in `survivors.ts`. `--alone <folder> …` runs only the tests in the same folder. For a `core/` folder, this
+ * takes a minute or two instead of an hour. `--last` evaluates the last run again after the survivors have their reasons.
  * `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -14,12 +14,12 @@ import { keepResults, type MutantScore } from './mutationResults.ts';
 import { runPlanted, say } from './runPlanted.ts';
 import { SURVIVORS } from './survivors/survivors.ts';
 
-const LEAST_KILLED_PERCENT = 85;
+const MIN_KILLED_PERCENT = 85;
 const MUTATED =
   /^services\/(\w+\/src\/(.+\/)?core\/|runtime\/src\/consumer\/|ingest\/src\/events\/(quotas|replays|storeEvents)\.ts)/;
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const REPORT = `${ROOT}.data/mutation/report.json`;
-/** The rooms of the last run, each file as it was judged last: who adds a test for one need not run the others again. */
+/** Last results of each file in the folders of the last run. After a new test for one file, the other files need no new run. */
 const JUDGED = `${ROOT}.data/mutation/judged.json`;
 
 interface Mutant {
@@ -45,15 +45,15 @@ else if (first === '--last') judge();
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
-/** @param isAlone by the tests of the files' own folders; those of `core/` in one process, which tests without IO bear. */
+/** @param isAlone true to run only the tests in the same folder. Tests of `core/` run in one process, because they do no IO. */
 function mutate(folders: readonly string[], isAlone: boolean): void {
-  const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
-  if (isAlone && asked.length === 0)
-    throw new Error('--alone judges folders, and what is in them: name them');
+  const wanted = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
+  if (isAlone && wanted.length === 0) throw new Error('--alone needs the folders or files to mutate');
   const files = mutatedFiles().filter(
-    (path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)),
+    (path) => wanted.length === 0 || wanted.some((part) => `${path}/`.startsWith(`${part}/`)),
   );
-  if (files.length === 0) throw new Error(`nothing of ${asked.join(', ')} is mutated: ${MUTATED}`);
+  if (files.length === 0)
+    throw new Error(`no file in ${wanted.join(', ')} is mutated; files must match ${MUTATED}`);
   if (!existsSync(`${HERE}node_modules`)) {
     execFileSync('npm', ['ci', '--ignore-scripts'], { cwd: HERE, stdio: 'inherit' });
   }
@@ -72,7 +72,7 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.exitCode = 1;
     return;
   }
-  // The report leaves out files in which there is nothing to change.
+  // The report omits files without mutants.
   const unchanged = files.map((path) => [
     path,
     { source: readFileSync(`${ROOT}${path}`, 'utf8'), mutants: [] },
@@ -87,13 +87,13 @@ function mutatedFiles(): string[] {
   return projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && isOurs(path));
 }
 
-/** Beside what was found of the other files of the same rooms, as they are now. */
+/** Stores the results, and keeps earlier results of unchanged files in the same folders. */
 function keepJudged({ isAlone, files }: Judged): void {
-  const rooms = new Set(Object.keys(files).map(roomOf));
+  const names = new Set(Object.keys(files).map(scoreNameOf));
   const before: Judged = existsSync(JUDGED) ? JSON.parse(readFileSync(JUDGED, 'utf8')) : { isAlone, files };
   const others = Object.entries(before.isAlone === isAlone ? before.files : {}).filter(
     ([path, { source }]) =>
-      rooms.has(roomOf(path)) &&
+      names.has(scoreNameOf(path)) &&
       existsSync(`${ROOT}${path}`) &&
       readFileSync(`${ROOT}${path}`, 'utf8') === source,
   );
@@ -101,15 +101,15 @@ function keepJudged({ isAlone, files }: Judged): void {
 }
 
 function judge(): void {
-  if (!existsSync(JUDGED)) throw new Error('--last: there was no run in this folder yet');
+  if (!existsSync(JUDGED)) throw new Error('--last: there is no earlier run');
   const { isAlone, files: mutated }: Judged = JSON.parse(readFileSync(JUDGED, 'utf8'));
   const partly = new Set(
     mutatedFiles()
       .filter((path) => mutated[path] === undefined)
-      .map(roomOf),
+      .map(scoreNameOf),
   );
-  const scores = tell(mutated);
-  // The page says that each survivor has its reason.
+  const scores = reportScores(mutated);
+  // Keeps no scores of a failed run, because the evidence page states that each survivor has a reason.
   if (process.exitCode === 1) return;
   keepResults(
     'scores',
@@ -117,26 +117,28 @@ function judge(): void {
   );
 }
 
-/** A `core/` of a whole service is tested by the others, too, which it serves. */
+/** Returns the variables that select the tests. The tests of other `core/` folders in a service also test the service's own `core/`. */
 function testsOf(files: readonly string[]): Record<string, string> {
-  const rooms = [...new Set(files.map((path) => posix.dirname(path)))];
-  const served = rooms.filter((room) => room.includes('/core')).map((room) => room.replace(/\/core.*/, ''));
+  const folders = [...new Set(files.map((path) => posix.dirname(path)))];
+  const services = folders
+    .filter((folder) => folder.includes('/core'))
+    .map((folder) => folder.replace(/\/core.*/, ''));
   const tests = projectFiles()
     .filter(isTest)
     .filter(
       (path) =>
-        rooms.some((room) => path.startsWith(`${room}/`)) ||
-        (path.includes('/core/') && served.some((folder) => path.startsWith(`${folder}/`))),
+        folders.some((folder) => path.startsWith(`${folder}/`)) ||
+        (path.includes('/core/') && services.some((folder) => path.startsWith(`${folder}/`))),
     );
   return { QUESTLOG_TEST_RUNS: 'mutants', QUESTLOG_MUTANT_TESTS: tests.join(',') };
 }
 
-function tell(mutated: Readonly<Record<string, MutatedFile>>): MutantScore[] {
-  const rooms = Map.groupBy(Object.entries(mutated), ([path]) => roomOf(path));
-  const scores = [...rooms].map(([room, inside]) =>
+function reportScores(mutated: Readonly<Record<string, MutatedFile>>): MutantScore[] {
+  const byName = Map.groupBy(Object.entries(mutated), ([path]) => scoreNameOf(path));
+  const scores = [...byName].map(([name, files]) =>
     scoreOf(
-      room,
-      inside.map(([, file]) => file),
+      name,
+      files.map(([, file]) => file),
     ),
   );
   for (const score of scores)
@@ -146,18 +148,18 @@ function tell(mutated: Readonly<Record<string, MutatedFile>>): MutantScore[] {
     ...found.filter(({ listed }) => listed === undefined).map(({ text }) => `${text}: survived`),
     ...SURVIVORS.filter(
       (one) => mutated[one.file] !== undefined && !found.some(({ listed }) => listed === one),
-    ).map(({ file, line }) => `${file}: "${line}": is killed; take it out of survivors.ts`),
+    ).map(({ file, line }) => `${file}: "${line}": is killed; remove it from survivors.ts`),
     ...scores
-      .filter((score) => percentOf(score) < LEAST_KILLED_PERCENT)
-      .map(({ name }) => `${name}: under ${LEAST_KILLED_PERCENT} %`),
+      .filter((score) => percentOf(score) < MIN_KILLED_PERCENT)
+      .map(({ name }) => `${name}: less than ${MIN_KILLED_PERCENT} %`),
   ];
   for (const one of wrong) say(one);
   if (wrong.length > 0) process.exitCode = 1;
   return scores;
 }
 
-/** The folder of a `core/`, and each file beside one. */
-function roomOf(path: string): string {
+/** Returns the folder for a file in `core/` or `consumer/`, and the path itself for any other file. */
+function scoreNameOf(path: string): string {
   return /\/(core|consumer)\//.test(path) ? posix.dirname(path) : path;
 }
 

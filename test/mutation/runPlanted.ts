@@ -1,6 +1,6 @@
 /**
- * Plants each bug of `plantedBugs.ts` in a copy of the tree and has the tests that must notice it run there. Fails where
- * one of them stays green, where a test is red without any bug, and where a bug's text is no longer in the product.
+ * Plants each bug of `plantedBugs.ts` in a copy of the sources and runs the bug's tests there. Fails if all tests of a bug
+ * pass, if a test fails without a bug, or if the text of a bug is no longer in the product.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -21,10 +21,10 @@ import { projectFiles, ROOT, workspaces } from '../tidy/projectFiles.ts';
 import { keepResults, type PlantedResult } from './mutationResults.ts';
 import { PLANTED_BUGS, type PlantedBug } from './plantedBugs.ts';
 
-/** A bug may make a test hang; what does not end proves nothing. */
+/** Maximum time of one run, because a bug can make a test hang. A run that does not end proves nothing. */
 const RUN_LIMIT_MS = 300_000;
 
-/** @param wanted parts of names; none: all of them. */
+/** @param wanted parts of the names of bugs; empty to plant all bugs. */
 export function runPlanted(wanted: readonly string[]): void {
   const bugs = PLANTED_BUGS.filter(
     ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)),
@@ -33,10 +33,10 @@ export function runPlanted(wanted: readonly string[]): void {
   const copy = copiedTree();
   try {
     const sound = testedIn(copy, [...new Set(bugs.flatMap(({ tests }) => tests))], { bail: false });
-    if (sound.red.length > 0) throw new Error(`red without a bug: ${sound.red.join('\n')}`);
+    if (sound.red.length > 0) throw new Error(`tests fail without a bug: ${sound.red.join('\n')}`);
     const runnable = bugs.filter(({ name, tests }) => {
       const missing = tests.filter((path) => !sound.green.has(path));
-      if (missing.length > 0) say(`${name}: not planted, since ${missing.join(', ')} cannot run here`);
+      if (missing.length > 0) say(`${name}: not planted, because ${missing.join(', ')} cannot run here`);
       return missing.length === 0;
     });
     const results = runnable.map((bug) => planted(copy, bug));
@@ -55,7 +55,8 @@ export function runPlanted(wanted: readonly string[]): void {
 function planted(copy: string, { name, lost, file, text, by, tests }: PlantedBug): Planted {
   const path = join(copy, file);
   const source = readFileSync(path, 'utf8');
-  if (source.split(text).length !== 2) throw new Error(`${name}: ${file} does not hold its text once`);
+  if (source.split(text).length !== 2)
+    throw new Error(`${name}: the text of the bug must occur exactly once in ${file}`);
   const startedAtMs = Date.now();
   writeFileSync(
     path,
@@ -67,17 +68,17 @@ function planted(copy: string, { name, lost, file, text, by, tests }: PlantedBug
   return { name, lost, file, caughtBy: red[0], seconds };
 }
 
-/** `caughtBy` undefined: no test turned red. */
+/** Result of a planted bug. `caughtBy` is undefined if no test failed. */
 type Planted = Omit<PlantedResult, 'caughtBy'> & { readonly caughtBy: string | undefined };
 
 interface Tested {
-  /** Files of which every test that ran has passed, and one has run. */
+  /** Files with at least one passed test and no failed test. */
   readonly green: ReadonlySet<string>;
-  /** Each failed test, with its file. */
+  /** Failed tests, each with its file. */
   readonly red: readonly string[];
 }
 
-/** What of vitest's JSON report is used. */
+/** The used part of vitest's JSON report. */
 interface Report {
   readonly testResults: readonly {
     readonly name: string;
@@ -85,7 +86,7 @@ interface Report {
   }[];
 }
 
-/** A file that does not even load is neither green nor red. */
+/** Runs the tests in the copy. A file that does not load is neither in `green` nor in `red`. */
 function testedIn(copy: string, tests: readonly string[], { bail }: { bail: boolean }): Tested {
   const report = join(copy, '.data/report.json');
   rmSync(report, { force: true });
@@ -105,7 +106,7 @@ function testedIn(copy: string, tests: readonly string[], { bail }: { bail: bool
       timeout: RUN_LIMIT_MS,
     },
   );
-  if (!existsSync(report)) throw new Error(`no report of ${tests.join(', ')}`);
+  if (!existsSync(report)) throw new Error(`vitest wrote no report for ${tests.join(', ')}`);
   const { testResults }: Report = JSON.parse(readFileSync(report, 'utf8'));
   const files = testResults.map(({ name, assertionResults }) => ({
     path: name.slice(copy.length + 1),
@@ -119,7 +120,7 @@ function testedIn(copy: string, tests: readonly string[], { bail }: { bail: bool
   };
 }
 
-/** Its workspaces are its own; all other packages are the tree's. */
+/** Copies the sources. The copy has its own workspaces, and shares all other packages by links. */
 function copiedTree(): string {
   const copy = mkdtempSync(join(tmpdir(), 'questlog-planted-'));
   for (const path of projectFiles()) cpSync(join(ROOT, path), join(copy, path));
@@ -137,7 +138,7 @@ function linkPackages(from: string, to: string): void {
     if (!isOurs && !isCache) symlinkSync(join(from, name), join(to, name));
     if (!isOurs) continue;
     mkdirSync(join(to, name));
-    // Relative, so that they lead to the copy's workspaces.
+    // The links are relative, so they point to the workspaces of the copy.
     for (const one of readdirSync(join(from, name)))
       symlinkSync(readlinkSync(join(from, name, one)), join(to, name, one));
   }
