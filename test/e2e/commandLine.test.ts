@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ASKED_WITH, expectAnswer } from '../dataGuide/expectAnswer.ts';
+import { expectAnswer, QUERY_SETTINGS } from '../dataGuide/expectAnswer.ts';
 import { expectedAnswers } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { simulatedSessions } from '../dataGuide/simulatedGame.ts';
@@ -229,7 +229,7 @@ describe('simulate', () => {
     await Promise.all(
       questionsOfGuide().map(async ({ number, title, sql }) => {
         const answer = await shared.product.admin('POST', '/admin/sql', {
-          query: `${sql}\n${ASKED_WITH}`,
+          query: `${sql}\n${QUERY_SETTINGS}`,
           parameters,
         });
         expectAnswer(answer.json().data, expected[number], title);

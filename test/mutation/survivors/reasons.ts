@@ -1,18 +1,18 @@
-/** How survivors are told, and the reasons that several of them have. */
+/** Type of a listed survivor, and the reasons that several survivors share. */
 
 export interface Survivors {
   readonly file: string;
-  /** A part of the line on which the mutants begin. */
+  /** Part of the source line on which the mutants begin. */
   readonly line: string;
   readonly reason: string;
 }
 
-/** The check is for the types. */
-export const ALWAYS_THERE = 'it is always there: who asks has it from the same state';
-/** Stryker fills an empty array with a text. */
-export const NO_ENTRY = 'a text instead of an entry names nothing and is skipped';
-export const SAME_BY_ANOTHER_WAY = 'time: the longer way has the same outcome';
-export const READ_AGAIN = 'time: a string that came before is made again instead of being found';
+/** The check satisfies the type checker. */
+export const ALWAYS_DEFINED = 'the value is always defined, because its key comes from the same state';
+/** Stryker adds a string to an empty array. */
+export const NO_ENTRY = 'Stryker’s string instead of an entry names nothing and is skipped';
+export const SLOWER_PATH = 'time: the slower path has the same result';
+export const DECODED_AGAIN = 'time: a known string is decoded again instead of found in the cache';
 
-export const alike = (file: string, reason: string, lines: readonly string[]): Survivors[] =>
+export const sharing = (file: string, reason: string, lines: readonly string[]): Survivors[] =>
   lines.map((line) => ({ file, line, reason }));

@@ -1,8 +1,8 @@
 /**
- * The mutants that no test kills, by a text of their line, each group with its reason. A run fails where one of its
- * survivors is not here, and where one that is here is killed.
+ * Mutants that no test kills, identified by a part of their line. Each group has its reason. A run fails if a survivor is not
+ * listed, or if a listed mutant is killed.
  */
-import { ALWAYS_THERE, alike, NO_ENTRY, type Survivors } from './reasons.ts';
+import { ALWAYS_DEFINED, NO_ENTRY, type Survivors, sharing } from './reasons.ts';
 import { CONSUMER_SURVIVORS } from './survivorsOfConsumer.ts';
 import { INGEST_SURVIVORS } from './survivorsOfIngest.ts';
 
@@ -13,179 +13,191 @@ const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 export const SURVIVORS: readonly Survivors[] = [
   ...CONSUMER_SURVIVORS,
   ...INGEST_SURVIVORS,
-  { file: `${SIMULATE}/seededRandom.ts`, line: 'return this.next() < share', reason: 'one draw of 2^32' },
+  {
+    file: `${SIMULATE}/seededRandom.ts`,
+    line: 'return this.next() < share',
+    reason: 'differs for one of 2^32 random numbers',
+  },
   {
     file: `${SIMULATE}/game.ts`,
     line: 'bytes <= MAX_BATCH_BYTES',
-    reason: 'a request of just so many bytes is sent in two, which takes less than a request may have',
+    reason: 'a batch of exactly the maximum size is split, and the maximum is below the limit of a request',
   },
   {
     file: `${SIMULATE}/game.ts`,
     line: 'const lastMs = batches.at(-1)',
-    reason: 'a visit without an event is so rare that no game of a test has one',
+    reason: 'no simulated game of a test has a visit without an event, because such visits are rare',
   },
-  ...alike(`${SIMULATE}/game.ts`, ALWAYS_THERE, [
+  ...sharing(`${SIMULATE}/game.ts`, ALWAYS_DEFINED, [
     '(events[from]?.atMs ?? 0)',
     'events.at(-1)?.atMs ?? 0), from, to',
   ]),
   {
     file: `${SIMULATE}/game.ts`,
     line: 'let to = from + 1',
-    reason: 'the events before the first are earlier, and are passed over',
+    reason: 'the loop skips the events before the first event, because they are earlier',
   },
   {
     file: `${SIMULATE}/game.ts`,
     line: 'events[to]?.atMs ?? 0) <= dueMs',
-    reason: 'an event of that very millisecond goes with this batch or the next; the check is for the types',
+    reason:
+      'an event of the same millisecond goes into this batch or the next; the check satisfies the type checker',
   },
-  { file: `${LINKER}/decideEvents.ts`, line: 'state.reports.get(report.key)?.askAt', reason: ALWAYS_THERE },
-  { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideEvents.ts`, line: 'state.reports.get(report.key)?.askAt', reason: ALWAYS_DEFINED },
+  { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_DEFINED },
   {
     file: `${LINKER}/decideEvents.ts`,
     line: 'const events = state.open.reports === 0',
-    reason: 'time: without a report no event is one of it',
+    reason: 'time: without open reports, no event belongs to a report',
   },
-  ...alike(`${LINKER}/decideEvents.ts`, 'behind the last event there is no id of a report or a session', [
+  ...sharing(`${LINKER}/decideEvents.ts`, 'there is no id of a report or a session after the last event', [
     'for (let event = 0; event < events;',
     'for (let event = 0; event < record.count;',
   ]),
   {
     file: `${LINKER}/decideEvents.ts`,
     line: 'if (sessionId === null) return;',
-    reason: 'no report is kept under no session',
+    reason: 'no report is stored without a session',
   },
   {
     file: `${LINKER}/decideEvents.ts`,
     line: 'Micros: known === undefined',
-    reason: 'equal times are one time',
+    reason: 'equal times give the same result',
   },
   {
     file: `${LINKER}/decideEvents.ts`,
     line: 'if (!state.hasLinksLeft(',
-    reason: 'time: where the links are made they are counted once more',
+    reason: 'time: the links are counted again when they are created',
   },
   {
     file: `${LINKER}/jobs.ts`,
     line: 'export const NO_HEAVY_PROJECTS',
-    reason: 'without a heavy project nobody asks whose turn it is',
+    reason: 'the field is not read if there is no heavy project',
   },
   {
     file: `${LINKER}/jobs.ts`,
     line: 'if (answer.isComplete && max !== undefined',
     reason:
-      'no number is below no bound, and only a look-up from before a project was heavy asks for others beside it',
+      'a comparison with an undefined limit is false, and only look-ups that started before the project was heavy contain other projects',
   },
   {
     file: `${LINKER}/jobs.ts`,
     line: 'isNext: ![...queried]',
-    reason: 'only a look-up from before a project was heavy asks for others beside it',
+    reason: 'only look-ups that started before a project was heavy contain other projects',
   },
-  { file: `${LINKER}/jobs.ts`, line: 'others = others.filter(', reason: 'time: a round more, of no key' },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'others = others.filter(',
+    reason: 'time: one more round without a key',
+  },
   {
     file: `${LINKER}/jobs.ts`,
     line: 'const first =',
-    reason: 'the index of no kind is -1, so that 0 follows',
+    reason: 'the index of an undefined kind is -1, so the result is 0 too',
   },
   {
     file: `${LINKER}/jobs.ts`,
     line: 'const kinds =',
-    reason: 'a kind of which nothing is due is asked twice',
+    reason: 'a kind without due jobs is checked twice',
   },
-  ...alike(`${LINKER}/jobs.ts`, ALWAYS_THERE, [
+  ...sharing(`${LINKER}/jobs.ts`, ALWAYS_DEFINED, [
     'if (report === undefined) continue;',
     'if (value !== undefined) first.set',
     'yield* (byProject.get(project) ??',
     'for (const own of others) yield',
   ]),
-  { file: `${LINKER}/decideAnswers.ts`, line: 'if (retraction === undefined ||', reason: ALWAYS_THERE },
-  { file: `${LINKER}/decideAnswers.ts`, line: 'if (record.isForwarded || report', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'if (retraction === undefined ||', reason: ALWAYS_DEFINED },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'if (record.isForwarded || report', reason: ALWAYS_DEFINED },
   { file: `${LINKER}/decideAnswers.ts`, line: ' : []) {', reason: NO_ENTRY },
   { file: `${LINKER}/decideAnswers.ts`, line: 'state.deferredLinks.get(key) ?? []', reason: NO_ENTRY },
   {
     file: `${LINKER}/linkerState.ts`,
     line: 'deferredLinkBytes: 16 *',
-    reason: 'a bound of memory; tests have smaller ones',
+    reason: 'a memory limit; tests set lower limits',
   },
   {
     file: `${LINKER}/linkerState.ts`,
     line: 'if (atMs === undefined) {',
-    reason: 'memory: what is never due is kept',
+    reason: 'memory: entries that are never due are stored',
   },
   {
     file: `${LINKER}/linkerState.ts`,
     line: 'if (nowMs < this.#earliestMs)',
-    reason: 'time: every key is looked at',
+    reason: 'time: every key is checked',
   },
   {
     file: `${LINKER}/linkerState.ts`,
     line: 'if (closing === opening) return;',
-    reason: 'time: the same report is taken out and put in again',
+    reason: 'time: the same report is removed and added again',
   },
   {
     file: `${LINKER}/packedIds.ts`,
     line: 'let hole = preferredSlotOf(',
-    reason: 'time: the search comes round to the same place',
+    reason: 'time: the search wraps around to the same slot',
   },
   {
     file: `${LINKER}/packedIds.ts`,
     line: 'while (this.#index[hole] !==',
-    reason: 'the oldest is at its home: whatever was there before it was older, and is gone',
+    reason: 'the oldest id is in its preferred slot, because all older ids were removed',
   },
   {
     file: `${LINKER}/packedIds.ts`,
     line: 'row < this.#size; row++',
-    reason: 'an id is compared before it is believed: at worst one that was dropped is still known',
+    reason: 'ids are compared in full, so at worst a dropped id is still found',
   },
   {
     file: `${LINKER}/packedIds.ts`,
     line: 'words[0] = Number.parseInt(',
-    reason: 'the number ends at the dash',
+    reason: 'the parsed number ends at the hyphen of the UUID',
   },
-  ...alike(`${LINKER}/packedIds.ts`, 'time: more ids want one place', ['const high =', 'const low =']),
+  ...sharing(`${LINKER}/packedIds.ts`, 'time: more ids prefer the same slot', [
+    'const high =',
+    'const low =',
+  ]),
   {
     file: `${LINKER}/openReports.ts`,
     line: 'sessionId !== null && maxSessionLinks > 0 && ownsSession',
-    reason: 'nobody asks for the reports of no session',
+    reason: 'no caller looks up reports without a session',
   },
   {
     file: `${LINKER}/openReports.ts`,
     line: "report.record.sessionId ?? ''",
-    reason: 'no report is kept under no session',
+    reason: 'no report is stored without a session',
   },
   {
     file: `${LINKER}/sessionFilter.ts`,
     line: 'Math.ceil((maxSessions * BITS_PER_SESSION)',
-    reason: 'memory: more bits than need be',
+    reason: 'memory: more bits than necessary',
   },
   {
     file: `${LINKER}/sessionFilter.ts`,
     line: 'Math.imul(step, i)) >>> 0)',
-    reason: 'another place, as good, for each bit of a session',
+    reason: 'each bit of a session has a different position that is equally good',
   },
   {
     file: `${LINKER}/sessionFilter.ts`,
     line: 'i < text.length; i++',
-    reason: 'each hash goes one step further, of every session alike',
+    reason: 'each hash has one more step, which is the same for all sessions',
   },
-  { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
+  { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_DEFINED },
   {
     file: PLAN_EVENTS,
     line: "excludedKeyOf(record.key ?? ''",
-    reason: 'no text that is not a UUID names a tenant',
+    reason: 'a text that is not a UUID names no tenant',
   },
   {
     file: PLAN_EVENTS,
     line: 'const isTime = minuteS >= 0',
-    reason: 'no minute begins at the bounds but 0 itself',
+    reason: '0 is the only start of a minute at the limits',
   },
   {
     file: PLAN_EVENTS,
     line: 'const slot = ((bytes[at]',
-    reason: 'time: types have other places, of which more of them may want one',
+    reason: 'time: types have different slots, and more types may share a slot',
   },
   {
     file: PLAN_EVENTS,
     line: 'this.#next = (this.#next + 1)',
-    reason: 'the ring is gone round the other way',
+    reason: 'the ring is used in the opposite direction',
   },
 ];

@@ -1,5 +1,5 @@
-/** Those of `survivors.ts` that are of the room in which consumers make blocks. */
-import { ALWAYS_THERE, NO_ENTRY, type Survivors } from './reasons.ts';
+/** Survivors in the code with which consumers write blocks. Part of `survivors.ts`. */
+import { ALWAYS_DEFINED, NO_ENTRY, type Survivors } from './reasons.ts';
 
 const CONSUMER = 'services/runtime/src/consumer';
 
@@ -7,270 +7,272 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   {
     file: `${CONSUMER}/findTruncation.ts`,
     line: "let same = proof === 'same'",
-    reason: 'time: what the last record has shown is looked at once more',
+    reason: 'time: the last record is compared again',
   },
   {
     file: `${CONSUMER}/findTruncation.ts`,
     line: 'for (let about = other',
-    reason: 'time: how many rows are looked at until the last one that is the same',
+    reason: 'time: a different number of rows is compared before the last unchanged row is found',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
     line: 'if (id !== undefined) remember(ids, id);',
-    reason: 'nobody asks for a letter without an id',
+    reason: 'no caller looks up a dead letter without an id',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
     line: 'if (ids.size > MAX_CACHED_IDS',
-    reason: 'a bound of memory: so many letters would take a test minutes',
+    reason: 'a memory limit; a test with this number of dead letters would take minutes',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
     line: 'const share = this.#processed >= WINDOW_RECORDS',
-    reason: 'one record of a thousand earlier or later',
+    reason: 'the consumer stops one record of a thousand earlier or later',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: "options.logger.info('partition_lost'",
-    reason: 'a line for whoever reads logs; the coordinator’s says it, too',
+    reason: 'a log message for operators, who also see the coordinator’s log message',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: '#isNewPartition = false;',
-    reason: 'it is set before the first record is read',
+    reason: 'the field is set before the first record is read',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (batch === undefined) await this.#checkEnd',
-    reason: 'the end is asked for more often',
+    reason: 'the end offset is requested more often',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (offset < position) throw new LogTruncated',
     reason:
-      'where the log ends just where the block does findTruncation finds none; an error without its fields does not compile',
+      'if the log ends exactly at the end of the block, findTruncation finds no truncation; an error without its fields does not compile',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'const records: LogRecord[] = [];',
-    reason: 'a text has no offset, and is left out',
+    reason: 'Stryker’s string has no offset and is filtered out',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'records.push(...(batch?.records',
-    reason: 'a text has no offset, and is left out',
+    reason: 'Stryker’s string has no offset and is filtered out',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (this.#owned.signal.aborted) return;',
-    reason: 'the next commit of a partition that is lost is refused',
+    reason: 'the next commit of a lost partition is rejected',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (this.#hasCommit && !holds) this.#verifyBelow',
     reason:
-      'more is verified, which takes time; or less, of an insert that was acknowledged and dropped, which ClickHouse alone shows: lostOffsets.int.test.ts',
+      'more verification only takes time; less verification misses an insert that was acknowledged and dropped, which lostOffsets.int.test.ts tests on ClickHouse',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (holds && position < this.#verifyBelow)',
-    reason: 'rows behind the end of the log are of a cut, which is repaired before',
+    reason: 'rows after the end of the log come from a truncation, which is repaired first',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (waitMs <= 0) return;',
-    reason: 'a wait of nothing',
+    reason: 'a wait of zero',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'let deadlineMs = clock.now() + IDLE',
-    reason: 'time: the next round goes on reading',
+    reason: 'time: the next round continues to read',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'bytes += batch.records.reduce',
-    reason: 'a record without a value is a tombstone, and no topic that is projected has any',
+    reason: 'a record without a value is a tombstone, and projected topics have no tombstones',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'if (bytes >= MAX_BLOCK_BYTES ||',
-    reason: 'a block of just so many bytes; and where none may be read any more, none is',
+    reason: 'differs only for a block of exactly the maximum size; a read of zero bytes returns no records',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'return Math.max(clock.now() + SETTLE_MS',
-    reason: 'time: what comes together is written as two blocks',
+    reason: 'time: records that arrive together are written as two blocks',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'return this.#leaderEpoch === undefined ?',
-    reason: 'what is undefined is not in the text of a commit',
+    reason: 'an undefined field is not part of the encoded commit',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'const metadata = this.#tablesId === undefined',
-    reason: 'the tables are asked for before the first commit',
+    reason: 'the id of the tables is read before the first commit',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'this.#hasCommit = true;',
-    reason: 'time: behind a cut more is verified',
+    reason: 'time: more blocks are verified after a truncation',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS',
-    reason: 'just so long is as good',
+    reason: 'differs only for exactly this duration',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'const upToEpoch = this.#leaderEpoch ??',
-    reason: 'behind markers alone, where no record was ever named; the tables tell of a cut then',
+    reason:
+      'differs only after transaction markers without any earlier record; the stored rows then reveal a truncation',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'const known = upToEpoch === undefined',
-    reason: 'behind markers alone, where no record was ever named; the tables tell of a cut then',
+    reason:
+      'differs only after transaction markers without any earlier record; the stored rows then reveal a truncation',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: '(proof === undefined ? known :',
-    reason: 'what is undefined is not in the text of a commit',
+    reason: 'an undefined field is not part of the encoded commit',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'const middle = block.records[half]?.offset',
-    reason: 'a block that is halved has two records or more',
+    reason: 'a block that is split has at least two records',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: "digest.update(value ?? '')",
-    reason: 'any text stands for no value',
+    reason: 'any text can represent a missing value',
   },
   {
     file: `${CONSUMER}/blocks.ts`,
     line: 'Object.keys(metadata).length === 0',
-    reason: 'a note that says nothing, in other words',
+    reason: 'different metadata without information',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
     line: 'if (stored === undefined) return;',
-    reason: 'of a record there is always something to keep',
+    reason: 'a record always has a part to store',
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
     line: 'if (!(error instanceof RecordTooLarge) ||',
-    reason: 'with nothing left to leave out the same error comes again',
+    reason: 'if nothing more can be omitted, the same error is thrown again',
   },
   {
     file: `${CONSUMER}/findTruncation.ts`,
     line: 'end: Math.max(processedTo, (highest?.offset',
-    reason: 'told to operators, of a log that was cut at its second record',
+    reason: 'a value for operators that differs only for a log that was truncated at its second record',
   },
   {
     file: `${CONSUMER}/findTruncation.ts`,
     line: 'if (batch === undefined && offset >=',
-    reason: 'time: where the log ends is asked for at each record',
+    reason: 'time: the end of the log is requested for each record',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: '): () => void {',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'const measure = watchProgress({',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'const check = async (): Promise<string',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'onLag(lagRecords)',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'deps.health.check(name, check)',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'const timer = setInterval(',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'return () => clearInterval(timer)',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
   {
     file: `${CONSUMER}/progress.ts`,
     line: 'const own = activity === undefined',
-    reason: 'progress.test.ts notices it, in a test that sets the clock and is left out here',
+    reason: 'progress.test.ts detects the mutant in a test that sets the clock, which this runner skips',
   },
-  { file: `${CONSUMER}/progress.ts`, line: 'nowMs - (this.#marks.get(partition)', reason: ALWAYS_THERE },
+  { file: `${CONSUMER}/progress.ts`, line: 'nowMs - (this.#marks.get(partition)', reason: ALWAYS_DEFINED },
   { file: `${CONSUMER}/progress.ts`, line: 'const ranges = isNeeded ?', reason: NO_ENTRY },
   {
     file: `${CONSUMER}/serviceDeps.ts`,
     line: 'export const NO_ERASURES',
-    reason: 'the projector’s erased.int.test.ts notices it',
+    reason: 'the projector’s erased.int.test.ts detects the mutant',
   },
   {
     file: `${CONSUMER}/serviceDeps.ts`,
     line: '}): Erasures {',
-    reason: 'the projector’s erased.int.test.ts notices it',
+    reason: 'the projector’s erased.int.test.ts detects the mutant',
   },
   {
     file: `${CONSUMER}/serviceDeps.ts`,
     line: 'directory.caughtUp().then(',
-    reason: 'the projector’s erased.int.test.ts notices it',
+    reason: 'the projector’s erased.int.test.ts detects the mutant',
   },
   {
     file: `${CONSUMER}/addedPartitions.ts`,
     line: 'Math.abs(clock.now() - refreshedAtMs)',
-    reason: 'the brokers are asked more often; a look that comes later is waited for in the test',
+    reason: 'the brokers receive more requests; the test waits for a later refresh',
   },
   {
     file: `${CONSUMER}/insertOnce.ts`,
     line: 'const tokens = [token,',
-    reason: 'the last one is nobody else’s, and drops as little as none',
+    reason: 'the last token is unique, and like no token, it drops no rows',
   },
   {
     file: `${CONSUMER}/insertOnce.ts`,
     line: 'if (rows.length === 0) return;',
-    reason: 'time: the rows are looked for under each token',
+    reason: 'time: the rows are queried for each token',
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
     line: 'if (timestampMs !== undefined) known.set(',
-    reason: 'of a partition that was not read in time: no number, which is null in JSON, too',
+    reason: 'differs only for a partition that was not read in time: NaN is null in JSON too',
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
     line: 'if (this.#previous === undefined || before',
-    reason: 'no look before, or no leader then, is no position before',
+    reason: 'without an earlier poll, or without a leader at that time, there is no earlier position',
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
     line: 'if (first === undefined) return;',
-    reason: 'a batch has a record',
+    reason: 'a batch has at least one record',
   },
   {
     file: `${CONSUMER}/groupLag.ts`,
     line: 'all.resolve();',
-    reason: 'a reader that is closed waits no more',
+    reason: 'a closed reader no longer waits',
   },
   {
     file: `${CONSUMER}/commitMetadata.ts`,
     line: "(metadata === '' ? {}",
-    reason: 'an empty text is no JSON, which says as little',
+    reason: 'an empty text is invalid JSON, which gives the same result',
   },
   {
     file: `${CONSUMER}/commitMetadata.ts`,
     line: 'const known = upToEpoch === undefined',
-    reason: 'what is undefined is not in the text of a commit',
+    reason: 'an undefined field is not part of the encoded commit',
   },
 ];

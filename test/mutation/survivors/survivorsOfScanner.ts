@@ -1,10 +1,10 @@
-/** Those of `survivors.ts` that are of what reads requests: the ingest's own `core/`. */
-import { ALWAYS_THERE, alike, SAME_BY_ANOTHER_WAY, type Survivors } from './reasons.ts';
+/** Survivors in the code that parses requests, in ingest's own `core/`. Part of `survivors.ts`. */
+import { ALWAYS_DEFINED, SLOWER_PATH, type Survivors, sharing } from './reasons.ts';
 
 const INGEST = 'services/ingest/src/core';
 
 export const SCANNER_SURVIVORS: readonly Survivors[] = [
-  ...alike(`${INGEST}/occurredAt.ts`, SAME_BY_ANOTHER_WAY, [
+  ...sharing(`${INGEST}/occurredAt.ts`, SLOWER_PATH, [
     'if (timeEnd === INVALID) return',
     'if (Number.isSafeInteger(approximate)',
     'if (text.length < 10 ||',
@@ -14,89 +14,85 @@ export const SCANNER_SURVIVORS: readonly Survivors[] = [
   {
     file: `${INGEST}/fieldProblems.ts`,
     line: 'const isOneKind =',
-    reason: 'of a status other than 400 the code of the first problem is told either way',
+    reason: 'for a status other than 400, the response has the code of the first problem in both cases',
   },
-  ...alike(`${INGEST}/fieldProblems.ts`, 'nobody asks for a verdict on a body without a problem', [
+  ...sharing(`${INGEST}/fieldProblems.ts`, 'no caller passes a body without a problem', [
     'const code = status === 400',
   ]),
   {
     file: `${INGEST}/fieldProblems.ts`,
     line: "if (error.keyword === 'required' &&",
-    reason: 'only a field that is required has such a list',
+    reason: 'only an error about a required field has such a list',
   },
   {
     file: `${INGEST}/newestFirst.ts`,
     line: 'export function newestFirstClause',
-    reason: 'SQL is judged by the tests on ClickHouse',
+    reason: 'the tests on ClickHouse check the SQL',
   },
   {
     file: `${INGEST}/newestFirst.ts`,
     line: "'latin1').toString('base64url')",
-    reason: 'digits and a UUID are the same bytes as UTF-8',
+    reason: 'digits and UUIDs have the same bytes in UTF-8',
   },
-  ...alike(`${INGEST}/newestFirst.ts`, 'a text has both parts of a place, or none', [
+  ...sharing(`${INGEST}/newestFirst.ts`, 'a text contains both parts of a cursor or neither', [
     'CURSOR_FORMAT.exec(Buffer.from(',
     'return millis === undefined || id === undefined',
   ]),
-  ...alike(`${INGEST}/scanObject.ts`, 'what is of another kind has no first member to read', [
+  ...sharing(`${INGEST}/scanObject.ts`, 'a value of another kind has no first member to read', [
     'if (json.at(i) === OPEN_OBJECT) {',
     'if (json.at(i) !== OPEN_ARRAY) return;',
     'for (let element = 0; element < MAX_ELEMENTS',
   ]),
-  { file: `${INGEST}/scanObject.ts`, line: 'boolean: true', reason: 'a schema asks for the kind alone' },
+  { file: `${INGEST}/scanObject.ts`, line: 'boolean: true', reason: 'a schema checks only the kind' },
   {
     file: `${INGEST}/scanValue.ts`,
     line: 'while (byte <= SPACE &&',
     reason:
-      'for the engine: the table of spaces says the same, and what is behind the end is no byte of JSON',
+      'for the JavaScript engine: the table of spaces has the same result, and a byte after the end is not JSON',
   },
-  ...alike(
-    `${INGEST}/scanValue.ts`,
-    'for the engine: what is read behind the end is no byte of JSON either',
-    [
-      'return i < this.end ? (this.body[i]',
-      'while (i < end && IS_SPACE',
-      'let byte = i < end ?',
-      'byte = i < end ?',
-      'byte = ++i < end ?',
-      'const last = Math.min(word.length',
-      'while (k < last &&',
-    ],
-  ),
-  ...alike(`${INGEST}/scanValue.ts`, SAME_BY_ANOTHER_WAY, [
+  ...sharing(`${INGEST}/scanValue.ts`, 'for the JavaScript engine: a byte after the end is not JSON', [
+    'return i < this.end ? (this.body[i]',
+    'while (i < end && IS_SPACE',
+    'let byte = i < end ?',
+    'byte = i < end ?',
+    'byte = ++i < end ?',
+    'const last = Math.min(word.length',
+    'while (k < last &&',
+  ]),
+  ...sharing(`${INGEST}/scanValue.ts`, SLOWER_PATH, [
     'while (i < end && IS_PLAIN_ASCII',
     'if (i > lastQuote) return',
     'if (depth > deepest)',
     'if (!body.subarray(start, end).includes(BACKSLASH))',
   ]),
-  ...alike(`${INGEST}/scanValue.ts`, 'of the end of a body it is said that it comes too early', [
+  ...sharing(`${INGEST}/scanValue.ts`, 'the error of a truncated body only says that the end is unexpected', [
     "detail = '';",
     "return this.fail(this.end, '')",
   ]),
   {
     file: `${INGEST}/scanValue.ts`,
     line: 'outer ??= [];',
-    reason: 'what lies below all that was put in is never taken out',
+    reason: 'the element below all pushed elements is never popped',
   },
-  { file: `${INGEST}/scanValue.ts`, line: '(outer?.pop() ??', reason: ALWAYS_THERE },
+  { file: `${INGEST}/scanValue.ts`, line: '(outer?.pop() ??', reason: ALWAYS_DEFINED },
   {
     file: `${INGEST}/cursorCipher.ts`,
     line: 'export const OVERHEAD_BYTES =',
     reason:
-      'the seal of a test is as long as this says; with the real one the end-to-end tests of the stream notice it',
+      'the cipher of a test uses this length; the end-to-end tests of linked events detect the mutant with the real cipher',
   },
-  ...alike(`${INGEST}/unknownFields.ts`, 'a pointer to a field has a last step', [
+  ...sharing(`${INGEST}/unknownFields.ts`, 'a pointer to a field has a last segment', [
     "const name = path.at(-1) ?? ''",
     "const [name = '', inside]",
     "nearestName(other.at(-1) ?? ''",
   ]),
-  ...alike(`${INGEST}/unknownFields.ts`, 'what is asked of a schema is an object, or is not there', [
+  ...sharing(`${INGEST}/unknownFields.ts`, 'the looked-up part of a schema is an object or undefined', [
     "if (typeof value !== 'object' || value === null || !Object.hasOwn",
     "return typeof member === 'object' && member",
   ]),
   {
     file: `${INGEST}/unknownFields.ts`,
     line: 'if (next.length > MAX_BYTES)',
-    reason: 'a header of just so many bytes names one field less',
+    reason: 'a header of exactly the maximum size names one field less',
   },
 ];

@@ -6,10 +6,10 @@ import { PLANTED_BUGS, type PlantedBug } from '../../mutation/plantedBugs.ts';
 const BELOW_THE_PORTS = /log\/(kafka|embedded)\//;
 /** Reasons why the simulation cannot find a bug in other modules. */
 const UNSEEN: Readonly<Record<string, string>> = {
-  'refused record without a dead letter': 'the simulated ClickHouse rejects no record',
+  'rejected record without a dead letter': 'the simulated ClickHouse rejects no record',
   'quota reservation kept':
     'flags near the quota are not checked, because they may change early or late after a crash',
-  'repeat of the oldest key overlooked': 'a run is too short for the eviction of a key',
+  'retry of the oldest key missed': 'a run is too short for the eviction of a key',
   'events of another tenant linked': 'sessions of two tenants never have the same id',
 };
 
