@@ -26,7 +26,7 @@ test.runIf(isLong)(
       while (left-- > 0) await game.session({ player });
     };
     await Promise.all(Array.from({ length: CONNECTIONS }, register));
-    await erasing.keepOldPartsShortly(shared.product);
+    await erasing.shortenPartLifetime(shared.product);
     const { tenantId, projectId } = game;
     const asked = { tenantId, projectId, player };
     await eventually(

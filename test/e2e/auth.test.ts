@@ -219,7 +219,7 @@ describe.concurrent.each([
     const withUnknown = await game.post([anEvent({ sessionId: unknown })]);
 
     expect(withForeign.status).toBe(404);
-    expect(without(withForeign, foreign)).toEqual(without(withUnknown, unknown));
+    expect(withoutIds(withForeign, foreign)).toEqual(withoutIds(withUnknown, unknown));
     expect((await other.get(`/v1/sessions/${foreign}/events`)).json().events).toEqual([]);
   });
 
@@ -236,7 +236,7 @@ describe.concurrent.each([
       const withForeign = await game.get(path);
       const withUnknown = await game.get(path.replace(foreign, none));
       expect(withForeign.status).toBe(404);
-      expect(without(withForeign, foreign)).toEqual(without(withUnknown, none));
+      expect(withoutIds(withForeign, foreign)).toEqual(withoutIds(withUnknown, none));
     }
     expect((await other.get(`/v1/events/${created.id}`)).json()).toEqual(created);
   });
@@ -256,7 +256,7 @@ function expectForbidden(answer: Answer, scope: string): void {
 }
 
 /** Returns the answer without the requested id, the request id, and the date. */
-function without(answer: Answer, id: string): object {
+function withoutIds(answer: Answer, id: string): object {
   const headers = [...answer.headers].filter(([name]) => name !== 'x-request-id' && name !== 'date');
   const { instance, ...problem } = JSON.parse(answer.text().replaceAll(id, '<id>'));
   expect(instance).toMatch(/^urn:questlog:request:/);

@@ -44,14 +44,14 @@ class Load {
 test('a restore has everything answered before the backup exactly once, and continues from there', async () => {
   const dataDir = join(folder, 'first');
   fillWithTables(join(dataDir, 'clickhouse'));
-  const first = await started({ dataDir, env: { QUESTLOG_BACKUP_DIR: backups } });
+  const first = await start({ dataDir, env: { QUESTLOG_BACKUP_DIR: backups } });
   const game = onto(first.credentials, first);
   const keyed = await game.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
   const revoked = await aToken(first, game.projectId);
   await first.admin('DELETE', `/admin/tokens/${revoked.id}`);
   const report = (await game.report({ sessionId: game.sessionId, title: 'it broke' })).json();
-  const uploadId = await uploaded(game, 'what the game logged');
-  const position = await streamedUntil(first, game, '', 3);
+  const uploadId = await uploadText(game, 'what the game logged');
+  const position = await streamUntil(first, game, '', 3);
   const load = new Load(game, { sessionId: await game.session() });
   await eventually(
     async () => load.ids.length,
@@ -78,7 +78,7 @@ test('a restore has everything answered before the backup exactly once, and cont
   const compact = () => questlogCommand(['compact'], { env: { QUESTLOG_DATA_DIR: restored } });
   const compacted = { code: 0, stdout: expect.stringMatching(/\d+ MiB before, \d+ MiB now\n$/), stderr: '' };
   expect(await compact()).toEqual(compacted);
-  const product = await started({ dataDir: restored });
+  const product = await start({ dataDir: restored });
   expect(await compact()).toMatchObject({ code: 1, stderr: expect.stringContaining('another process') });
   const again = onto(game, product);
   const stored = await eventually(
@@ -91,7 +91,7 @@ test('a restore has everything answered before the backup exactly once, and cont
 
   const replayed = await again.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
   expect([replayed.status, idsOf(replayed)]).toEqual([200, idsOf(keyed)]);
-  expect((await again.get('/v1/quota')).json().used).toBe(await eventsIn(product));
+  expect((await again.get('/v1/quota')).json().used).toBe(await countEvents(product));
   expect(
     (await product.request('GET', '/v1/quota', { headers: { Authorization: `Bearer ${revoked.token}` } }))
       .status,
@@ -104,7 +104,7 @@ test('a restore has everything answered before the backup exactly once, and cont
   const { events: trail } = (await again.get(`/v1/reports/${reportId}/events`)).json();
   expect(trail.map(({ id }: { id: string }) => id).sort()).toEqual([...idsOf(keyed), fresh].sort());
   // A `Last-Event-ID` from before the backup skips no later link.
-  await streamedUntil(product, again, position, 4);
+  await streamUntil(product, again, position, 4);
 
   const verified = await questlogCommand(['verify', '--from', '1h', '--json'], {
     env: reaching(product, again, folder),
@@ -114,7 +114,7 @@ test('a restore has everything answered before the backup exactly once, and cont
   expect(bugsIn(first.stderr() + product.stderr())).toEqual([]);
 });
 
-async function started(options: StartOptions): Promise<Product> {
+async function start(options: StartOptions): Promise<Product> {
   const product = await startProduct(options);
   onTestFinished(() => product.kill());
   return product;
@@ -129,12 +129,12 @@ function idsOf(answer: { json(): unknown }): string[] {
   return (Array.isArray(created) ? created : [created]).map(({ id }) => id);
 }
 
-async function eventsIn(product: Reached & { sql: Product['sql'] }): Promise<number> {
+async function countEvents(product: Reached & { sql: Product['sql'] }): Promise<number> {
   const [row] = await product.sql<{ n: string }>('SELECT count() AS n FROM events');
   return Number(row?.n);
 }
 
-async function uploaded(game: TestProject, text: string): Promise<string> {
+async function uploadText(game: TestProject, text: string): Promise<string> {
   const about = { fileName: 'game.log', mimeType: 'text/plain', sizeBytes: text.length };
   const body = { ...about, attachmentType: 'log_bundle', sessionId: game.sessionId };
   const { uploadId, uploadUrl } = (await game.request('POST', '/v1/ingest/uploads', { body })).json();
@@ -148,7 +148,7 @@ async function uploaded(game: TestProject, text: string): Promise<string> {
 }
 
 /** Reads linked events after `position` until `links` different links have arrived. @returns the last event id of the stream */
-async function streamedUntil(
+async function streamUntil(
   product: Product,
   game: TestProject,
   position: string,

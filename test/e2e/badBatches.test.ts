@@ -222,12 +222,12 @@ describe('a body that is neither an event nor an array', () => {
   );
 });
 
-interface Named {
+interface ProblemErrors {
   readonly errors: readonly { readonly index: number; readonly pointer: string; readonly code: string }[];
 }
 
 /** Returns each error as `index pointer code`, sorted by index and pointer. */
-function namesIn({ errors }: Named): string[] {
+function namesIn({ errors }: ProblemErrors): string[] {
   const sorted = errors.toSorted((a, b) => a.index - b.index || (a.pointer < b.pointer ? -1 : 1));
   return sorted.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
 }

@@ -50,15 +50,15 @@ const READS = ['GET', 'HEAD'];
 export async function aProject(product: Reached, of: ProjectOptions = {}): Promise<TestProject> {
   const { revision = null, monthlySoftQuota = null, spread = 1, name } = of;
   const tenant = { name: name ?? 'a studio', monthlySoftQuota, spread };
-  const tenantId = of.tenantId ?? (await made(product, '/admin/tenants', tenant)).id;
+  const tenantId = of.tenantId ?? (await create(product, '/admin/tenants', tenant)).id;
   const project = { tenantId, name: name ?? 'a game', revision };
-  const projectId = (await made(product, '/admin/projects', project)).id;
-  const { token } = await made(product, '/admin/tokens', { projectId, scopes: SCOPES });
+  const projectId = (await create(product, '/admin/projects', project)).id;
+  const { token } = await create(product, '/admin/tokens', { projectId, scopes: SCOPES });
   const own = onto({ tenantId, projectId, token, sessionId: '' }, product);
   return { ...own, sessionId: await own.session() };
 }
 
-interface MadeToken {
+interface CreatedToken {
   readonly id: string;
   readonly token: string;
   readonly scopes: string[];
@@ -69,8 +69,8 @@ export async function aToken(
   product: Reached,
   projectId: string,
   of: { scopes?: readonly string[]; expiresAt?: string } = {},
-): Promise<MadeToken> {
-  return await made(product, '/admin/tokens', { projectId, ...of });
+): Promise<CreatedToken> {
+  return await create(product, '/admin/tokens', { projectId, ...of });
 }
 
 /** The same project, accessed through another start of the product. */
@@ -99,7 +99,7 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
   };
 }
 
-async function made(product: Reached, path: string, body: object): Promise<MadeToken> {
+async function create(product: Reached, path: string, body: object): Promise<CreatedToken> {
   const answer = await product.admin('POST', path, body);
   if (answer.status !== 201)
     throw new Error(`POST ${path} failed with status ${answer.status}: ${answer.text()}`);

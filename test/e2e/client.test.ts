@@ -228,14 +228,16 @@ async function expectStored(
     printed.flatMap(({ title, filed }) => (filed ? [] : (title ?? []))),
   );
   const { reports } = (await game.get('/v1/reports?limit=1000')).json();
-  const filed: string[] = reports.map(({ sessionId, report }: Filed) => `${sessionId} ${report.title}`);
+  const filed: string[] = reports.map(
+    ({ sessionId, report }: ListedReport) => `${sessionId} ${report.title}`,
+  );
   expect(filed.length - new Set(filed).size, 'reports filed more than once').toBe(0);
   expect(filed.length).toBeGreaterThanOrEqual(titles.length);
   const problems = runs.flatMap(({ printed }) => printed.flatMap(({ problem }) => problem ?? []));
   expect(problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached')).toEqual([]);
 }
 
-interface Filed {
+interface ListedReport {
   readonly sessionId: string;
   readonly report: { readonly title: string };
 }

@@ -37,7 +37,7 @@ function run(args: readonly string[], { input = '', env = {} } = {}): Promise<En
   return questlogCommand(args, { input, env: { ...reaching(shared.product, game, folder), ...env } });
 }
 
-async function done(args: readonly string[], input = ''): Promise<string> {
+async function runSuccessfully(args: readonly string[], input = ''): Promise<string> {
   const { code, stdout, stderr } = await run(args, { input });
   expect(stderr).not.toMatch(/Warning/);
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) });
@@ -46,37 +46,39 @@ async function done(args: readonly string[], input = ''): Promise<string> {
 
 test('creates, lists, changes, and revokes a tenant, a project, and a token', async () => {
   const tenant = JSON.parse(
-    await done(['tenants', 'create', '--name', 'Blue Fox', '--quota', '9', '--json']),
+    await runSuccessfully(['tenants', 'create', '--name', 'Blue Fox', '--quota', '9', '--json']),
   );
   const project = JSON.parse(
-    await done(['projects', 'create', '--tenant', tenant.id, '--name', 'Fox Run', '--json']),
+    await runSuccessfully(['projects', 'create', '--tenant', tenant.id, '--name', 'Fox Run', '--json']),
   );
   const token = JSON.parse(
-    await done(['tokens', 'create', '--project', project.id, '--scopes', 'read', '--json']),
+    await runSuccessfully(['tokens', 'create', '--project', project.id, '--scopes', 'read', '--json']),
   );
-  const listed = JSON.parse(await done(['tokens', 'list', '--json']));
+  const listed = JSON.parse(await runSuccessfully(['tokens', 'list', '--json']));
 
   expect(tenant).toMatchObject({ name: 'Blue Fox', monthlySoftQuota: 9 });
   expect(token.token).toMatch(/^qlt_/);
   expect(listed).toContainEqual(expect.objectContaining({ id: token.id, scopes: ['read'] }));
-  expect(await done(['tenants', 'set', tenant.id, '--quota', 'none'])).toMatch(/Blue Fox +- /);
+  expect(await runSuccessfully(['tenants', 'set', tenant.id, '--quota', 'none'])).toMatch(/Blue Fox +- /);
   const set = ['projects', 'set', project.id];
   expect(
-    JSON.parse(await done([...set, '--limits', 'events=5,burst=2', '--suspend', '--json'])),
+    JSON.parse(await runSuccessfully([...set, '--limits', 'events=5,burst=2', '--suspend', '--json'])),
   ).toMatchObject({
     limits: { eventsPerSecond: 5, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 2 },
     suspended: true,
   });
-  expect(JSON.parse(await done([...set, '--limits', 'none', '--resume', '--json']))).toMatchObject({
-    ...{ limits: null, suspended: false },
-  });
-  await done(['tokens', 'revoke', token.id]);
-  expect(await done(['tokens', 'list'])).not.toContain(token.id);
+  expect(JSON.parse(await runSuccessfully([...set, '--limits', 'none', '--resume', '--json']))).toMatchObject(
+    {
+      ...{ limits: null, suspended: false },
+    },
+  );
+  await runSuccessfully(['tokens', 'revoke', token.id]);
+  expect(await runSuccessfully(['tokens', 'list'])).not.toContain(token.id);
 });
 
 test('console prints the URL of the console with the admin token', async () => {
   const { adminUrl, adminToken } = shared.product.credentials;
-  const address = new URL((await done(['console'])).trim());
+  const address = new URL((await runSuccessfully(['console'])).trim());
   expect(await (await fetch(address)).text()).toContain('id="console"');
   expect([address.origin, address.hash]).toEqual([adminUrl, `#token=${adminToken}`]);
 });
@@ -93,7 +95,7 @@ describe('send', () => {
 
     expect({ code, stderr }).toEqual({ code: 0, stderr: '450 events stored\n' });
     await game.get(`/v1/sessions/${game.sessionId}/events`);
-    const stored = await done(
+    const stored = await runSuccessfully(
       ['sql', '--format', 'TSVRaw'],
       `SELECT count(), any(payload) FROM events WHERE project_id = '${game.projectId}' AND event_type = 'sent'`,
     );
@@ -136,7 +138,7 @@ test('quota prints the usage of each tenant and the events over quota', async ()
   const answer = await small.post(events(5, { sessionId: small.sessionId }));
   await small.get(`/v1/events/${answer.json()[0].id}`);
   await expect
-    .poll(async () => JSON.parse(await done(['quota', '--json'])), { timeout: 20_000 })
+    .poll(async () => JSON.parse(await runSuccessfully(['quota', '--json'])), { timeout: 20_000 })
     .toContainEqual(expect.objectContaining({ id: small.tenantId, used: 5, monthlySoftQuota: 2, over: 3 }));
 });
 
@@ -150,7 +152,7 @@ describe('verify', () => {
     const [first] = (await studio.post(events(2))).json();
     await studio.get(`/v1/events/${first.id}`);
 
-    const beforeDelete = (await done(own)).trim();
+    const beforeDelete = (await runSuccessfully(own)).trim();
     await runAsWriter(`DELETE FROM events WHERE id = '${first.id}'`);
     const [row] = await shared.product.sql<{ log_partition: number; log_offset: string }>(
       `SELECT log_partition, log_offset FROM events WHERE tenant_id = '${studio.tenantId}' AND over_quota = false
@@ -214,7 +216,7 @@ describe('simulate', () => {
     const [players, seed] = [14, 8];
     const days = ['--players', `${players}`, '--days', '3', '--speed', 'max', '--seed', `${seed}`];
     const { tenantId, projectId, from, to, sent, held } = JSON.parse(
-      await done(['simulate', ...days, '--json']),
+      await runSuccessfully(['simulate', ...days, '--json']),
     );
 
     expect(held).toEqual(sent);
@@ -236,7 +238,10 @@ describe('simulate', () => {
       }),
     );
     const params = Object.entries(parameters).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
-    const output = await done(['sql', '--format', 'JSONEachRow', ...params], questionsOfGuide()[0]?.sql);
+    const output = await runSuccessfully(
+      ['sql', '--format', 'JSONEachRow', ...params],
+      questionsOfGuide()[0]?.sql,
+    );
     const rows = output.trim().split('\n');
     expectAnswer(
       rows.map((line) => JSON.parse(line)),
@@ -322,7 +327,7 @@ test('completion prints a script that bash can source', () => {
 test.each([['config'], ['config --check']])(
   '%s prints the settings or the invalid setting',
   async (words) => {
-    const shown = JSON.parse(await done(words.split(' ')));
+    const shown = JSON.parse(await runSuccessfully(words.split(' ')));
     const rejected = await run(words.split(' '), { env: { QUESTLOG_PORT: 'abc' } });
 
     expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });

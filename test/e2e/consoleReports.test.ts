@@ -14,7 +14,7 @@ const PICTURE = Buffer.from(
 const shared = sharedProduct();
 
 /** Uploads a file of the game. @returns the attachment as a report names it */
-async function stored(game: TestProject, fileName: string, mimeType: string, bytes: Buffer | string) {
+async function uploadFile(game: TestProject, fileName: string, mimeType: string, bytes: Buffer | string) {
   const attachmentType = mimeType === 'image/png' ? 'screenshot' : 'log_bundle';
   const described = { attachmentType, fileName, mimeType };
   const upload = (await game.request('POST', '/v1/ingest/uploads', { body: described })).json();
@@ -33,7 +33,7 @@ describe.concurrent('an uploaded file on the admin listener', () => {
     ['application/x-anything', 'application/octet-stream', /^attachment/],
   ])('with type %s is served as %s, and never as a page', async (mimeType, type, disposition) => {
     const game = await shared.aProject({ revision: 'B' });
-    const { uploadId } = await stored(game, 'a.file', mimeType, PAGE_OF_A_GAME);
+    const { uploadId } = await uploadFile(game, 'a.file', mimeType, PAGE_OF_A_GAME);
     const answer = await shared.product.admin('GET', `/admin/uploads/${game.projectId}/${uploadId}`);
     expect([answer.status, answer.text()]).toEqual([200, PAGE_OF_A_GAME]);
     expect(Object.fromEntries(answer.headers)).toMatchObject({
@@ -48,7 +48,7 @@ describe.concurrent('an uploaded file on the admin listener', () => {
 
   test('requires the admin token, and is a 404 under another project', async () => {
     const [game, other] = [await shared.aProject(), await shared.aProject()];
-    const { uploadId } = await stored(game, 'game.log', 'text/plain', 'mine');
+    const { uploadId } = await uploadFile(game, 'game.log', 'text/plain', 'mine');
     const path = `/admin/uploads/${game.projectId}/${uploadId}`;
     const { adminUrl } = shared.product.credentials;
     expect((await fetch(adminUrl + path)).status).toBe(401);
@@ -69,7 +69,7 @@ describe.concurrent('an uploaded file on the admin listener', () => {
 describeInChromium('an operator who reads reports', () => {
   const chromium = aChromium();
 
-  async function filed(
+  async function fileReport(
     game: TestProject,
     of: { title: string; types: readonly string[] },
     more: object = {},
@@ -93,18 +93,18 @@ describeInChromium('an operator who reads reports', () => {
   test('sees a report as text, with its files, trail, gap, and similar reports, and sees its retraction', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const types = ['start', 'jump', HOSTILE, 'wall', 'stuck'];
-    const other = await filed(game, { title: 'Stuck as well', types: ['start', ...types.slice(1)] });
-    const { id } = await filed(
+    const other = await fileReport(game, { title: 'Stuck as well', types: ['start', ...types.slice(1)] });
+    const { id } = await fileReport(
       game,
       { title: HOSTILE, types },
       {
         context: { scene: HOSTILE, big: 1 },
         eventIds: [anUnknownId()],
         attachments: [
-          await stored(game, `${HOSTILE.replaceAll('"', '')}.png`, 'image/png', PICTURE),
-          await stored(game, 'game.log', 'text/plain', `frame 1\n${'x'.repeat(70_000)}`),
-          await stored(game, 'evil.html', 'text/html', PAGE_OF_A_GAME),
-          await stored(game, 'evil.svg', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>'),
+          await uploadFile(game, `${HOSTILE.replaceAll('"', '')}.png`, 'image/png', PICTURE),
+          await uploadFile(game, 'game.log', 'text/plain', `frame 1\n${'x'.repeat(70_000)}`),
+          await uploadFile(game, 'evil.html', 'text/html', PAGE_OF_A_GAME),
+          await uploadFile(game, 'evil.svg', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>'),
         ],
       },
     );
@@ -173,8 +173,8 @@ describeInChromium('an operator who reads reports', () => {
 
   test('finds a report by text, build, and state, and problems by their reports', async () => {
     const game = await shared.aProject({ revision: 'B' });
-    const first = await filed(game, { title: `Fell ${HOSTILE}`, types: ['jump'] });
-    await filed(game, { title: 'Black screen', types: ['jump'] });
+    const first = await fileReport(game, { title: `Fell ${HOSTILE}`, types: ['jump'] });
+    await fileReport(game, { title: 'Black screen', types: ['jump'] });
     const page = await chromium.signedIn(shared.product, 'reports');
     await page.getByLabel('Project').selectOption(game.projectId);
     await page.getByText('2 reports').waitFor();

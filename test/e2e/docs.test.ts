@@ -37,8 +37,8 @@ describe.skipIf(executablePath === undefined)('the API page', () => {
     await page.click('.auth-btn-wrapper .authorize');
     await page.click('.auth-btn-wrapper .btn-done');
 
-    expect(await executed(page, '/v1/ingest/sessions')).toMatch(/^201/);
-    expect(await executed(page, '/v1/ingest/events')).toMatch(/^201/);
+    expect(await execute(page, '/v1/ingest/sessions')).toMatch(/^201/);
+    expect(await execute(page, '/v1/ingest/events')).toMatch(/^201/);
     const text = await page.textContent(operation('/v1/ingest/events'));
     expect(text).toContain('Register the session first: POST /v1/ingest/sessions');
     const [event] = (await game.get('/v1/events')).json().events;
@@ -63,7 +63,7 @@ test('the curl and TypeScript samples perform their operations, one after anothe
     const of = (lang: string): string => samples.find((one) => one.lang === lang)?.source ?? '';
 
     expect([path, run(of('Shell'), inShell)]).toEqual([path, expect.stringMatching(/ 201$/)]);
-    expect([path, await evaluated(of('TypeScript'), inScript)]).toEqual([path, 201]);
+    expect([path, await evaluate(of('TypeScript'), inScript)]).toEqual([path, 201]);
   }
   for (const { get } of [inShell, inScript]) {
     expect((await get('/v1/reports')).json().reports).toMatchObject([{ report: { severity: 'high' } }]);
@@ -73,7 +73,7 @@ test('the curl and TypeScript samples perform their operations, one after anothe
 const operation = (path: string): string => `.opblock:has([data-path="${path}"])`;
 
 /** Sends the example of a POST. @returns the status that the page shows */
-async function executed(page: Page, path: string): Promise<string | null> {
+async function execute(page: Page, path: string): Promise<string | null> {
   await page.click(`${operation(path)} .opblock-summary`);
   await page.click(`${operation(path)} .execute`);
   return await page.textContent(`${operation(path)} .live-responses-table tbody .response-col_status`);
@@ -85,7 +85,7 @@ function run(command: string, { token }: TestProject): string {
 }
 
 /** Runs the code. @returns the status that the code prints */
-async function evaluated(source: string, { token }: TestProject): Promise<unknown> {
+async function evaluate(source: string, { token }: TestProject): Promise<unknown> {
   const code = `return (async () => { let status; const console = { log: (first) => { status = first; } };\n${source}\nreturn status; })()`;
   return await new Function('url', 'token', code)(shared.product.credentials.baseUrl, token);
 }

@@ -32,14 +32,14 @@ function untilReady(args: string[], env: Record<string, string>) {
   );
 }
 
-interface Found {
+interface DoctorRun {
   readonly code: number;
   /** State of each check, in the order of the checks. */
   readonly states: Record<string, string>;
   cureOf(check: string): string;
 }
 
-async function found(env: Record<string, string>, run = once): Promise<Found> {
+async function runDoctor(env: Record<string, string>, run = once): Promise<DoctorRun> {
   const { code, stdout, stderr } = await run(['doctor', '--json'], env);
   expect(stderr).toBe('');
   const findings: { check: string; state: string; found: string; cure?: string }[] = JSON.parse(stdout);
@@ -75,7 +75,7 @@ test('a healthy product passes every check, one line each', async () => {
 
 test('a remote product skips the checks of local files', async () => {
   const env = { ...remote, QUESTLOG_URL: shared.product.credentials.baseUrl };
-  const { code, states } = await found(env, untilReady);
+  const { code, states } = await runDoctor(env, untilReady);
 
   expect(code).toBe(0);
   expect(Object.keys(states)).toEqual([
@@ -87,8 +87,8 @@ test('files that other users can read and skipped checks are warnings', async ()
   mkdirSync(join(dataDir, 'log'));
   for (const path of [dataDir, join(dataDir, 'log')]) chmodSync(path, 0o755);
 
-  const open = await found(local);
-  const noGame = await found(remote);
+  const open = await runDoctor(local);
+  const noGame = await runDoctor(remote);
 
   expect(open).toMatchObject({ code: 0, states: { 'data folder': 'warn' } });
   expect(open.cureOf('data folder')).toContain(`chmod -R go= ${join(dataDir, 'log')}`);
@@ -97,10 +97,10 @@ test('files that other users can read and skipped checks are warnings', async ()
 
 test('each failure names its remedy and is exit code 1', async () => {
   const [settings, folder, unreachable, token] = await Promise.all([
-    found({ ...local, QUESTLOG_PROT: '1' }),
-    found({ QUESTLOG_DATA_DIR: join(dataDir, 'none') }),
-    found({ QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9', QUESTLOG_URL: 'http://127.0.0.1:9' }),
-    found({ ...remote, QUESTLOG_ADMIN_TOKEN: 'some other token' }),
+    runDoctor({ ...local, QUESTLOG_PROT: '1' }),
+    runDoctor({ QUESTLOG_DATA_DIR: join(dataDir, 'none') }),
+    runDoctor({ QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9', QUESTLOG_URL: 'http://127.0.0.1:9' }),
+    runDoctor({ ...remote, QUESTLOG_ADMIN_TOKEN: 'some other token' }),
   ]);
 
   expect(settings).toMatchObject({ code: 1, states: { settings: 'fail' } });
@@ -126,7 +126,7 @@ test('a product that is not ready, has no reader, and has a different clock is r
     return response.end('{"code": "query_not_allowed", "detail": "CLICKHOUSE_READER_URL is not set"}');
   });
 
-  const { code, states, cureOf } = await found({ QUESTLOG_ADMIN_URL: url, QUESTLOG_URL: url });
+  const { code, states, cureOf } = await runDoctor({ QUESTLOG_ADMIN_URL: url, QUESTLOG_URL: url });
 
   expect(code).toBe(1);
   expect(states).toEqual({

@@ -12,7 +12,7 @@ const DONE_WITHIN_MS = 240_000;
  * Shortens the time for which ClickHouse keeps replaced parts, by default minutes. An erasure keeps a shorter setting of the
  * operator.
  */
-export async function keepOldPartsShortly(product: Product): Promise<void> {
+export async function shortenPartLifetime(product: Product): Promise<void> {
   for (const table of [...TABLES, 'expired_sessions'])
     await change(product, `ALTER TABLE ${table} MODIFY SETTING old_parts_lifetime = 1`);
 }
@@ -34,7 +34,7 @@ export async function erase(product: Product, body: object): Promise<string> {
 }
 
 /** Waits until the erasure is done. @returns its receipt */
-export async function done(product: Product, id: string) {
+export async function waitUntilDone(product: Product, id: string) {
   const poll = async () => (await product.admin('GET', `${ERASURES}/${id}`)).json();
   const erasure = await eventually(
     poll,
@@ -64,7 +64,7 @@ export async function countsOf(product: Product, { projectId }: TestProject): Pr
 }
 
 /** Waits until ClickHouse has `count` events of the project, or `count` rows of another table. */
-export async function storedEvents(
+export async function waitForRows(
   product: Product,
   { projectId }: TestProject,
   count: number,
@@ -75,7 +75,7 @@ export async function storedEvents(
   await eventually(poll, ([row]) => Number(row?.n) === count);
 }
 
-export async function verified(product: Product): Promise<void> {
+export async function expectVerified(product: Product): Promise<void> {
   const { projectId, token } = { projectId: '', token: product.credentials.token };
   const env = reaching(product, { projectId, token } as never, product.dataDir);
   const { code, stdout, stderr } = await questlogCommand(['verify', '--from', '30m'], { env });

@@ -14,7 +14,7 @@ let product: Product;
 
 beforeAll(async () => {
   product = await startProduct();
-  await erasing.keepOldPartsShortly(product);
+  await erasing.shortenPartLifetime(product);
 });
 
 afterAll(async () => {
@@ -50,7 +50,7 @@ async function quotaOf(game: TestProject): Promise<number> {
 }
 
 /** Waits until ClickHouse has every block of the sent data, links included. */
-async function settled(game: TestProject, reportId: string, links: number): Promise<void> {
+async function waitUntilProjected(game: TestProject, reportId: string, links: number): Promise<void> {
   await eventually(
     () => product.sql(`SELECT 1 FROM report_links WHERE report_id = '${reportId}' AND state = 'linked'`),
     ({ length }) => length === links,
@@ -65,7 +65,7 @@ test.concurrent('an erasure finds a player’s session in the log if an earlier 
   const session = await game.session({ player: { externalId: 'night-owl' } });
   expect((await game.post(events(7, { sessionId: session }))).status).toBe(201);
   const { id: reportId } = (await game.report({ sessionId: session, title: SECRET })).json();
-  await settled(game, reportId, 7);
+  await waitUntilProjected(game, reportId, 7);
   const ofSession = `sessions WHERE project_id = '${projectId}' AND id = '${session}'`;
   await eventually(
     () => product.sql(`SELECT 1 FROM ${ofSession}`),
@@ -82,7 +82,7 @@ test.concurrent('an erasure finds a player’s session in the log if an earlier 
   );
 
   const request = { tenantId, projectId, player: { externalId: 'night-owl' } };
-  const receipt = await erasing.done(product, await erasing.erase(product, request));
+  const receipt = await erasing.waitUntilDone(product, await erasing.erase(product, request));
 
   expect(receipt.found).toMatchObject({ events: 7, links: 7, reports: 1 });
   expect(await erasing.countsOf(product, game)).toEqual([0, 1, 0, 0]);
@@ -108,11 +108,11 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   };
   const report = { sessionId: session, title: SECRET, attachments: [attachment] };
   const { id: reportId } = (await game.report(report)).json();
-  await settled(game, reportId, 6);
-  await erasing.storedEvents(product, game, 1, 'report_versions');
+  await waitUntilProjected(game, reportId, 6);
+  await erasing.waitForRows(product, game, 1, 'report_versions');
   await other.post(events(3, { sessionId: other.sessionId }));
-  await erasing.storedEvents(product, other, 3);
-  await erasing.storedEvents(product, other, 1, 'sessions');
+  await erasing.waitForRows(product, other, 3);
+  await erasing.waitForRows(product, other, 1, 'sessions');
   const [others, used] = [await erasing.checksumOf(product, other), await quotaOf(game)];
   expect(used).toBe(7);
   expect(await Promise.all([upload, unnamed].map(({ uploadId }) => filesOf(uploadId)))).toEqual([
@@ -121,7 +121,7 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   ]);
 
   const { tenantId, projectId } = game;
-  const receipt = await erasing.done(
+  const receipt = await erasing.waitUntilDone(
     product,
     await erasing.erase(product, { tenantId, projectId, player: { externalId: 'kim' } }),
   );
@@ -155,7 +155,7 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(404);
   expect((await game.get(`/v1/sessions/${session}`)).status).toBe(404);
   expect([await erasing.checksumOf(product, other), await quotaOf(game)]).toEqual([others, used]);
-  await erasing.verified(product);
+  await erasing.expectVerified(product);
 
   // An erased session is as unknown as a session that never existed. Otherwise Questlog would accept events and then delete them.
   expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(404);
@@ -163,7 +163,7 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   // A session that the player starts after the erasure is new.
   const next = await game.session({ player: { externalId: 'kim' } });
   await game.post(anEvent({ sessionId: next }));
-  await erasing.storedEvents(product, game, 2);
+  await erasing.waitForRows(product, game, 2);
 });
 
 test.concurrent('a device and a session are erased without changes to other sessions', async () => {
@@ -173,13 +173,13 @@ test.concurrent('a device and a session are erased without changes to other sess
   const ofOther = await game.session({ player: { deviceId: 'd-2' } });
   for (const sessionId of [ofDevice, ofDevice, ofOther, game.sessionId])
     await game.post(anEvent({ sessionId }));
-  await erasing.storedEvents(product, game, 4);
-  await erasing.storedEvents(product, game, 3, 'sessions');
-  const erased = async (of: object) =>
-    await erasing.done(product, await erasing.erase(product, { tenantId, projectId, ...of }));
+  await erasing.waitForRows(product, game, 4);
+  await erasing.waitForRows(product, game, 3, 'sessions');
+  const erase = async (of: object) =>
+    await erasing.waitUntilDone(product, await erasing.erase(product, { tenantId, projectId, ...of }));
   const [device, session] = await Promise.all([
-    erased({ player: { deviceId: 'd-1' } }),
-    erased({ sessionId: ofOther }),
+    erase({ player: { deviceId: 'd-1' } }),
+    erase({ sessionId: ofOther }),
   ]);
 
   expect(device.found).toMatchObject({ events: 2, sessions: 1 });
@@ -199,10 +199,13 @@ test.concurrent('a tenant’s erasure also removes the dead letters that could b
   const deadLetterStatus = async () =>
     (await product.admin('GET', `/admin/dead-letters/${deadLetter.id}`)).status;
   expect(await deadLetterStatus()).toBe(200);
-  await erasing.storedEvents(product, game, 1);
-  await erasing.storedEvents(product, game, 1, 'sessions');
+  await erasing.waitForRows(product, game, 1);
+  await erasing.waitForRows(product, game, 1, 'sessions');
   await erasing.change(product, 'ALTER TABLE events DROP CONSTRAINT no_poison');
-  const receipt = await erasing.done(product, await erasing.erase(product, { tenantId: game.tenantId }));
+  const receipt = await erasing.waitUntilDone(
+    product,
+    await erasing.erase(product, { tenantId: game.tenantId }),
+  );
   expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
   expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
   expect(await deadLetterStatus()).toBe(404);
@@ -215,8 +218,8 @@ test.concurrent('data that is sent again during the erasure of its project is ke
   const report = { clientRequestId: randomUUID(), report: { title: 'it' } };
   const ids = await Promise.all(Array.from({ length: 10 }, () => game.session({ player })));
   const { id: reportId } = (await game.report(report)).json();
-  await erasing.storedEvents(product, game, 11, 'sessions');
-  await erasing.storedEvents(product, game, 1, 'report_versions');
+  await erasing.waitForRows(product, game, 11, 'sessions');
+  await erasing.waitForRows(product, game, 1, 'report_versions');
 
   const erasure = await erasing.erase(product, { tenantId, projectId });
   // Retries a 503, like a client.
@@ -234,14 +237,14 @@ test.concurrent('data that is sent again during the erasure of its project is ke
   ];
   const sent = await Promise.all([statusOf('/v1/ingest/reports', report), ...ids.map(again)]);
   expect(sent).toEqual([201, ...ids.map(() => [201, 201])]);
-  await erasing.done(product, erasure);
+  await erasing.waitUntilDone(product, erasure);
 
-  await erasing.storedEvents(product, game, ids.length);
+  await erasing.waitForRows(product, game, ids.length);
   const statuses = await Promise.all(ids.map(async (id) => (await game.get(`/v1/sessions/${id}`)).status));
   expect(statuses).toEqual(ids.map(() => 200));
   expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
   const ofPlayer = await erasing.erase(product, { tenantId, projectId, player });
-  expect((await erasing.done(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
+  expect((await erasing.waitUntilDone(product, ofPlayer)).found).toMatchObject({ events: 10, sessions: 10 });
 });
 
 test('an invalid erasure is rejected before anything is written', async () => {

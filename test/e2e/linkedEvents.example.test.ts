@@ -25,11 +25,14 @@ test('prints the growing trail of a report in time order, with the removed links
   const reader = bench.reader();
   const tracker = runTracker(bench, reader);
   const link = await bench.append(reader, 2, at(2, 'crash'));
-  await printed(tracker, ['12:00:02.000Z  "crash"  session']);
+  await waitUntilPrinted(tracker, ['12:00:02.000Z  "crash"  session']);
   await bench.append(reader, 0, { ...at(1, 'a "boss"'), source: 'named' });
-  await printed(tracker, ['12:00:01.000Z  "a \\"boss\\""  named', '12:00:02.000Z  "crash"  session']);
+  await waitUntilPrinted(tracker, [
+    '12:00:01.000Z  "a \\"boss\\""  named',
+    '12:00:02.000Z  "crash"  session',
+  ]);
   await bench.append(reader, 2, { ...link, ...UNLINKED });
-  await printed(tracker, [
+  await waitUntilPrinted(tracker, [
     '12:00:01.000Z  "a \\"boss\\""  named',
     '12:00:02.000Z  "crash"  session - unlinked',
   ]);
@@ -43,7 +46,10 @@ test('a late change does not restore a removed link', async () => {
   await bench.append(reader, 0, at(2, 'last'));
   const tracker = runTracker(bench, reader);
 
-  await printed(tracker, ['12:00:01.000Z  "crash"  session - unlinked', '12:00:02.000Z  "last"  session']);
+  await waitUntilPrinted(tracker, [
+    '12:00:01.000Z  "crash"  session - unlinked',
+    '12:00:02.000Z  "last"  session',
+  ]);
   expect(tracker.output.stdout).not.toContain('"crash"  session\n');
 });
 
@@ -52,11 +58,14 @@ test('resumes after a broken connection without a missing link', async () => {
   const reader = bench.reader();
   const tracker = runTracker(bench, reader);
   await bench.append(reader, 0, at(1, 'before'));
-  await printed(tracker, ['12:00:01.000Z  "before"  session']);
+  await waitUntilPrinted(tracker, ['12:00:01.000Z  "before"  session']);
   bench.breakConnections();
   await bench.append(reader, 1, at(2, 'meanwhile'));
 
-  await printed(tracker, ['12:00:01.000Z  "before"  session', '12:00:02.000Z  "meanwhile"  session']);
+  await waitUntilPrinted(tracker, [
+    '12:00:01.000Z  "before"  session',
+    '12:00:02.000Z  "meanwhile"  session',
+  ]);
   expect(tracker.output.stderr).toContain('the connection broke');
   expect(reports(tracker)).toHaveLength(2);
 });
@@ -66,16 +75,16 @@ test('resumes after a restart, with its saved trail', async () => {
   const reader = bench.reader();
   const first = runTracker(bench, reader);
   await bench.append(reader, 0, at(1, 'before'));
-  await printed(first, ['12:00:01.000Z  "before"  session']);
+  await waitUntilPrinted(first, ['12:00:01.000Z  "before"  session']);
   await eventually(
     async () => existsSync(first.trailFile) && readFileSync(first.trailFile, 'utf8'),
     (saved) => typeof saved === 'string' && saved.includes('before'),
   );
-  await ended(first);
+  await stop(first);
   await bench.append(reader, 1, at(2, 'meanwhile'));
   const second = runTracker(bench, reader, first.trailFile);
 
-  await printed(second, ['12:00:01.000Z  "before"  session', '12:00:02.000Z  "meanwhile"  session']);
+  await waitUntilPrinted(second, ['12:00:01.000Z  "before"  session', '12:00:02.000Z  "meanwhile"  session']);
   expect(bench.responses.map(({ req }) => typeof req.headers['last-event-id'])).toEqual([
     'undefined',
     'string',
@@ -87,18 +96,18 @@ test('reports which links expired before it received them, and continues with th
   const reader = bench.reader();
   const first = runTracker(bench, reader);
   await bench.append(reader, 0, at(1, 'before'));
-  await printed(first, ['12:00:01.000Z  "before"  session']);
+  await waitUntilPrinted(first, ['12:00:01.000Z  "before"  session']);
   await eventually(
     async () => existsSync(first.trailFile) && readFileSync(first.trailFile, 'utf8'),
     (saved) => typeof saved === 'string' && saved.includes('before'),
   );
-  await ended(first);
+  await stop(first);
   await bench.append(reader, 1, at(2, 'expired'));
   await bench.expire(8 * 24 * 3_600_000);
   await bench.append(reader, 1, at(3, 'kept'));
   const second = runTracker(bench, reader, first.trailFile);
 
-  await printed(second, ['12:00:01.000Z  "before"  session', '12:00:03.000Z  "kept"  session']);
+  await waitUntilPrinted(second, ['12:00:01.000Z  "before"  session', '12:00:03.000Z  "kept"  session']);
   expect(second.output.stderr).toMatch(/links until \S+Z were not received/);
 });
 
@@ -125,7 +134,7 @@ function runTracker({ baseUrl }: StreamBench, { token }: Reader, trailFile = aFi
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const tracker = { child, output: collectOutput(child), trailFile };
-  onTestFinished(() => ended(tracker));
+  onTestFinished(() => stop(tracker));
   return tracker;
 }
 
@@ -136,7 +145,7 @@ function aFile(): string {
 }
 
 /** Waits until the last printed trail has exactly these lines. */
-async function printed(tracker: Tracker, lines: readonly string[]): Promise<void> {
+async function waitUntilPrinted(tracker: Tracker, lines: readonly string[]): Promise<void> {
   const wanted = [`report ${REPORT}`, ...lines.map((line) => `  2026-11-21T${line}`)].join('\n');
   await eventually(
     async () => ({ last: reports(tracker).at(-1), errors: tracker.output.stderr }),
@@ -151,7 +160,7 @@ function reports({ output }: Tracker): string[] {
     .filter((text) => text !== '');
 }
 
-async function ended({ child }: Tracker): Promise<void> {
+async function stop({ child }: Tracker): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = new Promise((resolve) => child.once('exit', resolve));
   child.kill();

@@ -14,36 +14,36 @@ test('erases a project up to the request although the process is killed, also in
     expect(bugsIn(product.stderr())).toEqual([]);
     await removeDataDir(product);
   });
-  await erasing.keepOldPartsShortly(product);
+  await erasing.shortenPartLifetime(product);
   const game = await aProject(product);
   const beside = await aProject(product, { tenantId: game.tenantId });
   for (const one of [game, beside]) {
     await one.post(events(20, { sessionId: one.sessionId }));
-    await erasing.storedEvents(product, one, 20);
-    await erasing.storedEvents(product, one, 1, 'sessions');
+    await erasing.waitForRows(product, one, 20);
+    await erasing.waitForRows(product, one, 1, 'sessions');
   }
   const others = await erasing.checksumOf(product, beside);
   const { tenantId, projectId } = game;
   const id = await erasing.erase(product, { tenantId, projectId });
   await product.kill();
   product = await startProduct({ dataDir: product.dataDir });
-  const receipt = await erasing.done(product, id);
+  const receipt = await erasing.waitUntilDone(product, id);
   expect(receipt.found).toMatchObject({ events: 20, sessions: 1, reports: 0 });
   expect(await erasing.countsOf(product, game)).toEqual([0, 0, 0, 0]);
   expect(await erasing.checksumOf(product, beside)).toEqual(others);
   const again = onto(game, product);
   const next = await again.session();
   await again.post(anEvent({ sessionId: next }));
-  await erasing.storedEvents(product, game, 1);
+  await erasing.waitForRows(product, game, 1);
   const listed = (await product.admin('GET', erasing.ERASURES)).json();
   expect(listed[0]).toMatchObject({ id, state: 'done' });
-  await erasing.verified(product);
+  await erasing.expectVerified(product);
 
   product = await madeAnew(product);
   expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
   expect(await erasing.countsOf(product, beside)).toEqual([20, 1, 0, 0]);
   expect((await onto(game, product).get('/v1/quota')).json().used).toBe(41);
-  await erasing.verified(product);
+  await erasing.expectVerified(product);
 });
 
 /** Deletes ClickHouse and rebuilds it from the log. */

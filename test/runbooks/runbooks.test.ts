@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { anEvent, anUnknownId, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
-import { change, keepOldPartsShortly, TABLES } from '../e2e/erasing.ts';
+import { change, shortenPartLifetime, TABLES } from '../e2e/erasing.ts';
 import { bugsIn, ownEnvironment, startProduct } from '../e2e/product.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
 import { smallDisk } from '../smallDisk.ts';
@@ -120,7 +120,7 @@ test('erasure.md: erases a player and no other data', async () => {
   await follow('erasure.md', {
     break: async () => {
       // ClickHouse keeps replaced parts for a minute; an operator waits for that.
-      await keepOldPartsShortly(own.product);
+      await shortenPartLifetime(own.product);
       await eventually(
         () => own.product.sql("SELECT 1 FROM sessions WHERE player_external_id = 'kim'"),
         ({ length }) => length === 1,
