@@ -238,7 +238,7 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
   {
     file: `${CONSUMER}/insertOnce.ts`,
     line: 'const tokens = [token,',
-    reason: 'the last token is unique, and like no token, it drops no rows',
+    reason: 'the last token is unique, so ClickHouse drops no row of the insert',
   },
   {
     file: `${CONSUMER}/insertOnce.ts`,
