@@ -1,6 +1,6 @@
 /**
- * The log's interface in memory, for processes that die, stop, and receive wrong results. Readers and owners are those of the
- * real adapters. Leader epochs exist as on Kafka, or are missing as in the embedded log.
+ * The log's interface in memory, for processes that die, stop, and receive wrong results. Readers and owners are the
+ * same classes as in the real adapters. Leader epochs exist as on Kafka, or are missing as in the embedded log.
  */
 import { checkRecords } from '@questlog/runtime/log/checkRecords';
 import { FollowingTail } from '@questlog/runtime/log/followingTail';

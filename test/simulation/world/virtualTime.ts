@@ -1,5 +1,5 @@
 /**
- * Replaces Node's timers, `performance.now`, random bytes, and ids by those of a world. The services run unchanged, and the same
+ * Replaces Node's timers, `performance.now`, random bytes, and ids by simulated ones of a world. The services run unchanged, and the same
  * seed gives the same run.
  */
 import crypto from 'node:crypto';

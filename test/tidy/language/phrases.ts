@@ -99,7 +99,7 @@ export const PHRASES: readonly Expression[] = [
     instead: '"ledger"',
   },
   {
-    pattern: /\b(the|a|each|open|old|its) letters?\b/gi,
+    pattern: /\b(the|a|each|open|old|its) letters?\b(?! or digit)/gi,
     bad: 'The letter is replayed.',
     good: 'The dead letter is replayed.',
     instead: '"dead letter"',

@@ -1,6 +1,6 @@
 /**
  * Compares the fast paths with the slow ones over damaged bodies: elements that skip the schema with the schema's result,
- * records with those of avsc, and responses with `JSON.stringify`.
+ * records with avsc's records, and responses with `JSON.stringify`.
  */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
