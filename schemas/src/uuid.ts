@@ -43,7 +43,7 @@ export function idTail(tail: Buffer, offset = 0): string {
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
 }
 
-/** Returns a UUIDv8 (RFC 9562, section 5.8) from 16 random or hashed bytes at `at`. */
+/** Returns a UUIDv8 (RFC 9562, section 5.8) made of the 16 random or hashed bytes that start at index `at`. */
 export function uuidV8(bytes: Buffer, at = 0): string {
   const text = bytes.toString('hex', at, at + 16);
   return `${text.slice(0, 8)}-${text.slice(8, 12)}-8${text.slice(13, 16)}-a${text.slice(17, 20)}-${text.slice(20)}`;

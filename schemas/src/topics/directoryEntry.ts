@@ -18,7 +18,7 @@ export interface Tenant {
   readonly monthlySoftQuota: number | null;
   /** Number of partitions for the tenant's new sessions, 1 to 4096. */
   readonly spread: number;
-  /** Limits of all its projects together; null or absent: no limits. */
+  /** Limits for all projects of the tenant together. Null or absent if the tenant has no limits. */
   readonly limits?: RateLimits | null;
   /** True: its tokens cannot write. */
   readonly suspended?: boolean;

@@ -176,7 +176,7 @@ export class EventsRecord {
 /** Fields of an event in the index, each a byte position or a length. `overQuota` follows the payload. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position of a field that is null. No optional field is at the start of a record. */
+/** Position of a null field: 0, because no optional field is at the start of a record. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;

@@ -24,7 +24,7 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
       .option('--group <group>', 'only dead letters of this consumer group')
       .option('--topic <topic>', 'only records of this topic')
       .option('--cause <text>', 'only dead letters with this text in the reason')
-      .option('--from <time>', 'earliest time: ISO 8601, or a time ago such as 30m, 2h, 1d', parseTime)
+      .option('--from <time>', 'earliest time: ISO 8601, or an age such as 30m, 2h, 1d', parseTime)
       .option('--to <time>', 'latest time, in the same format (default: now)', parseTime)
       .option('--limit <n>', 'maximum number of dead letters, up to 1000 (default: 100)', wholeNumber)
       .option('--json', 'print JSON'),

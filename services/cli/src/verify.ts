@@ -23,11 +23,7 @@ export function verifyCommand(connect: () => Promise<Connection>): Command {
     .description(
       'count the events of a time range in the log and in ClickHouse, and print differences; exit code 1 if there are any',
     )
-    .requiredOption(
-      '--from <time>',
-      'start of the range: ISO 8601, or a time ago such as 30m, 2h, 1d',
-      parseTime,
-    )
+    .requiredOption('--from <time>', 'start of the range: ISO 8601, or an age such as 30m, 2h, 1d', parseTime)
     .option('--to <time>', 'end of the range, in the same format (default: now)', parseTime)
     .option('--tenant <id>', 'only events of this tenant')
     .option('--json', 'print NDJSON: the differences, then a summary');
@@ -64,7 +60,7 @@ export function parseTime(text: string): string {
   }
   if (/^\d{4}-\d\d-\d\d/.test(text)) return text;
   throw new InvalidArgumentError(
-    'it must be a time such as 2026-11-21T18:30Z, or a time ago such as 30m, 2h, 1d',
+    'it must be a time such as 2026-11-21T18:30Z, or an age such as 30m, 2h, 1d',
   );
 }
 

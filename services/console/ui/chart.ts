@@ -113,7 +113,7 @@ function sumOf(values: ArrayLike<number | null | undefined> = []): number {
   return Array.from(values).reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
-/** Names only the day if every time is a midnight. */
+/** Shows only the date if all times are midnight. */
 function timeText(times: ArrayLike<number>, at: number): string {
   const seconds = times[at];
   if (seconds === undefined) return '–';

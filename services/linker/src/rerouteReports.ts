@@ -100,7 +100,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
       const batch = await nextBatch(owned);
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
-      // Concurrent, because the log keeps the order of the calls.
+      // Appends concurrently; the log keeps the order of the calls.
       await retryUntilAvailable(() => Promise.all(records.map(reroute)), patience);
       await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)

@@ -18,7 +18,8 @@ process.umask(0o077);
 // By default, V8 may run a full collection every second while the heap is small, and requests wait for each
 // collection.
 setFlagsFromString('--heap-growing-percent=100');
-// By default, V8 treats objects of requests that waited once as long-lived and allocates all later ones in the old
+// If requests had to wait once, V8 treats their objects as long-lived by default. From then on, it allocates such objects in the
+// old space (decision 0051).
 // space (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 

@@ -1,4 +1,4 @@
-/** POST /admin/links/retry: has the linker look up reports again whose named events did not arrive in time. */
+/** POST /admin/links/retry: makes the linker look up reports again if their named events did not arrive in time. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';

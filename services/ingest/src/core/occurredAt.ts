@@ -92,7 +92,7 @@ export function daysSince1970(year: number, month: number, day: number): number 
   return marchYear * 365 + leapDays + Math.floor((marchMonth * 153 + 2) / 5) + day - 1 - DAYS_TO_1970;
 }
 
-/** From 1 March of year 0. */
+/** Days from 1 March of year 0 to 1 January 1970. */
 const DAYS_TO_1970 = 719_468;
 
 /** Returns the index after the decimals, if there are any. */

@@ -171,7 +171,7 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/** The index comes first: an entity that leaves the index is in ClickHouse, or its row is hidden already. */
+/** Reads the index before ClickHouse. When an entity leaves the index, its row is already in ClickHouse or already hidden. */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,

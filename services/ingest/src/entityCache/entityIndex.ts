@@ -167,7 +167,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Removes all at once, because no lookup may return a lost entity.
+    // Removes all lost entities in one step, so that no lookup can return one of them.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

@@ -6,7 +6,10 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Age after which the sweep has removed every unnamed file. The sweep takes a day and an hour. */
+/**
+ * Days after which the sweep has certainly removed a file that no record names. The sweep removes such a file within a day and
+ * an hour.
+ */
 const UNNAMED_DAYS = 3;
 
 /** Returns existing files. Checks one file at a time, because a process can open a limited number of files. */

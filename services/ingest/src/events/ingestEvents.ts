@@ -109,7 +109,7 @@ function sampledHeader(stored: readonly StoredElement[]): Record<string, string>
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
 }
 
-/** Returns the problems of a lenient request's excluded elements. */
+/** Returns the problems of the elements that were excluded from a lenient request. */
 function excludedProblems(
   { stored, rateLimited, switchedOff = [] }: StoreResult,
   drafts: readonly Draft[],

@@ -107,7 +107,7 @@ export async function renewOld(
   return old;
 }
 
-/** Records sessions that older versions dropped without a record, as sessions of unknown players. */
+/** Writes a record with an unknown player for each session that older versions deleted without a record. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],

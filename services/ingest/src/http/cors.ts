@@ -24,7 +24,7 @@ function originOf(text: string): string {
   );
 }
 
-/** The same for every path, because preflights are answered before routing. */
+/** Allowed methods, the same for every path, because preflight requests are answered before routing. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
 /** `*` allows other headers, but never Authorization. Older browsers need the names. */
 const REQUEST_HEADERS = [

@@ -5,7 +5,7 @@ import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts
 /** `lenient` stores the valid elements of a batch. `strict` rejects unknown fields. */
 export type Handling = 'lenient' | 'strict';
 
-/** Returns the value of the first `handling` preference. Undefined if it is neither of the two. */
+/** Returns the value of the first `handling` preference. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
   // Quoted strings can contain commas. Only a quoted plain word can be the value.

@@ -3,7 +3,10 @@ import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
-/** The embedded ClickHouse runs eight queries; two remain for inserts. */
+/**
+ * Maximum concurrent queries of all tenants. The embedded ClickHouse runs eight queries at a time, and two of them are reserved
+ * for inserts.
+ */
 const MAX_CONCURRENT_READS = 6;
 /** At least two, so that one query does not block all other reads of its tenant. */
 const MIN_READS_PER_TENANT = 2;

@@ -58,7 +58,7 @@ export interface FoundLinks {
   readonly isComplete: boolean;
   /** Number of existing links by session for each report. */
   readonly linkCounts: ReadonlyMap<string, number>;
-  /** Missing named events for each report; complete only if `isComplete`. */
+  /** For each report, the named events that are missing. The list is complete only if `isComplete` is true. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 

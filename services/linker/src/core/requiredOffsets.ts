@@ -1,6 +1,6 @@
 /**
- * Determines which offsets must be projected before a lookup may query ClickHouse. Events need the partition itself,
- * because an event is in the lane in its id; reports need the tenants' home partitions. Pure.
+ * Determines which offsets must be projected before a lookup may query ClickHouse. For events, this is their own
+ * partition, because the id of an event contains its lane. For reports, these are the tenants' home partitions. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';

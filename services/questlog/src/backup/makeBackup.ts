@@ -55,8 +55,8 @@ export async function makeBackup(
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // After a restore, the log assigns offsets after the backup again. A cursor of a stream from before must not
-      // skip these new records, so the secret that encrypts cursors is left out.
+      // After a restore, the log reuses the offsets after the backup, and an old cursor of a stream would skip the new
+      // records. The backup omits the secret that encrypts cursors, so that old cursors are invalid.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });

@@ -248,7 +248,7 @@ async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promi
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-/** Returns a warning if ClickHouse detached unreadable parts at its start, whose rows are then missing. */
+/** Returns a warning if ClickHouse detached unreadable parts when it started. The rows of these parts are missing. */
 export async function findBrokenParts(
   store: Pick<Store, 'query'>,
   logger: Logger,

@@ -14,7 +14,7 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** Time for which an ineffective record may be the last record of its key. */
+  /** Maximum time for which a record without effect can stay the last record of its key. */
   readonly afterMs: number;
 }
 

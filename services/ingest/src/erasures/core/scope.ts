@@ -24,7 +24,7 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables that are erased while links can still be written, because their rows identify no links. */
+/** Tables whose rows identify no links. Their rows can be erased while links are still written. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
 /** Maximum sessions of a statement, which contains each id 8 times and is limited to 256 KiB by ClickHouse. */

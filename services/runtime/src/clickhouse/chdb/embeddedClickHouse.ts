@@ -132,8 +132,9 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * Returns the process that uses the directory, on Linux. The engine's own lock error would print to stderr. The status
- * file names the process. After a crash, another process can have the same pid, so its open files are checked.
+ * On Linux, returns the id of the process that uses the directory, because the engine would print its own lock error to
+ * stderr. The status file contains the id. After a crash, another process can have this id, so the open files of the
+ * process are checked.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);

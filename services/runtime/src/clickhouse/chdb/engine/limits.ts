@@ -55,7 +55,7 @@ export const READER_OVERTIME_SECONDS = 5;
 /** Time for which closing waits for running requests, and then for cancelled queries. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;
-/** Interval between KILLs of an abandoned query, which may not be visible the first time. */
+/** Interval between KILLs of an abandoned query. The first KILL can come before ClickHouse lists the query. */
 export const KILL_INTERVAL_MS = 100;
 /** Idle connections are closed after this time. Clients must use a shorter limit. */
 export const KEEP_ALIVE_MS = 30_000;

@@ -94,7 +94,7 @@ const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL
 const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
-  // The data was not found. A rejection is better than taking the data for text.
+  // The start of the data was not found. Rejecting the statement is safer than running its data as SQL.
   [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',
