@@ -40,7 +40,7 @@ describe.skipIf(executablePath === undefined)('the API page', () => {
     expect(await execute(page, '/v1/ingest/sessions')).toMatch(/^201/);
     expect(await execute(page, '/v1/ingest/events')).toMatch(/^201/);
     const text = await page.textContent(operation('/v1/ingest/events'));
-    expect(text).toContain('Register the session first: POST /v1/ingest/sessions');
+    expect(text).toContain('Register the session first with POST /v1/ingest/sessions');
     const [event] = (await game.get('/v1/events')).json().events;
     expect(event).toMatchObject({ eventType: 'checkpoint', payload: { level: 3 } });
     const samples = page.locator(`${operation('/v1/ingest/events')} details`);
