@@ -1,4 +1,7 @@
-/** Position of one reader in one partition. Each adapter implements cursors for the readers that all adapters share. */
+/**
+ * Position of one reader in one partition. Each adapter implements its own cursors. All adapters share the readers that use the
+ * cursors.
+ */
 import type { Batch, ReadOptions } from './log.ts';
 
 export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;
@@ -9,9 +12,10 @@ export interface Cursor {
   readonly position: number;
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next records. Undefined without new records. The batch is empty if only transaction markers or compacted
-   * offsets were passed.
-   * @throws LogTruncated once if the log was truncated below the position. The position then moves to the truncation.
+   * Returns the next records, or undefined if there are no new records. The batch is empty if only transaction markers or the
+   * offsets of compacted records were passed.
+   * @throws LogTruncated once if the log was truncated below the position. The position then moves to the offset of the
+   *   truncation.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
   /** Stops notifications and discards records that were read ahead. */

@@ -1,4 +1,4 @@
-/** Start positions of a tail are within the offsets that the log has. */
+/** The start positions of a tail are limited to the offsets that the log has. */
 import { expect, test } from 'vitest';
 import { startPositions } from './followingTail.ts';
 

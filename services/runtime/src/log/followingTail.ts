@@ -1,13 +1,13 @@
-/** Tail that every adapter uses: passes batches to `onBatch`, tracks positions, and wakes callers that wait for offsets. */
+/** Tail that every adapter uses. Passes batches to `onBatch`, tracks positions, and wakes callers that wait for offsets. */
 import { Unavailable } from '../process/errors.ts';
 import { Failure, Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor, ReadBounds } from './cursor.ts';
 import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './log.ts';
 
 export interface TailSource {
-  /** Calls `notify` when new records may be available. */
+  /** Opens a cursor. The cursor calls `notify` when new records may be available. */
   open(partition: number, position: number, notify: () => void): Cursor;
-  /** Called when the tail ends, to stop reading ahead. */
+  /** Called when the tail ends, so that the source stops reading ahead. */
   stop?(): void;
   /** Called after the last `onBatch` has returned. */
   close?(): Promise<void>;
@@ -85,7 +85,7 @@ export class FollowingTail implements Tail {
     const cursor = this.#source.open(partition, position, () => notifier.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
-      // Waits one turn, so that the caller has the tail before the first batch.
+      // Waits one turn of the event loop, so that the caller has the tail before the first batch.
       await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
@@ -137,7 +137,7 @@ export class FollowingTail implements Tail {
   }
 }
 
-/** Returns the start offset of each partition, limited to the offsets that the log has. */
+/** Returns the first offset to read in each partition, limited to the offsets that the log has. */
 export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {

@@ -1,10 +1,10 @@
-/** One partition of a group's topics, owned by one member: reads, commits, and the loss of ownership. */
+/** Partition of a group's topics that one member owns. Implements reads, commits, and the loss of ownership. */
 import { Fenced } from '../process/errors.ts';
 import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from './log.ts';
 
-/** Commits offsets for the owner of a partition. Each adapter implements it. */
+/** Commits offsets for the owner of a partition. Each adapter implements this interface. */
 export interface Committer<AdapterCursor extends Cursor> {
   commit(owner: GroupPartition<AdapterCursor>, cursor: AdapterCursor, committed: Committed): Promise<void>;
 }
@@ -21,7 +21,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   #isReading = false;
   #activity = PROCESSING;
   #sinceMs = performance.now();
-  /** Index of the topic that the next read checks first. It rotates so that every topic is read. */
+  /** Index of the topic that the next read checks first. The index rotates, so that every topic is read. */
   #firstTopic = 0;
 
   constructor(group: string, partition: number, commits: Committer<AdapterCursor>) {
@@ -64,7 +64,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // Consecutive reads without records count as one wait.
+      // Consecutive reads that return no records count as one wait.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);
@@ -154,7 +154,9 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/** Returns a transaction's commit with the adapter's cursor type. @throws Error if the partition belongs to another log. */
+/**
+ * Returns the commit of a transaction with the adapter's cursor type. @throws Error if the partition belongs to another log.
+ */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,
@@ -171,10 +173,10 @@ interface ConsumedTopic<AdapterCursor> {
   readonly cursor: AdapterCursor;
 }
 
-/** Kafka's default limit (`offset.metadata.max.bytes`). */
+/** Maximum bytes of a commit's metadata, like Kafka's default (`offset.metadata.max.bytes`). */
 const MAX_METADATA_BYTES = 4096;
 
-/** @throws Error for an offset beyond the end or for metadata above Kafka's limit. Both are bugs in the caller. */
+/** @throws Error if the offset is beyond the end or the metadata exceeds Kafka's limit. Both errors are bugs in the caller. */
 export function checkCommit(
   { topic, partition, endOffset }: { topic: string; partition: number; endOffset: number },
   { offset, metadata }: Committed,
@@ -187,7 +189,7 @@ export function checkCommit(
   }
 }
 
-/** Returns true if the error only means that the partition was lost: `Fenced`, or the abort of `signal`. */
+/** Returns true if the loss of the partition alone explains the error. Such an error is `Fenced` or the abort of `signal`. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (
@@ -197,7 +199,7 @@ export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   );
 }
 
-/** Returns the partition count of the topics. @throws Error if the group has no topics or the counts differ. */
+/** Returns the partition count that all topics share. @throws Error if the group has no topics or the counts differ. */
 export function commonPartitionCount(
   group: string,
   topics: readonly { readonly name: string; readonly partitions: number }[],

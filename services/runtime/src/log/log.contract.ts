@@ -1,6 +1,6 @@
 /**
- * Contract suite of the log: runs against each adapter. It uses only the port and requires only what Kafka guarantees. Code
- * above the port is tested on the embedded log.
+ * Contract suite of the log, which runs against each adapter. The suite uses only the port and requires only what Kafka
+ * guarantees. Code that uses the port is tested on the embedded log.
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
@@ -24,7 +24,7 @@ const PARTS: readonly ContractPart[] = [
   describeTransactions,
 ];
 
-/** @param parts parts of the suite to run, if other parts run with another harness. */
+/** @param parts the parts of the suite that run. Needed if other parts run with another harness. */
 export function describeLogContract(
   name: string,
   harness: LogHarness,

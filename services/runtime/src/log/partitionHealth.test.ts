@@ -1,4 +1,4 @@
-/** Operators see which partitions are unavailable, and the process stays ready for the other partitions. */
+/** Operators see which partitions are unavailable. The process stays ready for the other partitions. */
 import { expect, test } from 'vitest';
 import { createHealth } from '../process/health.ts';
 import { createMetricsRegistry } from '../process/metrics.ts';

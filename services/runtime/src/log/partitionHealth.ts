@@ -6,10 +6,13 @@ import type { Log } from './log.ts';
 
 type MonitoredLog = Pick<Log, 'unavailablePartitions'>;
 
-/** Maximum number of partitions in the warning. The warning only counts the rest. */
+/** Maximum number of partitions that the warning lists. The warning only counts the other partitions. */
 const MAX_LISTED = 5;
 
-/** Adds a health warning. A process that appends stays ready. For consumers, `progress.ts` decides about readiness. */
+/**
+ * Adds a health warning about unavailable partitions. A process that appends stays ready. For consumers, `progress.ts` decides
+ * about readiness.
+ */
 export function warnOfUnavailablePartitions(log: MonitoredLog, health: Health): void {
   health.warn('partitions', () => {
     const unavailable = log.unavailablePartitions?.() ?? [];

@@ -1,9 +1,14 @@
-/** Waits at startup for a partition that has no leader, because a restart would have to wait for it too. */
+/**
+ * Waits at startup while a partition has no leader. A restart would not help, because the new process would have to wait too.
+ */
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Log } from './log.ts';
 
-/** Returns the end offset of a topic with one partition, once the partition has a leader. Logs a warning while it waits. */
+/**
+ * Returns the end offset of a topic with one partition. Waits until the partition has a leader, and logs a warning during the
+ * wait.
+ */
 export function waitForEndOffset(
   log: Pick<Log, 'endOffset'>,
   logger: Logger,
@@ -11,7 +16,7 @@ export function waitForEndOffset(
 ): Promise<number> {
   const partition = 0;
   return retryUntilAvailable(() => log.endOffset(topic, partition), {
-    // Never aborts: a stop ends the process.
+    // This signal never aborts, because a stop ends the process.
     signal: new AbortController().signal,
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),

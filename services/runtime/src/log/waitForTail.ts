@@ -1,8 +1,8 @@
-/** Waits for a tail with a time limit, because a client waits for the request. */
+/** Waits for a tail with a time limit, because a client waits for the response. */
 import { Unavailable } from '../process/errors.ts';
 import type { Tail } from './log.ts';
 
-/** Waits until the tail has read everything below the offsets. @throws Unavailable with `message` after `limitMs`. */
+/** Waits until the tail has read all records below the offsets. @throws Unavailable with `message` after `limitMs`. */
 export async function waitForTail(
   tail: Tail,
   offsets: readonly number[],
@@ -13,14 +13,17 @@ export async function waitForTail(
   await waitUnlessAborted(AbortSignal.timeout(limitMs), tail, offsets, message);
 }
 
-/** Resolves when the tail has reached the offsets. Rejects after `limitMs` to twice `limitMs` without progress. */
+/**
+ * Resolves when the tail has reached the offsets. Rejects if the tail makes no progress. The lack of progress is noticed after
+ * `limitMs` to twice `limitMs`.
+ */
 export async function waitWhileTailMoves(
   tail: Tail,
   offsets: readonly number[],
   { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
 ): Promise<void> {
   const stalled = new AbortController();
-  // Compares positions, not records, because transaction markers and gaps are progress too.
+  // Compares positions instead of records, because a tail that passes transaction markers and gaps also makes progress.
   let previous = tail.positions().join();
   const timer = setInterval(() => {
     const current = tail.positions().join();
@@ -34,7 +37,7 @@ export async function waitWhileTailMoves(
   }
 }
 
-/** @throws Unavailable with `message` if the signal aborts; the error of a failed tail. */
+/** @throws Unavailable with `message` if the signal aborts. If the tail failed, the error of the tail is thrown. */
 async function waitUnlessAborted(
   signal: AbortSignal,
   tail: Tail,

@@ -58,7 +58,8 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // Spreads the calls over turns of the event loop, before and after the topic's limits are cached.
+        // The calls are spread over several turns of the event loop. Some calls happen before the topic's limits are cached,
+        // and some happen after that.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);

@@ -1,22 +1,25 @@
-/** Harness of the contract tests: the adapter under test, unique topics, and waits for conditions. */
+/**
+ * Harness of the contract tests. Contains the adapter under test, topics with unique names, and functions that wait for
+ * conditions.
+ */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
 export interface LogHarness {
-  /** Opens the log. Called once. The log may contain other topics. */
+  /** Opens the log. Called once per suite. The log may contain other topics. */
   open(): Promise<Log>;
-  /** Closes the log and reopens it. Undefined if the adapter cannot do that. */
+  /** Closes the log and reopens it. Undefined if the adapter cannot reopen a log. */
   reopen?(log: Log): Promise<Log>;
-  /** Runs compaction and removes old tombstones. Undefined if the adapter cannot force that. */
+  /** Runs compaction and removes old tombstones. Undefined if the adapter cannot start a compaction. */
   compact?(log: Log): Promise<void>;
   /**
-   * Removes the partition's records from the offset on, while readers are open. Undefined if the adapter cannot do that.
+   * Removes the partition's records from the offset on, while readers are open. Undefined if the adapter cannot remove records.
    */
   truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
-  /** Deletes all commits of a group without members. Undefined if the adapter cannot do that. */
+  /** Deletes all commits of a group that has no members. Undefined if the adapter cannot delete commits. */
   deleteCommits?(group: string): Promise<void>;
-  /** Called once, after the log is closed. */
+  /** Removes the resources of the harness. Called once, after the log is closed. */
   dispose(): Promise<void>;
 }
 
@@ -53,7 +56,7 @@ export function textOf(record: LogRecord): string | undefined {
   return record.value?.toString();
 }
 
-/** Returns, per partition, all records up to the current end. */
+/** Returns all records up to the current end offset, for each partition. */
 export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]> {
   const ends = await log.endOffsets(topic);
   const records: LogRecord[][] = ends.map(() => []);
@@ -72,7 +75,10 @@ export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]>
   return records;
 }
 
-/** Waits until the topic has exactly these records. A committed transaction becomes visible with a delay. */
+/**
+ * Waits until the topic contains exactly these records. The wait is needed because a committed transaction becomes visible with
+ * a delay.
+ */
 export async function untilReads(
   log: Log,
   topic: string,
@@ -103,7 +109,7 @@ export async function readUntilLost(
   }
 }
 
-/** Joins a group and exposes the owned partitions to the test. */
+/** Joins a group. The test can access the partitions that the member owns. */
 export async function aMember(
   log: Log,
   group: string,
@@ -143,7 +149,7 @@ export async function nextRecords(owned: OwnedPartition, topic?: string): Promis
   }
 }
 
-/** Waits until the member owns that many partitions and processes all of them. */
+/** Waits until the member owns `count` partitions and processes all of them. */
 export async function untilAssigned(
   { consumer, owned }: { consumer: Consumer; owned: readonly OwnedPartition[] },
   count: number,

@@ -1,4 +1,4 @@
-/** Contract of several members of a consumer group: partitions move without lost records. */
+/** Contract of a consumer group with several members: partitions move between members, and no records are lost. */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import type { Consumer } from '../log.ts';

@@ -45,7 +45,7 @@ test('a kill at any moment of the rewrite loses no record', async () => {
   const kept = await makeOldLogFile(original, 6_000);
   const keptBytes = kept.reduce((sum, value) => sum + value.length, 0);
   let kills = 0;
-  // The write-ahead log grows to the size of the new file, and is emptied after its content is in the file.
+  // The write-ahead log grows to the size of the new file. It is emptied after its content is in the file.
   for (const share of [0, 0.1, 0.3, 0.6, 0.9, 2]) {
     const directory = aDirectory();
     cpSync(original, directory, { recursive: true });
@@ -58,7 +58,7 @@ test('a kill at any moment of the rewrite loses no record', async () => {
     if (isKilled) compactLog(directory);
     expect(occurrencesIn(directory)).toBe(0);
   }
-  // A fast machine can finish before the condition holds.
+  // On a fast machine, the process can finish before the condition holds.
   expect(kills).toBeGreaterThan(0);
 });
 
@@ -79,7 +79,7 @@ test('changes nothing if there is no log, if a process has the log open, or if t
   expect(readFileSync(file).equals(before)).toBe(true);
 });
 
-/** Kills the process as soon as the condition holds. Returns whether it was killed before it was done. */
+/** Kills the process as soon as the condition holds. Returns true if the process was killed before it finished. */
 async function killedWhen(directory: string, condition: () => boolean): Promise<boolean> {
   const script = fileURLToPath(new URL('./testing/compactProcess.ts', import.meta.url));
   const child = spawn(process.execPath, [script, directory], { stdio: ['ignore', 'pipe', 'inherit'] });

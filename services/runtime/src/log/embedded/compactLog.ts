@@ -10,16 +10,17 @@ export interface CompactedLog {
 }
 
 const MIB = 1024 * 1024;
-/** `VACUUM` writes a copy into a temporary file and then into the write-ahead log. */
+/** Number of copies that `VACUUM` writes. The first copy is in a temporary file, the second in the write-ahead log. */
 const COPIES = 2;
-/** Factor for the frame headers of the write-ahead log and for pointer map pages. */
+/** Factor for the additional bytes of the frame headers in the write-ahead log and of the pointer map pages. */
 const OVERHEAD = 1.01;
 
 /**
- * Rewrites the file in one transaction (`VACUUM`): if the process is killed, the file is either unchanged or rewritten.
- * @param reservedBytes returns how many bytes must stay free on the disk.
- * @throws StartRefused if the log is missing or in use by another process; Unavailable if the disk has too little free
- *   space.
+ * Rewrites the file in one transaction (`VACUUM`). If the process is killed, the file is either unchanged or completely
+ * rewritten.
+ * @param reservedBytes a function that returns how many bytes must stay free on the disk.
+ * @throws StartRefused if the log is missing or another process uses the log.
+ * @throws Unavailable if the disk has too little free space.
  */
 export function compactLog(directory: string, reservedBytes: () => number = () => 0): CompactedLog {
   const path = join(directory, FILE_NAME);

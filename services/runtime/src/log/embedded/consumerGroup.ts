@@ -1,4 +1,7 @@
-/** Assigns the partitions of a group: partition p belongs to member p mod n. Each partition moves on its own. */
+/**
+ * Assigns the partitions of a group to its n members. Partition p belongs to member p mod n. Each partition moves independently
+ * of the other partitions.
+ */
 import { Failure, settledWithin, yieldToEventLoop } from '../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
@@ -9,7 +12,7 @@ import type { TopicState } from './topicCatalog.ts';
 export interface ConsumerGroupDeps {
   readonly records: RecordStore;
   readonly groupCommit: GroupCommit;
-  /** Maximum wait for an owner to release a partition. Then the owner is fenced. */
+  /** Maximum time to wait until an owner releases a partition. After this time, the owner is fenced. */
   readonly revokeWaitMs: number;
 }
 
@@ -18,7 +21,7 @@ export class ConsumerGroup {
   readonly #topics: readonly TopicState[];
   readonly #deps: ConsumerGroupDeps;
   readonly #slots: Slot[];
-  /** Members in the order in which they joined, which determines the assignment. */
+  /** Members in the order in which they joined. This order determines the assignment. */
   #members: Member[] = [];
 
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
@@ -59,14 +62,14 @@ export class ConsumerGroup {
     await this.#settle();
   }
 
-  /** Returns the member's partitions that are not being revoked. */
+  /** Returns the partitions of the member that are not being revoked. */
   #assigned(member: Member): number[] {
     return this.#slots.flatMap(({ owner }, partition) =>
       owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
     );
   }
 
-  /** Returns true if the group has no members and their work has ended. */
+  /** Returns true if the group has no members and the work of all former members has ended. */
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&
@@ -88,7 +91,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Moves the partition to its target member, until the target no longer changes. */
+  /** Moves the partition to its target member. Repeats the move until the target no longer changes. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
     await yieldToEventLoop();
     for (
@@ -112,7 +115,10 @@ export class ConsumerGroup {
     return this.#members[partition % this.#members.length];
   }
 
-  /** Returns undefined if the partition cannot be opened. The member then leaves. */
+  /**
+   * Makes the member the owner of the partition. Returns undefined if the partition cannot be opened. The member then leaves
+   * the group.
+   */
   #assign(member: Member, partition: number): Owner | undefined {
     try {
       const { records, groupCommit } = this.#deps;
@@ -129,7 +135,7 @@ export class ConsumerGroup {
     }
   }
 
-  /** Never rejects. */
+  /** Calls the member's `process`. Never rejects. */
   async #process(member: Member, owned: OwnedPartition): Promise<void> {
     try {
       await member.options.process(owned);

@@ -1,4 +1,4 @@
-/** Copies of a log that is in use: which commits and records they contain. */
+/** Copies of a log that is in use: the commits and records that a copy contains. */
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -59,7 +59,7 @@ test('a copy waits for a running write of the log', async () => {
   const path = aPath();
   const beforeCopy = async (): Promise<void> => {
     sqlite.exec("BEGIN IMMEDIATE; INSERT INTO commits VALUES (1, 'link', 7, '')");
-    // After thousands of turns of the event loop, the first step has met the write.
+    // The write ends after thousands of turns of the event loop. By then, the first step of the copy has found the file locked.
     let turns = 5_000;
     const end = (): void => void (turns-- > 0 ? setImmediate(end) : sqlite.exec('COMMIT'));
     end();

@@ -7,21 +7,27 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   readonly path: string;
   /**
-   * Groups whose commits are copied as of before `beforeCopy`, without metadata, which refers to tables that are not in the
-   * backup. Other groups keep the commits that match the copied records.
+   * Groups whose commits are read before `beforeCopy` is called. These commits are copied without metadata, because the
+   * metadata refers to tables that are not in the backup. The commits of other groups match the copied records.
    */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` are read and before the file is copied. */
   beforeCopy(): Promise<void>;
-  /** Keys whose records are removed from the copy, in compacted topics. */
+  /** Keys of compacted topics. The copy does not contain the records of these keys. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];
   readonly signal: AbortSignal;
 }
 
-/** Pages of 8 KiB per step. Appends wait for each step, and for the last one until the copy is on disk. */
+/**
+ * Number of 8 KiB pages that one step copies. Appends wait for each step. In the last step, appends wait until the copy is on
+ * disk.
+ */
 const PAGES_PER_STEP = 100;
 
-/** Copies the file. The caller must stop retention meanwhile, because it could delete records after the earlier commits. */
+/**
+ * Copies the file. The caller must stop retention during the copy, because retention could delete records after the earlier
+ * commits.
+ */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const earlierCommits = sqlite
     .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")
@@ -39,7 +45,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
   const copied = new DatabaseSync(copy.path);
   try {
-    // Leaves one file without a write-ahead log.
+    // Deletes the write-ahead log of the copy, so that the copy is one file.
     copied.exec('PRAGMA secure_delete = ON; PRAGMA journal_mode = DELETE; BEGIN');
     const deleteCommits = copied.prepare('DELETE FROM commits WHERE consumer_group = ?');
     const commit = copied.prepare('INSERT INTO commits VALUES (?, ?, ?, ?)');
@@ -52,7 +58,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/** Retries the first step if the file is being written. Node then fails with the message "not an error". */
+/** Retries the first step if another write uses the file. In this case, Node fails with the message "not an error". */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {
@@ -75,7 +81,7 @@ const SQLITE_OK = 0;
 const PAUSE_MS = 20;
 const MAX_ATTEMPTS = 250;
 
-/** Flushes the file continuously, so that the final flush is short. */
+/** Flushes the file continuously during the copy, so that the final flush is short. */
 class FileFlusher {
   readonly #path: string;
   #file: FileHandle | undefined;
@@ -91,13 +97,16 @@ class FileFlusher {
     });
   }
 
-  /** Called after SQLite has closed the file: closing any descriptor of a file drops the process's locks on it. */
+  /**
+   * Must be called after SQLite has closed the file, because closing any descriptor of a file drops the process's locks on the
+   * file.
+   */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();
   }
 
-  /** SQLite reports a lasting error at the end. */
+  /** Ignores errors, because SQLite reports a lasting error at the end of the copy. */
   async #flush(): Promise<void> {
     try {
       this.#file ??= await open(this.#path, 'r+');

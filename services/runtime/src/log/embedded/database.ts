@@ -9,25 +9,31 @@ import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 export interface LogDatabase {
   readonly logId: string;
   readonly sqlite: DatabaseSync;
-  /** Runs `work` in one transaction, which is durable on return. A disk error is an `Unavailable` and rolls back. */
+  /**
+   * Runs `work` in one transaction, which is durable when `write` returns. A disk error rolls the transaction back and throws
+   * `Unavailable`.
+   */
   write<T>(work: () => T): T;
-  /** Runs `work`, which only reads. A disk error is an `Unavailable`. */
+  /** Runs `work`, which must only read. A disk error throws `Unavailable`. */
   read<T>(work: () => T): T;
   readonly pageBytes: number;
-  /** True if the file can give free pages back. A file of an older version can do so only after `questlog compact`. */
+  /** True if the file can shrink by its free pages. A file of an older version can shrink only after `questlog compact`. */
   readonly returnsSpace: boolean;
-  /** Moves the write-ahead log into the file and empties it. Returns false if a reader prevents that. */
+  /** Moves the content of the write-ahead log into the file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns a file descriptor that stays open until `close`, because closing any descriptor drops the locks (POSIX). */
+  /**
+   * Returns a file descriptor that stays open until `close`, because closing any descriptor of the file drops the locks
+   * (POSIX).
+   */
   file(): number;
-  /** Reads bytes at the position, and returns the number of bytes read. */
+  /** Reads bytes at the position. Returns the number of bytes that were read. */
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
   close(): void;
 }
 
-/** Opens or creates the log's file. @throws StartRefused if another process has it open or it cannot be used. */
+/** Opens or creates the log's file. @throws StartRefused if another process has the file open or the file cannot be used. */
 export function openDatabase(directory: string): LogDatabase {
   const sqlite = openLocked(directory);
   try {
@@ -43,13 +49,18 @@ export function openDatabase(directory: string): LogDatabase {
 export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
-/** Compared with 4 KiB: as fast for single small records; 25 % faster and denser for records of 2 to 10 KB. */
+/**
+ * Bytes of one page. Compared with 4 KiB, 8 KiB are as fast for single small records. For records of 2 to 10 KB, 8 KiB are 25 %
+ * faster and denser.
+ */
 const PAGE_BYTES = 8192;
 
-/** Pages in the write-ahead log after which a commit moves them into the file. 8 MB take less than 10 ms. */
+/**
+ * Number of pages in the write-ahead log after which a commit moves the pages into the file. Moving 8 MB takes less than 10 ms.
+ */
 const CHECKPOINT_PAGES = 1000;
 
-/** Size to which the write-ahead log is truncated after a burst. */
+/** Bytes to which the write-ahead log is truncated after a burst of writes. */
 const MAX_IDLE_WAL_BYTES = 64 * 1024 * 1024;
 
 const SCHEMA = `
@@ -77,13 +88,16 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
-/** `auto_vacuum` works only in a new file. `secure_delete` is ON because FAST does not overwrite pages that become free. */
+/**
+ * Opens the file and locks it. `auto_vacuum` works only in a new file. `secure_delete` is ON because FAST does not overwrite
+ * pages that become free.
+ */
 function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {
     mkdirSync(directory, { recursive: true });
     sqlite = new DatabaseSync(join(directory, FILE_NAME), { timeout: 0 });
-    // The kernel releases the exclusive lock when the process ends in any way.
+    // The kernel releases the exclusive lock when the process ends, for any reason.
     sqlite.exec(`
       PRAGMA page_size = ${PAGE_BYTES};
       PRAGMA auto_vacuum = INCREMENTAL;
@@ -125,7 +139,7 @@ function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read
       try {
         begin.run();
         const result = work();
-        // After a failed commit and a crash, the writes may still be in the file.
+        // If the commit fails and the process then crashes, the writes may still be in the file.
         outcome = 'whether it was written is unknown';
         commit.run();
         return result;

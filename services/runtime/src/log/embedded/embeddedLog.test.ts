@@ -1,4 +1,4 @@
-/** Failures of the embedded log: full queue, disk errors, close, and changed rows. */
+/** Failures of the embedded log: a full queue, disk errors, a closed log, and changed rows. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import {
@@ -73,7 +73,7 @@ describe('a disk error', () => {
     const pages = Number(database.sqlite.prepare('PRAGMA page_count').get()?.['page_count']);
     database.sqlite.exec(`PRAGMA max_page_count = ${pages}`);
     const value = Buffer.alloc(100_000, 'x');
-    // The first write would fit, but it shares the transaction with the others.
+    // The first write alone would fit, but it shares the transaction with the other writes.
     const outcomes = await Promise.allSettled([
       log.append('t', 0, [aRecord('small')]),
       log.append('t', 0, [{ key: 'k', value }]),

@@ -1,4 +1,4 @@
-/** The log in one SQLite file: implements the port of `log.ts` for `npm start`, development, and tests. */
+/** Log in one SQLite file. Implements the port of `log.ts` for `npm start`, development, and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { settledWithin } from '../../process/waiting.ts';
@@ -28,28 +28,28 @@ import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
 
 export interface EmbeddedLogOptions {
-  /** Created if missing. Only one process may use it. */
+  /** Directory of the log's file. It is created if it is missing. Only one process at a time may use the directory. */
   readonly directory: string;
   readonly clock: Clock;
-  /** Maximum bytes of pending appends. Further appends are `Unavailable`. */
+  /** Maximum bytes of all pending appends. Further appends are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** Maximum wait for `process` when a partition moves. Then the owner is fenced. */
+  /** Maximum time to wait until `process` returns when a partition moves. After this time, the owner is fenced. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }
 
 export interface EmbeddedExtras {
-  /** Runs retention and compaction now. They also run on a timer. */
+  /** Runs retention and compaction now. A timer also runs both regularly. */
   maintain(): Promise<void>;
-  /** Deletes a partition's records from the offset on, like a restored older file. For drills and tests. */
+  /** Deletes the records of a partition from the offset on, as if an older file had been restored. Used by drills and tests. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if an older version created the file. Deleted records then leave bytes in it until `questlog compact`. */
+  /** True if an older version created the file. Deleted records then leave bytes in the file until `questlog compact` runs. */
   readonly needsCompact: boolean;
-  /** Copies the file while the log is in use. The copy has at least all records that were appended before the call. */
+  /** Copies the file while the log is in use. The copy contains at least all records that were appended before the call. */
   copy(copy: LogCopy): Promise<void>;
 }
 
-/** @throws StartRefused if another process has the directory open or it cannot be used. */
+/** Opens the log. @throws StartRefused if another process has the directory open or the directory cannot be used. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log & EmbeddedExtras> {
   const database = openDatabase(options.directory);
   try {
@@ -60,7 +60,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log 
   }
 }
 
-/** Returns a log on an open database, which the log closes. For tests with disk errors. */
+/** Returns a log on an open database. The log closes the database. Tests with disk errors use this function. */
 export function embeddedLogOn(database: LogDatabase, options: EmbeddedLogOptions): Log & EmbeddedExtras {
   return new EmbeddedLog(options, database);
 }

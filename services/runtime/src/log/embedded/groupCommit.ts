@@ -1,4 +1,4 @@
-/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see the writes when they are durable. */
+/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see a write when the write is durable. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';
@@ -8,19 +8,21 @@ import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
-  /** Size that counts against the queue's limit. */
+  /** Bytes that count against the queue's limit. */
   readonly bytes: number;
-  /** Throws if the write is no longer allowed. Called right before the transaction, which then excludes the write. */
+  /**
+   * Throws if the write is no longer allowed. Called directly before the transaction. The transaction then excludes the write.
+   */
   check?(): void;
   apply(scope: WriteScope): T;
 }
 
 export interface WriteScope {
   append(partition: PartitionState, records: readonly NewRecord[]): number;
-  /** Reserves the offset that a transaction marker takes in Kafka. */
+  /** Reserves one offset, because a transaction marker takes one offset in Kafka. */
   appendMarker(partition: PartitionState): void;
   commit(group: string, partition: PartitionState, committed: Committed): void;
-  /** Deletes the records from the offset on. New records reuse their offsets. */
+  /** Deletes the records from the offset on. New records reuse the offsets of the deleted records. */
   truncate(partition: PartitionState, offset: number): void;
 }
 
@@ -44,10 +46,10 @@ export class GroupCommit implements Committer<RecordCursor> {
     this.#maxQueuedBytes = deps.maxQueuedBytes ?? MAX_QUEUED_BYTES;
   }
 
-  /** Enqueues synchronously, so that the offsets have the order of the calls. */
+  /** Adds a write to the queue. The call is synchronous, so that the offsets have the order of the calls. */
   submit<T>(write: Write<T>): Promise<T> {
     if (this.#isClosed) return Promise.reject(new Unavailable('the log is closed; nothing was written'));
-    // An oversized write is accepted if nothing else is pending.
+    // A write that is larger than the queue is accepted if no other write is pending.
     if (this.#queuedBytes > 0 && this.#queuedBytes + write.bytes > this.#maxQueuedBytes) {
       return Promise.reject(new Unavailable('the queue of the log is full; nothing was written'));
     }
@@ -70,7 +72,7 @@ export class GroupCommit implements Committer<RecordCursor> {
     await this.submit({ bytes: COMMIT_BYTES, ...commitOf({ owner, cursor, committed }) });
   }
 
-  /** Writes all pending writes and rejects later ones. */
+  /** Applies all pending writes. Rejects all further writes. */
   close(): void {
     this.#isClosed = true;
     while (this.#queue.length > 0) this.#flush();
@@ -115,7 +117,7 @@ export class GroupCommit implements Committer<RecordCursor> {
   }
 }
 
-/** Returns the write of a group's commit, which is rejected if another member owns the partition. */
+/** Returns the write for a group's commit. The write is rejected if another member owns the partition. */
 export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCursor>) {
   const { partition } = cursor;
   const { topic, number } = partition;
@@ -130,16 +132,16 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
 
 const COMMIT_BYTES = 256;
 
-/** Limit of the queue. If it is full, the disk is slower than the callers. */
+/** Maximum bytes of the queue. A full queue means that the disk is slower than the callers. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
-/** Maximum size of a transaction, which blocks the event loop for about 15 ms. */
+/** Maximum bytes of one transaction. A transaction of this size blocks the event loop for about 15 ms. */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
 interface Pending {
   readonly bytes: number;
   check(): void;
-  /** Returns a callback to call when the transaction is durable. */
+  /** Applies the write. Returns a callback, which must be called when the transaction is durable. */
   apply(scope: WriteScope): () => void;
   reject(error: unknown): void;
 }

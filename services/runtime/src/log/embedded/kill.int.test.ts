@@ -46,7 +46,7 @@ interface Acknowledged extends KillAppend {
   readonly baseOffset: number;
 }
 
-/** Kills the writer after it has printed that many acknowledgements. Returns all acknowledgements. */
+/** Kills the writer after it has printed more than `afterLines` acknowledgements. Returns all acknowledgements. */
 async function writeUntilKilled(directory: string, run: number, afterLines: number): Promise<Acknowledged[]> {
   const script = fileURLToPath(new URL('./testing/killWriter.ts', import.meta.url));
   const writer = spawn(process.execPath, [script, directory, `${run}`], {
@@ -63,7 +63,7 @@ async function writeUntilKilled(directory: string, run: number, afterLines: numb
   return acknowledged;
 }
 
-/** Mulberry32, which returns the same numbers for the same seed. */
+/** Returns a Mulberry32 generator. The same seed returns the same numbers. */
 function randomFrom(start: number): () => number {
   let state = start;
   return () => {

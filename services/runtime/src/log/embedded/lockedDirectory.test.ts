@@ -1,4 +1,7 @@
-/** Only one process can use the directory. The next process can use it however the previous one ended. */
+/**
+ * Only one process at a time can use the directory. The next process can use the directory after the previous process ended in
+ * any way.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Reads and writes records, end offsets, and committed offsets. Methods that write run inside a database transaction. */
+/** Reads and writes records, end offsets, and committed offsets. Methods that write must run inside a database transaction. */
 import type { DatabaseSync } from 'node:sqlite';
 import { END_OF_MILLIS } from '@questlog/schemas/topics/contract';
 import type { Cursor, ReadBounds } from '../cursor.ts';
@@ -60,7 +60,10 @@ export class RecordStore {
     });
   }
 
-  /** Returns the smallest committed offset of all groups, below which retention may delete. Undefined without commits. */
+  /**
+   * Returns the smallest offset that any group has committed. Retention may only delete records below this offset. Undefined if
+   * no group has committed.
+   */
   smallestCommitted(partition: PartitionState): number | undefined {
     return this.#database.read(() => {
       const smallest = this.#sql.smallestCommitted.get(partition.id)?.['smallest'];
@@ -68,12 +71,12 @@ export class RecordStore {
     });
   }
 
-  /** Opens a cursor. `notify` is called after each durable append. */
+  /** Opens a cursor. `notify` is called after each durable append to the partition. */
   open(partition: PartitionState, position: number, notify: () => void): RecordCursor {
     return new RecordCursor(this, { partition, position, notify });
   }
 
-  /** Returns the records from `fromOffset` on, limited only by the bounds. */
+  /** Returns the records from `fromOffset` on. Only the bounds limit the number of records. */
   read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): ReadResult {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
@@ -91,7 +94,8 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // Without more records, the read also passes transaction markers and compacted offsets up to the end.
+      // If there are no more records, the read also passes transaction markers and compacted offsets up to the end of the
+      // partition.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
@@ -107,7 +111,10 @@ export class RecordCursor implements Cursor {
   readonly #records: RecordStore;
   readonly #notify: () => void;
   #position: number;
-  /** Number of the partition's truncations that this cursor has handled, or that are older than the cursor. */
+  /**
+   * Number of the partition's truncations that this cursor has handled. Truncations that are older than the cursor count as
+   * handled.
+   */
   #seenTruncations: number;
   #maxReadOffset: number;
 
@@ -129,7 +136,7 @@ export class RecordCursor implements Cursor {
     return this.#position;
   }
 
-  /** Highest offset that was readable, and so can be committed. */
+  /** Highest offset that was readable. Higher offsets cannot be committed. */
   get maxCommitOffset(): number {
     return Math.max(this.#maxReadOffset, this.partition.endOffset);
   }
@@ -185,10 +192,13 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** Reads an invalid timestamp as 1970. A timestamp in the future would keep all later records from expiring. */
+/**
+ * SQL column that replaces an invalid timestamp with 0 (1970). A timestamp in the future would prevent all later records from
+ * expiring.
+ */
 export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
-/** Returns the row id, which sorts a partition's records by offset in one b-tree. */
+/** Returns the row id of a record. Row ids sort the records of a partition by offset in one b-tree. */
 export function rowId(partition: PartitionState, offset: number): number {
   return partition.id * MAX_OFFSET + offset;
 }
@@ -238,7 +248,7 @@ function toRecord(row: RecordRow, partition: PartitionState): LogRecord {
   };
 }
 
-/** Returns no headers for a row that was changed outside Questlog. */
+/** Decodes the headers of a row. Returns no headers if the row was changed outside Questlog. */
 function decodeHeaders(text: string): Headers {
   try {
     const headers: unknown = JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Topics and partitions: their rows in the file, and in memory the offsets that readers can see. */
+/** Topics and partitions. Their rows are in the file. The offsets that readers can see are in memory. */
 import { StartRefused } from '../../process/errors.ts';
 import { checkRecords } from '../checkRecords.ts';
 import type { NewRecord, TopicSpec } from '../log.ts';
@@ -10,16 +10,16 @@ export interface TopicState {
 }
 
 export interface PartitionState {
-  /** Unique id in the file, below `MAX_PARTITIONS`. Together with an offset it forms a record's row id. */
+  /** Id that is unique in the file, below `MAX_PARTITIONS`. The id and an offset together form the row id of a record. */
   readonly id: number;
   readonly topic: string;
   readonly number: number;
   startOffset: number;
-  /** End of the durable records. Moves after each database commit. */
+  /** End offset of the durable records. It moves after each database commit. */
   endOffset: number;
-  /** All records below this offset are compacted. */
+  /** Offset below which all records are compacted. */
   compactedOffset: number;
-  /** Truncations since the file was opened, oldest first. */
+  /** Offsets of the truncations since the file was opened, oldest first. */
   readonly truncations: number[];
   readonly readers: Set<() => void>;
 }
@@ -30,10 +30,13 @@ export interface CheckedAppend {
   readonly bytes: number;
 }
 
-/** Estimated size of a row in addition to key, value, and headers. */
+/** Estimated bytes of a row in addition to key, value, and headers. */
 const ROW_OVERHEAD_BYTES = 32;
 
-/** `partition id * 2^40 + offset` stays below 2^52, so that it is exact in a double. */
+/**
+ * Maximum number of partitions. The row id `partition id * 2^40 + offset` stays below 2^52, so that a double represents it
+ * exactly.
+ */
 export const MAX_PARTITIONS = 2 ** 12;
 export const MAX_OFFSET = 2 ** 40;
 
@@ -65,7 +68,7 @@ export class TopicCatalog {
     return partition;
   }
 
-  /** @throws RecordTooLarge. Any other error is a bug in the caller. */
+  /** Checks an append and counts its bytes. @throws RecordTooLarge. Any other error is a bug in the caller. */
   checkAppend(topic: string, number: number, records: readonly NewRecord[]): CheckedAppend {
     const partition = this.partition(topic, number);
     const { maxRecordBytes, cleanup } = this.topic(topic).spec;
@@ -74,7 +77,7 @@ export class TopicCatalog {
     return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_OVERHEAD_BYTES, 0) };
   }
 
-  /** Creates the missing topics, all or none. Updates limits and retention of existing topics. */
+  /** Creates either all missing topics or none. Updates the limits and the retention of existing topics. */
   ensure(specs: readonly TopicSpec[]): void {
     for (const spec of specs) this.#check(spec);
     let nextPartitionId = this.#nextPartitionId;

@@ -1,4 +1,7 @@
-/** Appends to several partitions and commits offsets in one transaction, unless a newer producer has the same id. */
+/**
+ * Appends to several partitions and commits offsets in one transaction. Fails if a newer producer has the same transactional
+ * id.
+ */
 import { Fenced } from '../../process/errors.ts';
 import { toPartitionCommit } from '../groupPartition.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
@@ -9,7 +12,10 @@ import type { TopicCatalog } from './topicCatalog.ts';
 export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
-  /** Newest producer of each transactional id. Kept in memory, because only the process with the file's lock can write. */
+  /**
+   * Newest producer of each transactional id. It is only in memory, because only the process that holds the file's lock can
+   * write.
+   */
   readonly newest: Map<string, TransactionalProducer>;
 }
 
@@ -60,5 +66,5 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** Estimated size of a transaction in addition to its records. */
+/** Estimated bytes of a transaction in addition to its records. */
 const TRANSACTION_BYTES = 256;

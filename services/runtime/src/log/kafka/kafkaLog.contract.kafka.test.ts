@@ -29,7 +29,7 @@ describeKafka('on Kafka', ({ brokers }) => {
     },
     deleteCommits: async (group) => {
       const view = await openGroupView(brokers);
-      // A stopped member stays in the group for a moment.
+      // The deletion is retried, because a stopped member stays in the group for a moment.
       await until(() =>
         view.deleteGroups([prefix + group]).then(
           () => true,

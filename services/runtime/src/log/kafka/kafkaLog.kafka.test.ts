@@ -1,4 +1,4 @@
-/** Behavior that only Kafka has, or that other users of the cluster see. */
+/** Behavior that only Kafka has, and behavior that other users of the cluster see. */
 import { randomUUID } from 'node:crypto';
 import kafkajs from 'kafkajs';
 import { expect, onTestFinished, test } from 'vitest';
@@ -14,7 +14,7 @@ import { registerZstd } from './testing/kafkajsZstd.ts';
 describeKafka('the log on Kafka', ({ brokers }) => {
   const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);
 
-  /** Reads the topic from the start with kafkajs's consumer, like another tool. */
+  /** Reads the topic from the start with kafkajs's consumer, as another tool would do. */
   async function readWithKafkajs(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
     const messages: kafkajs.KafkaMessage[] = [];
     const consumer = kafka.consumer({ groupId: `${run}${randomUUID()}` });
@@ -203,7 +203,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
   });
 });
 
-/** Random bytes, so that compression does not change the size. */
+/** Returns random bytes, so that compression does not change the size. */
 function incompressible(bytes: number): Buffer {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes)));
 }

@@ -1,4 +1,4 @@
-/** The log on Kafka: implements the port of `log.ts` with kafkajs. */
+/** Log on Kafka. Implements the port of `log.ts` with kafkajs. */
 import { randomUUID } from 'node:crypto';
 import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -43,12 +43,16 @@ export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
   /** Prefix of topics, consumer groups, and transactional ids, so that deployments can share a cluster. */
   readonly prefix: string;
-  /** Replication factor of new topics. -1 for the brokers' default. */
+  /** Replication factor of new topics. The value -1 selects the brokers' default. */
   readonly replicationFactor: number;
   readonly logger: Logger;
 }
 
-/** @throws Unavailable if no broker responds; StartRefused if the brokers reject the credentials. */
+/**
+ * Opens the log.
+ * @throws Unavailable if no broker responds.
+ * @throws StartRefused if the brokers reject the credentials.
+ */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const kafka = kafkaClient(options.connection, options.logger);
   const admin = new ReplaceableClient(() => kafka.admin());
@@ -69,7 +73,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
 function startError(error: unknown): Error {
   if (error instanceof StartRefused) return error;
   if (isCredentialsError(error)) {
-    // The outer message says only that no broker can be reached.
+    // Uses the cause, because the outer message says only that no broker can be reached.
     const cause = error instanceof Unavailable ? error.cause : error;
     return new StartRefused(`Kafka rejects the credentials of this process: ${messageOf(cause)}`, {
       cause: error,
@@ -79,7 +83,7 @@ function startError(error: unknown): Error {
   return isSettingsError(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }
 
-/** Maximum wait for silent brokers when the log closes. The senders get an error. */
+/** Maximum time to wait for brokers that do not respond when the log closes. Pending appends then fail with an error. */
 const CLOSE_LIMIT_MS = 3000;
 
 interface KafkaLogDeps extends KafkaDeps {
@@ -95,7 +99,7 @@ class KafkaLog implements Log {
   readonly #producers: Producers;
   readonly #appendBudget = new AppendBudget();
   readonly #appenders = new Map<string, PartitionAppender>();
-  /** Last limits request of each topic that an append had to wait for. */
+  /** Last request for the limits of each topic, if an append had to wait for the request. */
   readonly #pendingLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
@@ -208,14 +212,16 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // An append that waits for the limits of its topic is not in an appender yet.
+    // An append that waits for the limits of its topic is not in the queue of an appender yet.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
   }
 
-  /** Returns a rejected promise instead of throwing. `append` is not async, which saves turns of the event loop. */
+  /**
+   * Returns a rejected promise instead of throwing an error. `append` is not async, because that saves turns of the event loop.
+   */
   #appendWithin(
     limits: TopicLimits,
     partition: number,
@@ -253,14 +259,14 @@ class KafkaLog implements Log {
     try {
       return await this.#producers.send(batch);
     } catch (error) {
-      // An operator has lowered the limit or deleted the topic.
+      // An operator may have lowered the limit or deleted the topic.
       if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
         this.#deps.catalog.evict(topic);
       throw error;
     }
   }
 
-  /** Tracks an opened object until it ends. Closes the object at once if the log is closing. */
+  /** Tracks an opened object until the object ends. Closes the object immediately if the log is closing. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);
@@ -276,8 +282,9 @@ class KafkaLog implements Log {
 }
 
 /**
- * Returns the id and the partition counts of the log, which are records of a topic. The first record is the id: if two
- * processes create the log at once, both use the earlier record. Each record has its own key, so compaction keeps it.
+ * Returns the id and the partition counts of the log, which are records of a topic. The first record is the id. If two
+ * processes create the log at the same time, both processes use the earlier record. Each record has its own key, so compaction
+ * keeps the record.
  */
 async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([

@@ -1,4 +1,4 @@
-/** Runs the truncation contract against Kafka: a broker is killed and restarts with fewer records. */
+/** Runs the truncation contract against Kafka. A broker is killed and restarts with fewer records. */
 import { afterAll, describe } from 'vitest';
 import { silentLogger } from '../../process/logger.ts';
 import { describeTruncation } from '../contract/truncation.contract.ts';

@@ -1,9 +1,9 @@
-/** Logs that fail, are slow, or count calls, for tests. */
+/** Altered logs for tests. They fail, are slow, or count calls. */
 import { Unavailable } from '../../process/errors.ts';
 import { pause } from '../../process/waiting.ts';
 import type { Log } from '../log.ts';
 
-/** Returns the log, or a part of it, with some methods replaced. */
+/** Returns the log, or a part of the log, with some methods replaced. */
 export function withMethods<T extends object>(log: T, methods: Partial<T>): T {
   return new Proxy(log, {
     get: (target, name) => {
@@ -14,7 +14,7 @@ export function withMethods<T extends object>(log: T, methods: Partial<T>): T {
   });
 }
 
-/** Returns a log whose tails wait before each batch. */
+/** Returns a log whose tails wait for `untilMayRead` before each batch. */
 export function withPausedTails(log: Log, untilMayRead: () => Promise<void>): Log {
   return withMethods(log, {
     tail: (options) =>
@@ -23,7 +23,8 @@ export function withPausedTails(log: Log, untilMayRead: () => Promise<void>): Lo
 }
 
 /**
- * Returns a log in which one partition of every topic with several partitions has no leader until `electLeader` is called.
+ * Returns a log in which one partition has no leader until `electLeader` is called. This applies to every topic with several
+ * partitions.
  */
 export function withoutLeader(log: Log, partition: number): { log: Log; electLeader(): void } {
   const elected = Promise.withResolvers<void>();

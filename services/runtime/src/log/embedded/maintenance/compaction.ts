@@ -1,4 +1,4 @@
-/** Keeps only the last record of each key in `compact` topics. A pass reads only new records, one chunk at a time. */
+/** Keeps only the last record of each key in topics with the policy `compact`. A pass reads only new records, in chunks. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -24,7 +24,7 @@ export class Compaction {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Compacts one chunk. Returns true if there may be more. */
+  /** Compacts one chunk. Returns true if there may be more records to compact. */
   compactChunk(partition: PartitionState): boolean {
     if (partition.compactedOffset >= partition.endOffset) return false;
     const rows = this.#database.read(() =>
@@ -49,7 +49,7 @@ export class Compaction {
     return isLimited;
   }
 
-  /** Deletes one chunk of expired tombstones. Returns true if there may be more. */
+  /** Deletes one chunk of expired tombstones. Returns true if there may be more expired tombstones. */
   deleteTombstonesChunk(partition: PartitionState): boolean {
     const keptFromMs = this.#clock.now() - TOMBSTONE_RETENTION_MS;
     const rows = this.#database.read(() =>
@@ -69,7 +69,8 @@ export class Compaction {
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
     const previousOffset = this.#sql.latest.get(partition.id, key)?.['record_offset'];
     if (typeof previousOffset === 'number') this.#sql.delete.run(rowId(partition, previousOffset));
-    // Starts at the pass that removed the old values, so that their readers still read the tombstone.
+    // The retention of a tombstone starts when a pass removes the old values. Readers of an old value can then still read the
+    // tombstone.
     this.#sql.saveLatest.run(
       partition.id,
       key,
@@ -95,8 +96,11 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** One chunk blocks the event loop for a few milliseconds. */
+/** Maximum records of one chunk. One chunk blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 
-/** Kafka's default (`delete.retention.ms`): time for a reader to reach the tombstone after an old value. */
+/**
+ * Time for which a tombstone is kept: Kafka's default (`delete.retention.ms`). A reader of an old value must reach the
+ * tombstone within this time.
+ */
 const TOMBSTONE_RETENTION_MS = 24 * 60 * 60 * 1000;

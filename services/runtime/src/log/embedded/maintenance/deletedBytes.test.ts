@@ -80,7 +80,7 @@ test('the file shrinks to the size of its records', async () => {
   expect(await log.startOffsets('t')).toEqual([50]);
 });
 
-/** Appends of one to four records of 20 to 40,000 bytes to any partition. */
+/** Makes `transactions` appends to random partitions. Each append has one to four records of 20 to 40,000 bytes. */
 async function appendMixed(log: Log, of: { transactions: number; markedShare: number }): Promise<void> {
   for (let i = 0; i < of.transactions; i++) {
     const records = Array.from({ length: 1 + random(4) }, (): NewRecord => {
@@ -93,7 +93,7 @@ async function appendMixed(log: Log, of: { transactions: number; markedShare: nu
 }
 
 let state = seed;
-/** Linear congruential generator, which returns the same numbers for the same seed. */
+/** Returns a number from a linear congruential generator. The same seed returns the same numbers. */
 function random(below: number): number {
   state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
   return Math.floor((state / 2 ** 32) * below);

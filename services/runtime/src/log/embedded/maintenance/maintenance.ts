@@ -1,4 +1,7 @@
-/** Runs retention and compaction, and removes the bytes of deleted records. Works in chunks between appends and reads. */
+/**
+ * Runs retention and compaction, and removes the bytes of deleted records. Works in chunks, so that appends and reads run
+ * between two chunks.
+ */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
@@ -36,7 +39,7 @@ export class Maintenance {
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
-  /** Runs all maintenance, after a running one has ended. */
+  /** Runs all maintenance. If maintenance is already running, waits until it has ended. */
   run(): Promise<void> {
     return this.runExclusive(() => this.#run());
   }
@@ -57,7 +60,7 @@ export class Maintenance {
     try {
       await this.run();
     } catch (error) {
-      // Appends report disk errors, and the next run retries. Any other error is a bug.
+      // Disk errors are ignored, because appends report them and the next run retries. Any other error is a bug.
       if (!(error instanceof Unavailable)) throw error;
     }
   }
@@ -83,7 +86,10 @@ export class Maintenance {
   }
 }
 
-/** Removes one chunk of free pages. Returns true if there may be more. Files without `auto_vacuum` keep free pages. */
+/**
+ * Removes one chunk of free pages from the file. Returns true if there may be more free pages to remove. Files without
+ * `auto_vacuum` keep their free pages.
+ */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;
   const count = (pragma: string): number =>
@@ -96,8 +102,8 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
-/** Ratio of free pages that stay in the file, because SQLite must move a page for each one that it removes. */
+/** Ratio of free pages that stay in the file, because SQLite must move one page for each page that it removes. */
 const KEPT_FREE_RATIO = 0.2;
 
-/** 1 MiB, which blocks the event loop for a few milliseconds. */
+/** Number of pages in one chunk: 1 MiB. One chunk blocks the event loop for a few milliseconds. */
 const CHUNK_PAGES = 128;

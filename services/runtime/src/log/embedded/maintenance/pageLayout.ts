@@ -5,21 +5,26 @@ export interface ByteRange {
   readonly to: number;
 }
 
-/** Page types in the pointer map, which a file with `auto_vacuum` has (section 1.8). */
+/** Page types in the pointer map (section 1.8). Only a file with `auto_vacuum` has a pointer map. */
 export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 
-/** Position of the lock bytes, whose page SQLite does not use (section 1.3). */
+/** Position of the lock bytes. SQLite does not use the page that contains these bytes (section 1.3). */
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/** Returns the number of the pointer map page that describes the page. For a pointer map page, that is the page itself. */
+/**
+ * Returns the number of the pointer map page that describes the page. For a pointer map page, returns the page's own number.
+ */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;
   return first === PENDING_BYTE / pageBytes + 1 ? first + 1 : first;
 }
 
-/** Returns the page's type in the pointer map page `map` with the number `mapPage`. Undefined if it has none. */
+/**
+ * Returns the type of `page`, read from the pointer map page `map` with the number `mapPage`. Undefined if `map` does not
+ * describe the page.
+ */
 export function pageTypeIn(map: Buffer, mapPage: number, page: number): number | undefined {
   const at = (page - mapPage - 1) * MAP_ENTRY_BYTES;
   return at >= 0 && at < map.length ? map[at] : undefined;
@@ -27,7 +32,7 @@ export function pageTypeIn(map: Buffer, mapPage: number, page: number): number |
 
 const LEAF_HEADER_BYTES = 8;
 const INTERIOR_HEADER_BYTES = 12;
-/** Header sizes by the first byte of the page (section 1.6). */
+/** Bytes of the page header, by the first byte of the page (section 1.6). */
 const HEADER_BYTES: Readonly<Record<number, number>> = {
   2: INTERIOR_HEADER_BYTES,
   5: INTERIOR_HEADER_BYTES,
@@ -36,7 +41,7 @@ const HEADER_BYTES: Readonly<Record<number, number>> = {
 };
 const FREEBLOCK_HEADER_BYTES = 4;
 
-/** Returns the bytes of a b-tree page that no cell uses. Undefined if the page is malformed. Does not support page 1. */
+/** Returns the byte ranges of a b-tree page that no cell uses. Undefined if the page is malformed. Does not support page 1. */
 export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   const header = HEADER_BYTES[page[0] ?? 0];
   if (header === undefined) return undefined;
@@ -54,7 +59,7 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page (section 1.5). A trunk starts with page numbers, which are used. */
+/** Returns the unused bytes of a free page (section 1.5). A trunk page starts with page numbers, and these bytes are used. */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);

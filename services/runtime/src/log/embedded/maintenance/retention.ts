@@ -1,4 +1,4 @@
-/** Deletes expired records of `delete` topics, unless a group has not committed them. */
+/** Deletes expired records of topics with the policy `delete`. Keeps records that a group has not committed. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -27,7 +27,7 @@ export class Retention {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Deletes one chunk. Returns true if there may be more. */
+  /** Deletes one chunk of expired records. Returns true if there may be more expired records. */
   deleteChunk(partition: PartitionState, retentionMs: number): boolean {
     const { endOffset } = partition;
     const limit = Math.min(endOffset, this.#records.smallestCommitted(partition) ?? endOffset);
@@ -79,6 +79,6 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** One chunk blocks the event loop for a few milliseconds. */
+/** Maximum records of one chunk. One chunk blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 const CHUNK_BYTES = 512 * 1024;

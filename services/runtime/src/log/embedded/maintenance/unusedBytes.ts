@@ -1,7 +1,7 @@
 /**
- * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a record where it is deleted, but
- * copies of it can remain in other pages: SQLite moves rows between neighboring pages and leaves the old bytes in place
- * (`rebuildPage`). Only `VACUUM` would remove those copies, and it blocks every append.
+ * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a record in the page from which the
+ * record is deleted. Copies of the record can remain in other pages, because SQLite moves rows between neighboring pages and
+ * leaves the old bytes (`rebuildPage`). Only `VACUUM` would remove these copies, but `VACUUM` blocks every append.
  */
 import { writeSync } from 'node:fs';
 import { Unavailable } from '../../../process/errors.ts';
@@ -20,9 +20,11 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /** True if records were deleted since the last pass started. Initially true, for bytes of an earlier process. */
+  /**
+   * True if records were deleted since the last pass started. Initially true, because an earlier process may have left bytes.
+   */
   #isPassNeeded = true;
-  /** Next page of the current pass; `FIRST_PAGE` if no pass is running. */
+  /** Number of the next page of the current pass. `FIRST_PAGE` if no pass is running. */
   #nextPage = FIRST_PAGE;
 
   constructor(database: LogDatabase) {
@@ -34,7 +36,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Empties the write-ahead log, which has earlier versions of pages, and processes a limited part of the file. */
+  /** Empties the write-ahead log, because it contains earlier versions of pages. Then processes a limited part of the file. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -63,7 +65,7 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads pages of one pointer map page. The chunk is empty at the end of the file. */
+  /** Reads pages that the same pointer map page describes. The chunk is empty at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -79,7 +81,7 @@ export class UnusedBytes {
     return { first, pages, mapPage, map };
   }
 
-  /** Returns the pages whose unused bytes are not zero. The pages may change before they are overwritten. */
+  /** Returns the numbers of the pages whose unused bytes are not zero. The pages may change before they are overwritten. */
   #pagesToOverwrite({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;
@@ -90,8 +92,8 @@ export class UnusedBytes {
   }
 
   /**
-   * Overwrites in one turn of the event loop, with an empty write-ahead log, so that the file is current. Only unused bytes
-   * change, so an interrupted write damages nothing.
+   * Overwrites the unused bytes in one turn of the event loop. The write-ahead log is empty, so the file is current. Only
+   * unused bytes change, so an interrupted write damages nothing.
    */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
@@ -144,13 +146,16 @@ interface Chunk {
   readonly map: Buffer;
 }
 
-/** Page 1 has the schema. Page 2 is the first pointer map page. */
+/** Number of the first page that a pass reads. Page 1 has the schema. Page 2 is the first pointer map page. */
 const FIRST_PAGE = 2;
-/** Position of the first trunk page's number in the file header. */
+/** Position in the file header at which the number of the first trunk page is stored. */
 const FIRST_TRUNK_AT = 32;
-/** Maximum bytes per call, about 0.1 s of CPU. At one call per minute, a file of 100 GB takes 14 hours. */
+/**
+ * Maximum bytes that one call processes, which takes about 0.1 s of CPU. With one call per minute, a file of 100 GB takes 14
+ * hours.
+ */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;
-/** Pages per read, which blocks the event loop for less than 1 ms. */
+/** Maximum number of pages per read. One read blocks the event loop for less than 1 ms. */
 const PAGES_PER_READ = 64;
-/** Maximum pages that are overwritten at once, which takes a few milliseconds. */
+/** Maximum number of pages that are overwritten at once. Overwriting this number takes a few milliseconds. */
 const MAX_PAGES_AT_ONCE = 256;

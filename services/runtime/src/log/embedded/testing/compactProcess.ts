@@ -1,4 +1,4 @@
-/** Process that the test of `compactLog` kills: compacts the log in the directory of its argument. */
+/** Process that compacts the log in the directory of its argument. The test of `compactLog` kills this process. */
 import { writeSync } from 'node:fs';
 import { compactLog } from '../compactLog.ts';
 

@@ -1,4 +1,4 @@
-/** Deterministic records of the kill test, so that writer and reader can compare every byte. */
+/** Deterministic records of the kill test. The writer and the reader compute the same records and can compare every byte. */
 import { createHash } from 'node:crypto';
 import type { NewRecord, TopicSpec } from '../../log.ts';
 

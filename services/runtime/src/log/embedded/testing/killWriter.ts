@@ -1,5 +1,5 @@
 /**
- * Process that the kill test kills: appends to two partitions and prints the acknowledged appends.
+ * Process that appends to two partitions and prints the acknowledged appends. The kill test kills this process.
  * Arguments: the directory and the number of the run.
  */
 import { writeSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Creates a log file like versions without `auto_vacuum` and `secure_delete`. */
+/** Creates a log file like the versions of Questlog that did not use `auto_vacuum` and `secure_delete`. */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -9,7 +9,10 @@ import { HOUR_MS, ManualClock, topicSpec } from './testLog.ts';
 export const MARKER = 'marker-of-an-erased-player';
 export const OLD_TOPIC = 'old';
 
-/** Creates a log in which half of the records have expired but left bytes. Returns the values of the other records. */
+/**
+ * Creates a log in which half of the records have expired, but their bytes are still in the file. Returns the values of the
+ * records that have not expired.
+ */
 export async function makeOldLogFile(directory: string, records: number): Promise<string[]> {
   mkdirSync(directory, { recursive: true });
   const empty = new DatabaseSync(join(directory, 'questlog.db'));

@@ -1,4 +1,4 @@
-/** Checks an append before it is sent, and computes its size in a Kafka batch. */
+/** Checks an append before the append is sent, and computes the size of its records in a Kafka batch. */
 import { checkRecords } from '../../checkRecords.ts';
 import type { NewRecord } from '../../log.ts';
 
@@ -6,18 +6,18 @@ export interface TopicLimits {
   /** Topic name without the prefix. */
   readonly topic: string;
   readonly partitions: number;
-  /** The topic's `max.message.bytes`, the maximum size of one batch. */
+  /** The topic's `max.message.bytes`, which is the maximum size of one batch. */
   readonly maxBatchBytes: number;
   readonly isCompacted: boolean;
 }
 
 /**
- * Overhead of a batch with one record: 61 bytes, up to 40 for the record, and 10 per header. New topics allow for it, so
- * that `maxRecordBytes` counts only keys, values, and headers.
+ * Maximum overhead of a batch with one record. The overhead is 61 bytes, up to 40 for the record, and 10 per header. The limits
+ * of new topics include this overhead, so that `maxRecordBytes` counts only keys, values, and headers.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
-/** Returns the maximum uncompressed size of each record. @throws RecordTooLarge for a record above the topic's limit. */
+/** Returns the maximum uncompressed bytes of each record. @throws RecordTooLarge if a record exceeds the topic's limit. */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,
@@ -40,8 +40,8 @@ export function maxRecordsBytes({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBy
 
 const BATCH_HEADER_BYTES = 61;
 
-/** Maximum bytes of length, attributes, timestamp, offset, and the lengths of key, value, and headers. */
+/** Maximum bytes of a record's length, attributes, timestamp, and offset, and of the lengths of its key, value, and headers. */
 const RECORD_FRAMING_BYTES = 40;
 
-/** Maximum bytes of the lengths of a header's name and value. */
+/** Maximum bytes of the two lengths of a header's name and value. */
 const HEADER_FRAMING_BYTES = 10;

@@ -1,4 +1,6 @@
-/** Retries a broker request until it succeeds, at the current leader and with new connections after a timeout. */
+/**
+ * Retries a broker request until it succeeds. Sends each attempt to the current leader. After a timeout, uses new connections.
+ */
 import kafkajs, { type Broker, type Cluster } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -8,13 +10,13 @@ import { type ReplaceableClient, type SharedClient, withinTimeout } from '../cli
 import { protocolError } from '../client/sendRequest.ts';
 
 export interface RetriedRequest<T> {
-  /** Returns the broker to send to, from the cluster's current metadata. */
+  /** Returns the broker that receives the request, from the cluster's current metadata. */
   find(cluster: Cluster): Promise<Broker>;
   /** Sends the request. The request must be idempotent. */
   send(broker: Broker): Promise<T>;
-  /** True if a late duplicate would do harm. The request is then retried only after a broker has responded. */
+  /** True if a late duplicate of the request would do harm. The request is then retried only after a broker has responded. */
   readonly needsResponseBeforeRetry?: boolean;
-  /** Time after which no attempt starts, on the clock of `performance.now()`. */
+  /** Time after which no attempt starts. Measured on the clock of `performance.now()`. */
   readonly deadlineMs: number;
 }
 
@@ -26,7 +28,7 @@ export class BrokerRetries {
     this.#cluster = cluster;
   }
 
-  /** @throws the error of the last attempt that reached a broker. */
+  /** Sends the request with retries. @throws the error of the last attempt that reached a broker. */
   async run<T>({ find, send, needsResponseBeforeRetry = false, deadlineMs }: RetriedRequest<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
@@ -43,7 +45,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // An unreachable broker says nothing about the outcome of an earlier attempt.
+        // The error of an unreachable broker does not show the outcome of an earlier attempt.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -59,15 +61,17 @@ export class BrokerRetries {
     if (current !== undefined) this.#cluster.replace(current);
   }
 
-  /** Starts no further attempt, and waits for the running ones. */
+  /** Starts no further attempts. Waits until the running attempts have ended. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#cluster.close();
   }
 
-  /** Refreshes the metadata after a response, because the leader may have moved. Otherwise replaces the connections. */
+  /**
+   * Refreshes the metadata if a broker has responded, because the leader may have moved. Otherwise replaces the connections.
+   */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // A concurrent transaction ends within milliseconds.
+    // The request only has to wait for a concurrent transaction, which ends within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&
@@ -80,7 +84,10 @@ const FIRST_PAUSE_MS = 3;
 const MAX_PAUSE_MS = 1000;
 const REFRESH_LIMIT_MS = 3000;
 
-/** @param topic topic name with the prefix. The cluster must track the topic. */
+/**
+ * Returns the leader of the partition.
+ * @param topic the topic name with the prefix. The cluster must track the topic.
+ */
 export async function leaderOf(cluster: Cluster, topic: string, partition: number): Promise<Broker> {
   const partitions = cluster.findTopicPartitionMetadata(topic);
   const leader = partitions.find(({ partitionId }) => partitionId === partition)?.leader ?? NO_LEADER;
@@ -95,12 +102,12 @@ async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> 
   return true;
 }
 
-/** Returns true if a broker responded, so that the request is no longer in progress. */
+/** Returns true if a broker responded. The request is then no longer in progress. */
 export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
-/** Returns true for errors that kafkajs marks as retriable: moved leader, too few replicas, lost connection. */
+/** Returns true for errors that kafkajs marks as retriable: a moved leader, too few replicas, or a lost connection. */
 function isRetriable(error: unknown): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof kafkajs.KafkaJSError && current.retriable) return true;

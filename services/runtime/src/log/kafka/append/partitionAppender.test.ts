@@ -1,4 +1,4 @@
-/** Grouping of appends keeps the order of the calls, the offset of each caller, and the limits. */
+/** Appends that are sent as a group keep the order of the calls, the offset of each caller, and the limits. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
@@ -90,7 +90,7 @@ test('rejects appends above the limit of all partitions until memory is free aga
   await expect(rejected).rejects.toBeInstanceOf(Unavailable);
   await expect(rejected).rejects.toThrow('nothing was appended');
   await Promise.all(taken);
-  // Larger than the limit, so it is sent alone.
+  // The append is larger than the limit, so it is sent alone.
   const large = one.append(records(3, 1), 500);
   await expect(other.append(records(4, 1), 1)).rejects.toBeInstanceOf(Unavailable);
   await large;
@@ -268,7 +268,7 @@ test('is idle only after all appends were sent', async () => {
   await appender.idle();
 });
 
-/** Returns an appender whose sends take one turn of the event loop, and its sends. */
+/** Returns an appender and its sends. Each send takes one turn of the event loop. */
 function aPartition({
   maxSendBytes = 1_000_000,
   waiting = new AppendBudget(),

@@ -1,7 +1,7 @@
 /**
- * Idempotent producer of one partition (KIP-98), with one send at a time.
- * A send keeps its producer id, epoch, and sequence until the outcome is known, so that the brokers append it once. After
- * an unknown outcome the next send uses a new producer id, because the brokers may expect another sequence.
+ * Idempotent producer of one partition (KIP-98), with one send at a time. A send keeps its producer id, epoch, and sequence
+ * until the outcome is known, so that the brokers append the records once. After an unknown outcome, the next send uses a new
+ * producer id. The reason is that the brokers may expect another sequence from the old producer id.
  */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Broker, Cluster } from 'kafkajs';
@@ -37,10 +37,10 @@ export class PartitionProducer {
   readonly #retries: BrokerRetries;
   #sequence: SequenceState | undefined;
   #separateUntilMs = 0;
-  /** Settles with the previous send. Never rejects. */
+  /** Promise that settles with the previous send. It never rejects. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param cluster tracks the partition's topic and is used only by this producer. */
+  /** @param cluster the client that tracks the partition's topic. Only this producer uses the client. */
   constructor(cluster: ReplaceableClient<Cluster>, options: PartitionProducerOptions) {
     this.#options = options;
     this.#retries = new BrokerRetries(cluster);
@@ -73,12 +73,13 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // Frees the buffer: a superseded attempt has its own copy, or its broker rejects the changed bytes.
+      // Frees the buffer of the request. An attempt that is still in progress has its own copy, or its broker rejects the
+      // changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;
     } catch (error) {
-      // Attempts of the send may still be in progress.
+      // Replaces the producer and the connections, because attempts of the send may still be in progress.
       if (this.#sequence !== undefined) onReplaced(error);
       this.#sequence = undefined;
       this.#retries.replaceConnections();
@@ -86,7 +87,10 @@ export class PartitionProducer {
     }
   }
 
-  /** Produces separately for a while after a slow or rejected send, so that other partitions are not delayed. */
+  /**
+   * Produces the batch, if possible in a shared request. After a slow or rejected send, produces separately for a while, so
+   * that other partitions are not delayed.
+   */
   async #produce(broker: Broker, request: PartitionRequest): Promise<number> {
     const sharedOffset = await this.#produceShared(broker, request);
     if (sharedOffset !== undefined) return sharedOffset;
@@ -101,7 +105,7 @@ export class PartitionProducer {
     }
   }
 
-  /** Returns undefined if the batch must be sent separately. */
+  /** Produces the batch in a shared request. Returns undefined if the batch must be sent separately. */
   async #produceShared(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
     if (performance.now() < this.#separateUntilMs) return undefined;
     try {
@@ -116,7 +120,7 @@ export class PartitionProducer {
 
 const SEPARATE_MS = 30_000;
 
-/** Field that kafkajs's types lack. */
+/** Field that is missing in kafkajs's types. */
 interface BrokerWithId extends Broker {
   readonly nodeId: number;
 }

@@ -1,4 +1,7 @@
-/** Requests of producers: InitProducerId by kafkajs, and Produce 7, the first version with zstd (KIP-110, Kafka 2.1). */
+/**
+ * Requests of producers. kafkajs sends InitProducerId. This file encodes Produce 7, the first version with zstd (KIP-110, Kafka
+ * 2.1).
+ */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
@@ -12,7 +15,7 @@ interface TopicPartition {
 
 export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
-  /** Null for a producer without transactions. */
+  /** Null if the producer does not use transactions. */
   readonly transactionalId: string | null;
   /** Maximum time that the broker waits for the other replicas. */
   readonly waitMs: number;
@@ -23,14 +26,14 @@ export interface ProduceResponse extends Throttled {
 }
 
 interface PartitionResponse {
-  /** 0 if all in-sync replicas have the batch. */
+  /** Error code of the partition. It is 0 if all in-sync replicas have the batch. */
   readonly errorCode: number;
   readonly baseOffset: number;
 }
 
 const ACKS_ALL = -1;
 
-/** @throws the error that the broker returns. */
+/** Sends a request for one partition and returns the offset of the first record. @throws the error that the broker returns. */
 export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
   const [response] = (await sendRequest(broker, request)).responses;
   // `decodeResponse` guarantees one response per request.
@@ -39,7 +42,7 @@ export async function sendProduceRequest(broker: Broker, request: PartitionReque
   return baseOffset;
 }
 
-/** @param requested with a transactional id, the request fences older producers of that id. */
+/** Requests a producer id. If `requested` has a transactional id, the request fences older producers of this id. */
 export async function initProducerId(
   broker: Broker,
   requested: { readonly transactionalId?: string; readonly transactionTimeout: number },
@@ -48,12 +51,12 @@ export async function initProducerId(
   return { producerId: BigInt(producerId), epoch: producerEpoch };
 }
 
-/** Returns the next sequence. Sequences have 31 bits and then start at 0 again. */
+/** Returns the next sequence. A sequence has 31 bits. After the highest value, sequences start at 0 again. */
 export function nextSequence(sequence: number, records: number): number {
   return (sequence + records) % 2 ** 31;
 }
 
-/** Method that kafkajs's types lack. */
+/** Method that is missing in kafkajs's types. */
 interface BrokerInternals extends Broker {
   initProducerId(requested: {
     readonly transactionalId?: string;
@@ -65,7 +68,7 @@ export interface PartitionRequest extends TopicPartition, Request<ProduceRespons
   readonly batch: Buffer;
 }
 
-/** Encodes a request. The brokers append it at most once, even if it is sent again. */
+/** Encodes a Produce request. The brokers append the batch at most once, even if the request is sent again. */
 export async function produceRequest(produce: ProduceOptions): Promise<PartitionRequest> {
   const { topic, partition, batch, transactionalId, waitMs } = produce;
   const idBytes = transactionalId === null ? 0 : Buffer.byteLength(transactionalId);
@@ -89,7 +92,7 @@ export async function produceRequest(produce: ProduceOptions): Promise<Partition
 
 const PRODUCE = { apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' };
 
-/** Encodes one request for several partitions. The broker responds after `waitMs` at the latest. */
+/** Encodes one Produce request for several partitions. The broker responds after `waitMs` at the latest. */
 export function sharedRequest(
   requests: readonly PartitionRequest[],
   waitMs: number,
@@ -114,7 +117,7 @@ export function sharedRequest(
   return { ...PRODUCE, body, decode: (bytes) => decodeResponse(bytes, requests) };
 }
 
-/** Two string lengths, acks, timeout, two counts, partition, and batch length. */
+/** Bytes of two string lengths, acks, timeout, two counts, partition, and batch length. */
 const FIXED_BYTES = 2 * 2 + 2 + 5 * 4;
 
 function writeText(bytes: Buffer, at: number, text: string | null): number {
@@ -123,7 +126,10 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
   return start + bytes.write(text, start);
 }
 
-/** @throws Error unless the response has exactly the requested partitions. Some clients take such a response as success. */
+/**
+ * Decodes a response. @throws Error unless the response has exactly the requested partitions. Some clients treat a response
+ * without a partition as success.
+ */
 function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): ProduceResponse {
   const { partitions, clientSideThrottleTime } = readResponse(bytes);
   const responses = requested.map(({ topic, partition }) => {
@@ -142,7 +148,7 @@ function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): Pr
 }
 
 interface DecodedResponse extends Throttled {
-  /** Responses by `topic/partition`. */
+  /** Responses of the partitions, by `topic/partition`. */
   readonly partitions: ReadonlyMap<string, PartitionResponse>;
 }
 
@@ -167,6 +173,6 @@ function readResponse(bytes: Buffer): DecodedResponse {
   }
 }
 
-/** Partition, error code, and three 64-bit integers. */
+/** Bytes of the partition, the error code, and three 64-bit integers. */
 const PARTITION_RESPONSE_BYTES = 4 + 2 + 3 * 8;
 const MAX_SHOWN_BYTES = 100;

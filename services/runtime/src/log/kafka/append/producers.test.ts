@@ -1,4 +1,4 @@
-/** Acknowledged records are in the log, once and in order. A producer with an unknown outcome is never reused. */
+/** Acknowledged records are in the log once and in order. A producer with an unknown outcome is never used again. */
 import { randomBytes } from 'node:crypto';
 import { Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';

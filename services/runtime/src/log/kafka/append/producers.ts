@@ -1,4 +1,4 @@
-/** Producers of all partitions. Healthy partitions share requests; a slow one delays only its own connection. */
+/** Producers of all partitions. Healthy partitions share requests. A slow partition delays only its own connection. */
 import type { Kafka } from 'kafkajs';
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
@@ -7,14 +7,17 @@ import { clusterForTopics } from '../client/replaceableClient.ts';
 import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
-/** Maximum time of a send, and of an append including its wait. A dead leader is replaced within 8 to 13 s. */
+/**
+ * Maximum time of a send. It is also the maximum time of an append, including the time in the queue. A dead leader is replaced
+ * within 8 to 13 s.
+ */
 export const SEND_LIMIT_MS = 16_000;
 
 export interface ProducersDeps {
   readonly kafka: Kafka;
   readonly logger: Logger;
   readonly sendLimitMs?: number;
-  /** Maximum wait for the replicas of other partitions in a shared request. */
+  /** Maximum time that a shared request waits for the replicas of all its partitions. */
   readonly sharedWaitMs?: number | undefined;
 }
 
@@ -30,7 +33,11 @@ export class Producers {
     this.#shared = new SharedProduce(deps.kafka, () => this.#sending > 1, deps.sharedWaitMs);
   }
 
-  /** @throws Unavailable if the outcome is unknown; Error if the brokers reject the records. */
+  /**
+   * Returns the offset of the first record.
+   * @throws Unavailable if the outcome is unknown.
+   * @throws Error if the brokers reject the records.
+   */
   async send(batch: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${batch.topic}/${batch.partition}`;
@@ -39,7 +46,8 @@ export class Producers {
       return await this.#producerOf(at, batch.topic).send(batch);
     } catch (error) {
       const failure = toLogError(error, `${at} did not confirm an append; its outcome is unknown`);
-      // No other process knows the id of this new producer, so a fenced producer means that the broker lost its state.
+      // No other process knows this producer id, so no newer producer can exist. `Fenced` means that the broker lost the state
+      // of the producer.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
     } finally {
       this.#sending -= 1;

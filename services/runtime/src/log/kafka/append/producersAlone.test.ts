@@ -1,4 +1,7 @@
-/** Shared requests at a broker that responds in order, like Kafka: a failing partition is separate, others share. */
+/**
+ * Shared requests to a broker that responds in order, like Kafka. A failing partition uses separate requests, and the other
+ * partitions share requests.
+ */
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
@@ -38,14 +41,14 @@ test.each([NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR])(
     expect(await send(1)).toBe(1);
     expect(broker.producerIds()).toBe(before);
     isFailing = false;
-    // After the failed send the partition has a new producer. An attempt of the failed send may still be appended.
+    // After the failed send, the partition has a new producer. The broker may still append an attempt of the failed send.
     const offset = await send(SICK);
     expect(offset).toBe(broker.values(SICK).length - 1);
     expect(broker.producerIds()).toBe(before + 1);
   },
 );
 
-/** Connections of shared requests open with the first one. */
+/** Creates producers and sends until the connections of shared requests are open. The first shared request opens them. */
 async function together(
   produce: WireBrokerOptions['produce'],
   options: Parameters<typeof wireProducers>[1] = {},
@@ -73,7 +76,7 @@ test('batches of one turn share a request and get their own offsets', async () =
 test('a large batch does not delay small ones', async () => {
   const { broker, send } = await together(() => 0);
   const before = broker.requests.length;
-  // Small enough to be compressed in the same turn.
+  // The batch is small enough to be compressed in the same turn of the event loop.
   const large = randomBytes(90_000).toString('base64');
   await Promise.all([send(0, large), send(1), send(2)]);
   expect(broker.requests.slice(before).toSorted()).toEqual([[0], [1, 2]]);
@@ -149,7 +152,7 @@ test('other partitions wait once for the replicas of a slow partition', async ()
   isFailing = false;
   replicas.resolve(0);
   expect(await failing).toBe(first);
-  // It was appended by the first request, and not again by its own one.
+  // The shared request appended the record. The separate request did not append the record again.
   expect(broker.values(SICK).filter((value) => value === 'late')).toHaveLength(1);
   const behind = broker.requests.length;
   await sendAll('next');

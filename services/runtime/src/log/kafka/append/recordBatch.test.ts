@@ -1,4 +1,4 @@
-/** Batches are byte for byte what kafkajs encodes, and our decoder returns the original records. */
+/** Batches have the same bytes as the batches that kafkajs encodes. Our decoder returns the original records. */
 import { createRequire } from 'node:module';
 import { zstdDecompressSync } from 'node:zlib';
 import kafkajs from 'kafkajs';
@@ -51,7 +51,7 @@ test('frees its buffers after they are copied', async () => {
   const transfer = vi.spyOn(ArrayBuffer.prototype, 'transfer');
   onTestFinished(() => transfer.mockRestore());
   for (const [noisy, empty, chunks] of [
-    // The chunk is part of Node's buffer pool.
+    // The only compressed chunk is part of Node's buffer pool, so it is not freed.
     [1_000, 5_000, 0],
     [8_000, 168_000, 1],
     [25_000, 168_000, 1],
@@ -92,7 +92,7 @@ function aRandomBatch(seed: number): NewBatch {
   });
 }
 
-/** Random bytes, so that compression does not change the size. */
+/** Returns random bytes, so that compression does not change the size. */
 function noise(length: number): Buffer {
   const random = randomOf(length);
   return Buffer.from(Uint8Array.from({ length }, () => random() * 256));
@@ -105,7 +105,7 @@ function readBack(bytes: Buffer) {
   return records.map(({ key, value, headers }) => ({ key, value, headers }));
 }
 
-/** Encodes with kafkajs, but with our compressed bytes if they decompress to the same records. */
+/** Encodes a batch with kafkajs. Uses our compressed bytes if they decompress to the same records. */
 async function byKafkajs({ records, producer, ...batch }: NewBatch, expected: Buffer): Promise<Buffer> {
   const { RecordBatch } = kafkajsSource('kafkajs/src/protocol/recordBatch/v0');
   const Record = kafkajsSource('kafkajs/src/protocol/recordBatch/record/v0');

@@ -1,11 +1,14 @@
-/** Sends batches of several partitions in one Produce request per broker, with one request in flight. */
+/** Sends batches of several partitions in one Produce request per broker. One request per broker is in flight at a time. */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Cluster, Kafka } from 'kafkajs';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
 
-/** Maximum wait for the replicas in a shared request. Healthy replicas need a tenth of it, including garbage collection. */
+/**
+ * Maximum time that a shared request waits for the replicas. Healthy replicas need a tenth of this time, even during garbage
+ * collection.
+ */
 export const SHARED_WAIT_MS = 1000;
 
 export class SharedProduce {
@@ -13,12 +16,15 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /** Used only for shared requests, because a broker responds to the requests of a connection in order. */
+  /**
+   * Client for shared requests only. It needs its own connections, because a broker responds to the requests of a connection in
+   * order.
+   */
   #cluster: ReplaceableClient<Cluster> | undefined;
-  /** Earliest time of the next connection attempt, on the clock of `performance.now()`. */
+  /** Earliest time of the next connection attempt. Measured on the clock of `performance.now()`. */
   #connectAtMs = 0;
 
-  /** @param hasOtherSends returns true if sends to other partitions are running. */
+  /** @param hasOtherSends a function that returns true if sends to other partitions are running. */
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
     this.#hasOtherSends = hasOtherSends;
@@ -26,8 +32,9 @@ export class SharedProduce {
   }
 
   /**
-   * @returns the offset of the first record, or undefined if nothing was sent and the batch must be sent separately.
-   * @throws the broker's error for the partition. After any other error the outcome is unknown.
+   * Produces a batch in a shared request.
+   * @returns the offset of the first record. Undefined if nothing was sent and the batch must be sent separately.
+   * @throws the broker's error for the partition. After any other error, the outcome is unknown.
    */
   async produce(nodeId: number, request: PartitionRequest): Promise<number | undefined> {
     if (!this.#hasOtherSends() || request.batch.length > MAX_BATCH_BYTES) return undefined;
@@ -43,7 +50,7 @@ export class SharedProduce {
     await this.#cluster?.close();
   }
 
-  /** Sends all batches of this turn of the event loop together. */
+  /** Sends all batches of this turn of the event loop in one request. */
   #scheduleSend(broker: BrokerQueue): void {
     if (broker.isSending || broker.pending.length === 0) return;
     broker.isSending = true;
@@ -55,7 +62,7 @@ export class SharedProduce {
     });
   }
 
-  /** Never rejects. */
+  /** Sends the pending batches. Never rejects. */
   async #sendPending(broker: BrokerQueue): Promise<void> {
     const batches = takePending(broker);
     const cluster = batches.length > 1 ? this.#connectedCluster(batches) : undefined;
@@ -67,7 +74,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // Sends the waiting batches separately, because the broker may be down and partitions may have new leaders.
+      // Sends the pending batches separately, because the broker may be down and the partitions may have new leaders.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }
@@ -89,13 +96,13 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // Another broker may have this id by now.
+    // Replaces the client, because the leader of a partition has moved and another broker may have the same id.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);
   }
 
-  /** Returns undefined while the cluster connects. Batches are then sent separately. */
+  /** Returns undefined if the cluster is still connecting. Batches are then sent separately. */
   #connectedCluster(batches: readonly PendingBatch[]): ReplaceableClient<Cluster> | undefined {
     const topics = new Set(batches.map(({ request }) => request.topic));
     this.#cluster ??= clusterForTopics(this.#kafka, [...topics]);
@@ -117,10 +124,13 @@ function takePending({ pending }: BrokerQueue): PendingBatch[] {
   return pending.splice(0, firstExcluded === -1 ? pending.length : firstExcluded);
 }
 
-/** Maximum size of a batch in a shared request, so that sending and writing take milliseconds. */
+/** Maximum bytes of a batch in a shared request. The limit ensures that sending and writing the batch take milliseconds. */
 const MAX_BATCH_BYTES = 64 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
-/** Limit for a silent broker. Together with the wait for replicas it is below `FAILING_AFTER_MS`. */
+/**
+ * Maximum time to wait for a broker that does not respond. The sum of this limit and the wait for replicas is below
+ * `FAILING_AFTER_MS`.
+ */
 const RESPONSE_LIMIT_MS = 500;
 const CONNECT_PAUSE_MS = 1000;
 

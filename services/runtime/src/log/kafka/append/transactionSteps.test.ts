@@ -1,4 +1,4 @@
-/** Each request of a transaction goes once to the current coordinator or leader, and harmful duplicates are not sent. */
+/** Each request of a transaction is sent once, to the current coordinator or leader. Harmful duplicates are not sent. */
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -113,7 +113,7 @@ async function wireSteps(options: Partial<WireBrokerOptions> = {}) {
   const steps = transactionSteps(kafka, { id: 'producer', timeoutMs: 15_000 });
   onTestFinished(async () => {
     await broker.close();
-    // Does not wait, because the brokers may be gone.
+    // The close is not awaited, because the brokers may have stopped.
     void steps.close();
   });
   await steps.initialize(performance.now() + 10_000);

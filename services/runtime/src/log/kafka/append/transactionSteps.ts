@@ -1,6 +1,6 @@
 /**
- * Requests of a transactional producer (KIP-98). Coordinator requests are retried only after a response, because a late
- * duplicate could start, change, or end the next transaction.
+ * Requests of a transactional producer (KIP-98). Coordinator requests are retried only after a response. Otherwise a late
+ * duplicate of the request could start, change, or end the next transaction.
  */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import { createCluster } from '../client/clusterAccess.ts';
@@ -11,16 +11,18 @@ import type { PartitionBatch } from './partitionProducer.ts';
 import { initProducerId, nextSequence, produceRequest, sendProduceRequest } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 
-/** No attempt starts after its deadline, on the clock of `performance.now()`. */
+/**
+ * Steps of a transaction. No attempt starts after the deadline of its step. Deadlines are on the clock of `performance.now()`.
+ */
 export interface TransactionSteps {
   initialize(deadlineMs: number): Promise<void>;
   begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
   /** @returns the offset of the first record. */
   send(batch: PartitionBatch, deadlineMs: number): Promise<number>;
-  /** Adds the group's offsets to the transaction. Starts a transaction if none is open. */
+  /** Adds the offsets of the group to the transaction. Starts a transaction if no transaction is open. */
   beginOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
-  /** Resolves when the outcome is decided. */
+  /** Ends the transaction. Resolves when the outcome is decided. */
   end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -42,7 +44,7 @@ export function transactionSteps(kafka: Kafka, producer: ProducerOptions): Trans
   return new BrokerSteps(kafka, producer);
 }
 
-/** Coordinator types of the protocol. */
+/** Types of coordinators in the protocol. */
 const GROUP = 0;
 const TRANSACTION = 1;
 type CoordinatorType = typeof GROUP | typeof TRANSACTION;
@@ -50,7 +52,7 @@ type CoordinatorType = typeof GROUP | typeof TRANSACTION;
 class BrokerSteps implements TransactionSteps {
   readonly #producer: ProducerOptions;
   readonly #retries: BrokerRetries;
-  /** Topics of earlier sends, with the prefix. */
+  /** Topics of earlier sends. The names have the prefix. */
   readonly #topics = new Set<string>();
   /** Sequence of the next record, by partition. */
   readonly #sequences = new Map<string, number>();
@@ -152,7 +154,7 @@ class BrokerSteps implements TransactionSteps {
         try {
           return await send(broker as CoordinatingBroker);
         } catch (error) {
-          // Finding the coordinator again costs only one request.
+          // The coordinators are found again, because finding a coordinator costs only one request.
           if (!hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.clear();
           throw error;
         }
@@ -173,10 +175,13 @@ class BrokerSteps implements TransactionSteps {
   }
 }
 
-/** Caches coordinators until they move or disconnect. kafkajs looks them up before each request. */
+/**
+ * Caches coordinators until they move or disconnect. Without the cache, kafkajs would find the coordinator again before each
+ * request.
+ */
 class CoordinatorCache {
   readonly #brokers = new Map<string, Broker>();
-  /** Client of the cached brokers. A broker object works only with its client. */
+  /** Client of the cached brokers. A broker object works only with the client that created the object. */
   #cluster: Cluster | undefined;
 
   async find(cluster: Cluster, kind: CoordinatorType, name: string): Promise<Broker> {
@@ -198,7 +203,7 @@ class CoordinatorCache {
   }
 }
 
-/** Method that kafkajs's types lack. */
+/** Method that is missing in kafkajs's types. */
 interface ClusterInternals extends Cluster {
   findGroupCoordinator(request: {
     readonly groupId: string;

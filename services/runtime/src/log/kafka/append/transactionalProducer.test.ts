@@ -1,4 +1,4 @@
-/** A transaction that fails at any step, and its producer. */
+/** A transaction can fail at any step. The tests check the transaction and its producer. */
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Fenced, Unavailable } from '../../../process/errors.ts';
@@ -32,7 +32,7 @@ test.each(['begin', 'send', 'end'] as const)(
     const committed = expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
     await vi.advanceTimersByTimeAsync(12_000);
     await committed;
-    // A late request after the abort would start a transaction that never ends.
+    // There is no abort, because a late request after the abort would start a transaction that never ends.
     expect(done.slice(-1)).toEqual(['close']);
     expect(done).not.toContain('abort');
     await expect(producer.commit(APPEND)).rejects.toThrow('a new producer must be opened');

@@ -1,4 +1,7 @@
-/** Appends to several partitions and commits offsets in one transaction, unless a newer producer has the same id. */
+/**
+ * Appends to several partitions and commits offsets in one transaction. Fails if a newer producer has the same transactional
+ * id.
+ */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import { checkCommit, type PartitionCommit, toPartitionCommit } from '../../groupPartition.ts';
 import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
@@ -13,7 +16,10 @@ import { type GroupOffsets, type TransactionSteps, transactionSteps } from './tr
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
-/** Fences older producers of the id and waits for their transactions. @throws Unavailable if the brokers cannot do that. */
+/**
+ * Fences older producers of the transactional id and waits for the end of their transactions. @throws Unavailable if the
+ * brokers cannot do so.
+ */
 export async function openTransactionalProducer(
   deps: TransactionDeps,
   transactionalId: string,
@@ -29,13 +35,13 @@ export async function openTransactionalProducer(
   }
 }
 
-/** Includes the wait for the transaction of an older producer. */
+/** Maximum time of the initialization. The time includes the wait for the transaction of an older producer. */
 const INITIALIZE_LIMIT_MS = 12_000;
 
-/** Time after which the brokers abort a transaction. Until then, `read_committed` readers wait. */
+/** Time after which the brokers abort a transaction. Readers with `read_committed` wait until the transaction ends. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** Maximum time of a commit. Below the brokers' timeout, so that a slow producer does not appear as fenced. */
+/** Maximum time of a commit. It is below the brokers' timeout, so that a slow producer does not appear as fenced. */
 const COMMIT_LIMIT_MS = 12_000;
 
 const ABORT_LIMIT_MS = 2000;
@@ -46,7 +52,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   readonly #id: string;
   readonly #steps: TransactionSteps;
   readonly #resolveClosed: () => void;
-  /** Settles with the previous commit. Never rejects. */
+  /** Promise that settles with the previous commit. It never rejects. */
   #last: Promise<unknown> = Promise.resolve();
   #failure: Error | undefined;
   #isClosed = false;
@@ -99,7 +105,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** One transaction. After `abandon` it sends no further request. */
+/** Runs one transaction. Sends no further requests after `abandon`. */
 class RunningTransaction {
   readonly #steps: TransactionSteps;
   readonly #prepared: PreparedTransaction;
@@ -131,8 +137,8 @@ class RunningTransaction {
   }
 
   /**
-   * Aborts the transaction if no request is pending: a late request could start a new transaction after the abort.
-   * Otherwise the brokers abort it after their timeout or for the next producer of the id.
+   * Aborts the transaction if no request is pending. If a request is pending, a late request could start a new transaction
+   * after the abort. In this case, the brokers abort the transaction after their timeout or for the next producer of the id.
    */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
@@ -172,18 +178,21 @@ class RunningTransaction {
   }
 }
 
-/** The last attempt of a send failed, and an earlier attempt may still be in progress. */
+/** Reports that the last attempt of a send failed. An earlier attempt may still be in progress. */
 class SendFailed extends Error {}
 
 interface PreparedTransaction {
-  /** Batches of each append, in order. More than one only if the append exceeds a batch. */
+  /** Batches of each append, in the order of the appends. An append has several batches only if it is larger than one batch. */
   readonly appends: readonly (readonly PartitionBatch[])[];
   readonly offsets: readonly GroupOffsets[];
   /** @throws Fenced if another member owns one of the partitions. */
   checkOwned(): void;
 }
 
-/** @throws RecordTooLarge if a record exceeds its topic's limit. Any other error is a bug in the caller. */
+/**
+ * Checks a transaction and splits its appends into batches. @throws RecordTooLarge if a record exceeds the topic's limit. Any
+ * other error is a bug in the caller.
+ */
 async function prepareTransaction(
   deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
@@ -239,7 +248,7 @@ function groupOffsetsOf(
   const groups = new Map<string, GroupOffsets>();
   for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
-    // Does not fetch the end offset, because the linker commits only offsets that it has read.
+    // The end offset is not fetched, because the linker commits only offsets that the linker has read.
     checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);

@@ -1,4 +1,4 @@
-/** Producers whose brokers respond as a test specifies. */
+/** Producers for tests. A test specifies the responses of their brokers. */
 import { onTestFinished } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -10,13 +10,16 @@ export const TOPIC = 'topic';
 export interface WireProducers {
   readonly broker: WireBroker;
   readonly producers: Producers;
-  /** Sends one record. By default, its value is the partition. */
+  /** Sends a batch of `values` to the partition. By default, sends one record whose value is the partition. */
   send(partition: number, ...values: readonly string[]): Promise<number>;
 }
 
 type ProducersLimits = Pick<ProducersDeps, 'sendLimitMs' | 'sharedWaitMs'>;
 
-/** @param produce returns the response to a batch. The topic has three partitions. */
+/**
+ * Creates producers for a topic with three partitions.
+ * @param produce a function that returns the response to a batch.
+ */
 export async function wireProducers(
   produce: WireBrokerOptions['produce'],
   { sendLimitMs = 10_000, sharedWaitMs, ...options }: Partial<WireBrokerOptions & ProducersLimits> = {},
@@ -26,7 +29,7 @@ export async function wireProducers(
   const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs, sharedWaitMs });
   onTestFinished(async () => {
     await broker.close();
-    // Does not wait, because the brokers may be gone.
+    // The close is not awaited, because the brokers may have stopped.
     void producers.close();
   });
   return {

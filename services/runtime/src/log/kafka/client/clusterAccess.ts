@@ -1,9 +1,12 @@
-/** Access to the `Cluster` of kafkajs, which kafkajs passes only to partition assigners. It fetches high watermarks. */
+/**
+ * Access to the `Cluster` of kafkajs. kafkajs passes the cluster only to partition assigners. The cluster can fetch high
+ * watermarks.
+ */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Cluster, type Kafka } from 'kafkajs';
 
 export interface ClusterOptions {
-  /** True if end offsets are high watermarks, false if they are last stable offsets. */
+  /** True if end offsets are high watermarks. False if end offsets are last stable offsets. */
   readonly readUncommitted?: boolean;
 }
 
@@ -25,7 +28,10 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/** Marks offsets as committed after a join. Otherwise kafkajs fetches them, without a pause if a leader is missing. */
+/**
+ * Marks offsets as committed after a join. Without the mark, kafkajs fetches the offsets. If a leader is missing, kafkajs
+ * repeats this fetch without a pause.
+ */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {
@@ -34,7 +40,7 @@ export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonl
   }
 }
 
-/** Method that kafkajs's types lack. It changes only the client's state and sends no request. */
+/** Method that is missing in kafkajs's types. The method changes only the client's state and sends no request. */
 interface ClusterInternals extends Cluster {
   markOffsetAsCommitted(at: { groupId: string; topic: string; partition: number; offset: string }): void;
 }

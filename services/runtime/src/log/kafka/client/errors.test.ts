@@ -1,4 +1,4 @@
-/** Errors of kafkajs, as the callers of the log receive them. */
+/** Errors of kafkajs that the callers of the log receive. */
 import { createRequire } from 'node:module';
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
@@ -80,7 +80,7 @@ function thrownBy(bug: () => unknown): unknown {
 }
 
 function refusedCredentials(): Error {
-  // kafkajs's types lack the constructor's message parameter.
+  // The message parameter of the constructor is missing in kafkajs's types.
   const name = 'KafkaJSSASLAuthenticationError';
   return Object.assign(new kafkajs.KafkaJSNonRetriableError('no'), { name });
 }

@@ -1,7 +1,7 @@
-/** Classifies errors of kafkajs: fenced producer, invalid request or setting, or unavailable brokers. */
+/** Classifies errors of kafkajs. The classes are a fenced producer, an invalid request or setting, and unavailable brokers. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 
-/** Converts a kafkajs error to an error of the log port. Errors and bugs of Questlog are returned unchanged. */
+/** Converts a kafkajs error to an error of the log port. Returns errors and bugs of Questlog unchanged. */
 export function toLogError(error: unknown, action: string): Error {
   if (error instanceof Fenced || error instanceof Unavailable || isOurBug(error)) return error;
   const types = errorTypesOf(error);
@@ -26,9 +26,9 @@ export function isCredentialsError(error: unknown): boolean {
 }
 
 /**
- * Returns true for a `TypeError`, `RangeError`, or `ReferenceError` of Questlog's own code, which a retry would hide.
- * kafkajs throws these too when a broker disconnects (a truncated response is a `RangeError`), and so does Node for a
- * socket.
+ * Returns true for a `TypeError`, `RangeError`, or `ReferenceError` of Questlog's own code. A retry would hide such a bug.
+ * kafkajs throws the same error types when a broker disconnects: a truncated response is a `RangeError`. Node throws these
+ * error types if a socket fails.
  */
 function isOurBug(error: unknown): error is Error {
   if (!BUG_ERRORS.some((kind) => error instanceof kind)) return false;
@@ -52,7 +52,10 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/** Authentication errors. They stop a start. A running process retries, because the token server may be unavailable. */
+/**
+ * Authentication errors. They stop the start of a process. A running process retries, because the token server may be
+ * unavailable.
+ */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',
@@ -60,10 +63,10 @@ const CREDENTIALS_ERRORS = [
   'KafkaJSSASLAuthenticationError',
 ];
 
-/** Error codes that kafkajs does not know by name. */
+/** Error codes for which kafkajs has no name. */
 const NEWER_CODES = new Map([['Unknown error code 90', 'PRODUCER_FENCED']]);
 
-/** Returns the Kafka error types of the error and its causes, and the names of kafkajs errors. */
+/** Returns the Kafka error types of the error and its causes. For kafkajs errors, also returns their names. */
 function errorTypesOf(error: unknown): string[] {
   const types: string[] = [];
   let current = error;

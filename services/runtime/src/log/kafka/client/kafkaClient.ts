@@ -1,4 +1,4 @@
-/** Creates the kafkajs client from the settings, and writes its log messages to our logger. */
+/** Creates the kafkajs client from the settings. Writes the log messages of kafkajs to Questlog's logger. */
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -11,10 +11,10 @@ import {
 } from './patches.ts';
 
 export interface KafkaConnection {
-  /** Bootstrap brokers as `host:port`. */
+  /** Addresses of the bootstrap brokers, as `host:port`. */
   readonly brokers: readonly string[];
   readonly clientId: string;
-  /** True for TLS with the certificate authorities of Node. */
+  /** True if TLS uses the certificate authorities of Node. */
   readonly ssl?: boolean | ConnectionOptions;
   readonly sasl?: KafkaSasl;
 }
@@ -48,18 +48,24 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/** Longer than the brokers' session timeout (9 s), after which a dead follower leaves the in-sync replicas. */
+/**
+ * Time after which kafkajs fails a request. It is longer than the brokers' session timeout (9 s). After the session timeout, a
+ * dead follower leaves the in-sync replicas.
+ */
 const REQUEST_LIMIT_MS = 12_000;
 
-/** Retries for about 5 s in total. The first pause decides how long a transaction waits for the previous one. */
+/**
+ * Settings of kafkajs for retries, which take about 5 s in total. A transaction that waits for the previous transaction waits
+ * at least the first pause.
+ */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
-/** Messages of expected conditions, which are not logged. */
+/** Messages of expected conditions. They are not logged. */
 const IGNORED_MESSAGES = [
-  // A transaction waits for the markers of the previous one, or two processes create a topic at the same time.
+  // A transaction waits for the markers of the previous transaction, or two processes create a topic at the same time.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // A cluster is starting, or a broker restarts. The waiting caller reports a lasting outage.
+  // A cluster is starting, or a broker restarts. If the outage lasts, the waiting caller reports it.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',
@@ -68,7 +74,7 @@ const IGNORED_MESSAGES = [
   'The coordinator is not aware of this member',
 ];
 
-/** Shuffles the brokers, because kafkajs always starts with the first one, even if it does not respond. */
+/** Shuffles the brokers, because kafkajs always tries the first broker first, even if this broker does not respond. */
 function shuffled(brokers: readonly string[]): string[] {
   return brokers
     .map((broker) => ({ broker, rank: Math.random() }))
@@ -84,13 +90,15 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   };
 }
 
-/** Stops the retries of kafkajs, which would hide the reason from the caller. */
+/** Stops the retries of kafkajs if the token server rejected the request. The retries would hide the reason from the caller. */
 function withoutRetry(error: unknown): never {
   if (!(error instanceof TokenRejected)) throw error;
   throw new kafkajs.KafkaJSNonRetriableError(error);
 }
 
-/** Logs kafkajs's errors as warnings, because kafkajs retries them. Final failures reach the caller as exceptions. */
+/**
+ * Logs kafkajs's errors as warnings, because kafkajs retries after these errors. Final failures reach the caller as exceptions.
+ */
 function createLogWriter(logger: Logger): (entry: LogEntry) => void {
   const loggedAtMs = new Map<string, number>();
   return ({ namespace, log }) => {

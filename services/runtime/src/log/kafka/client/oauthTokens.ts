@@ -5,17 +5,17 @@ export interface ClientCredentials {
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** OAuth scope. Empty to request no scope. */
+  /** OAuth scope. Empty if the request contains no scope. */
   readonly scope: string;
 }
 
-/** The token server rejected the client id, the secret, or the scope. */
+/** Reports that the token server rejected the client id, the secret, or the scope. */
 export class TokenRejected extends Unavailable {}
 
 const RESPONSE_LIMIT_MS = 10_000;
-/** Minimum remaining lifetime of a token, because broker connections use it again before their session ends. */
+/** Minimum remaining lifetime of a token. Broker connections use a token again before their session ends. */
 const EXPIRY_MARGIN_MS = 60_000;
-/** Lifetime of a token whose response has no `expires_in` (RFC 6749 only recommends the field). */
+/** Lifetime of a token if the response has no `expires_in`. RFC 6749 only recommends this field. */
 const DEFAULT_LIFETIME_SECONDS = 300;
 
 /** Returns a function that provides a valid token. Concurrent callers share one request. */
@@ -46,7 +46,11 @@ interface Token {
   readonly validUntilMs: number;
 }
 
-/** @throws TokenRejected; Unavailable if the server issues no tokens at all. The messages never contain the secret. */
+/**
+ * Requests a token. The error messages never contain the secret.
+ * @throws TokenRejected if the server rejects the credentials.
+ * @throws Unavailable if the server issues no token for another reason.
+ */
 async function requestToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
   const { tokenUrl, clientId, clientSecret, scope } = credentials;
   const basicCredentials = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`);
@@ -70,11 +74,11 @@ async function requestToken(credentials: ClientCredentials, now: () => number): 
       `the token server at ${tokenUrl} answered status ${response.status} without a token`,
     );
   }
-  // A token that expires within the margin is used once.
+  // A token that expires within the margin is used only once.
   return { value, validUntilMs: now() + Math.max(0, lifetimeSeconds * 1000 - EXPIRY_MARGIN_MS) };
 }
 
-/** Status codes of rejected credentials (RFC 6749, section 5.2), also from a proxy in front of the server. */
+/** Status codes of rejected credentials (RFC 6749, section 5.2). A proxy in front of the server can also send these codes. */
 const REJECTION_STATUSES = [400, 401, 403];
 
 function fieldsOf(text: string): Record<string, unknown> {

@@ -6,11 +6,13 @@ export class Outage {
   readonly #logger: Logger;
   readonly #event: string;
   readonly #fields: Fields;
-  /** Names of the parts that currently fail, for example brokers. */
+  /** Names of the parts that currently fail. A part is a broker, for example. */
   readonly #failing = new Set<string>();
   #sinceMs = 0;
 
-  /** @param event prefix of the events `<event>_interrupted` and `<event>_resumed`, which are logged with the fields. */
+  /**
+   * @param event the prefix of the events `<event>_interrupted` and `<event>_resumed`. Both events are logged with `fields`.
+   */
   constructor(logger: Logger, event: string, fields: Fields) {
     this.#logger = logger;
     this.#event = event;

@@ -1,4 +1,4 @@
-/** Unavailable partitions are logged once and expire without further attempts. */
+/** Unavailable partitions are logged once. They expire if there are no further attempts. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
 import { PartitionHealth } from './partitionHealth.ts';

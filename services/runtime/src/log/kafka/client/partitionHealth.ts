@@ -1,4 +1,4 @@
-/** Tracks partitions that accept no appends or return no records. Shown in the log, `/readyz`, and the metrics. */
+/** Tracks partitions that accept no appends or return no records. The log, `/readyz`, and the metrics show these partitions. */
 import { messageOf } from '../../../process/errors.ts';
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { UnavailablePartition } from '../../log.ts';
@@ -10,7 +10,7 @@ type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'part
 export interface PartitionWatch {
   failed(cause: unknown): void;
   recovered(): void;
-  /** Stops tracking: nothing appends to the partition or reads it any more. */
+  /** Stops the tracking, because the appender or reader no longer uses the partition. */
   end(): void;
 }
 
@@ -28,7 +28,10 @@ export class PartitionHealth {
     this.#logger = logger;
   }
 
-  /** @param target topic name without the prefix. `fields` are added to the log events. */
+  /**
+   * @param target the operation and the partition. The topic name has no prefix.
+   * @param fields fields that are added to the log events.
+   */
   watch(target: WatchedPartition, fields: Fields = {}): PartitionWatch {
     const { operation, topic, partition } = target;
     const event = operation === 'append' ? 'log_appending' : 'log_reading';

@@ -1,4 +1,4 @@
-/** A request that is sent while its connection is closed fails instead of hanging. */
+/** A request that is sent while its connection is closed fails. Without the patch, the request would never settle. */
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
@@ -14,7 +14,7 @@ interface Connection {
 }
 
 const kafkajs = createRequire(import.meta.url);
-/** More than the number of awaits in kafkajs between call and write. */
+/** Number of turns to try. It is higher than the number of awaits in kafkajs between the call and the write. */
 const TURNS = 12;
 
 test('settles a request that is written at any moment of a close', async () => {
@@ -35,7 +35,7 @@ test('settles a request that is written at any moment of a close', async () => {
   expect(settled.filter(([, how]) => !KNOWN.test(String(how)))).toEqual([]);
 });
 
-/** Accepts connections and never responds. */
+/** Starts a broker that accepts connections and never responds. */
 async function aSilentBroker(): Promise<number> {
   const server = createServer((socket) => socket.resume().on('error', () => {}));
   onTestFinished(() => void server.close());

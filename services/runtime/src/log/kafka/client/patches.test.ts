@@ -1,4 +1,4 @@
-/** A partition without a leader does not fail the metadata response. Other errors of a topic still do. */
+/** A partition without a leader does not fail the metadata response. Other errors of a topic still fail the response. */
 import { createRequire } from 'node:module';
 import { beforeAll, expect, test } from 'vitest';
 import { patchMissingLeaders } from './patches.ts';
@@ -50,7 +50,7 @@ function aPartition(partitionId: number, partitionErrorCode: number, leader: num
   return { partitionId, partitionErrorCode, leader };
 }
 
-/** Parses a metadata response like a connection of kafkajs. */
+/** Parses a metadata response as a connection of kafkajs does. */
 function parse(version: number, topicMetadata: readonly Topic[]): Promise<{ topicMetadata: Topic[] }> {
   const { protocol } = createRequire(import.meta.url)('kafkajs/src/protocol/requests/metadata');
   const request = protocol({ version })({ topics: ['t'], allowAutoTopicCreation: false });

@@ -1,9 +1,13 @@
-/** Patches of kafkajs 2.2.4, its last release. They change untyped internals, so the dependency's version is exact. */
+/**
+ * Patches of kafkajs 2.2.4, the last release of kafkajs. The patches change untyped internals, so the dependency's version is
+ * exact.
+ */
 import { createRequire } from 'node:module';
 
 /**
- * Reports a missing leader only for its partition. kafkajs fails the whole metadata response instead. A new producer
- * requests the metadata of all topics, so one dead broker with an unreplicated partition would stop every append.
+ * Reports a missing leader only for the partition without the leader. kafkajs fails the whole metadata response instead. A new
+ * producer requests the metadata of all topics. One dead broker with an unreplicated partition would therefore stop every
+ * append.
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {
@@ -15,9 +19,9 @@ export function patchMissingLeaders(): void {
 }
 
 /**
- * Encodes a request before its connection is checked. Otherwise a request that is still being compressed is sent in the
- * middle of a re-authentication (KIP-368), and the broker rejects it. Observed with appends to three partitions: one
- * unknown outcome after a few sessions.
+ * Encodes a request before kafkajs checks the request's connection. Without this patch, a request that is still being
+ * compressed is sent in the middle of a re-authentication (KIP-368). The broker rejects such a request. In a test with appends
+ * to three partitions, this caused one unknown outcome after a few sessions.
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {
@@ -25,7 +29,7 @@ export function patchReauthentication(): void {
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
       const { request } = exchange;
-      // No await separates the check of the session from the write.
+      // There is no `await` between the check of the session and the write to the socket.
       const encoded = await request.encode();
       return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
     };
@@ -33,14 +37,14 @@ export function patchReauthentication(): void {
 }
 
 /**
- * Stops a timer that otherwise wakes every connection 1,000 times per second, even without pending requests, with a
- * negative delay that Node 24 warns about. An idle connection cost 2.5 % of a core.
+ * Stops a timer that kafkajs starts for every connection, even without pending requests. The timer fires 1,000 times per
+ * second, and Node 24 warns about its negative delay. An idle connection used 2.5 % of a core.
  */
 export function patchRequestQueueTimer(): void {
   patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
-      // kafkajs calls this method again for every pending request.
+      // kafkajs calls this method again for every new pending request.
       if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
     };
   });
@@ -48,8 +52,8 @@ export function patchRequestQueueTimer(): void {
 
 /**
  * Rejects the requests of a closed connection. kafkajs stops the timeouts when it closes a connection, so a request that is
- * written meanwhile never settles. The connection then still counts as connected, and later requests hang too. This stopped
- * one consumer group permanently after a broker was silent for a while.
+ * written during the close never settles. kafkajs then still treats the connection as connected, and later requests never
+ * settle either. This stopped one consumer group permanently after a broker had not responded for a while.
  */
 export function patchDisconnects(): void {
   patchOnce(connection, ({ prototype }) => {
@@ -63,13 +67,16 @@ export function patchDisconnects(): void {
   });
 }
 
-/** Broker id of a missing leader, also in the protocol. */
+/** Broker id that stands for a missing leader. The protocol uses the same id. */
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
-/** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: the leader lacks the requested listener. */
+/**
+ * Error codes LEADER_NOT_AVAILABLE and LISTENER_NOT_FOUND. With LISTENER_NOT_FOUND, the leader does not have the requested
+ * listener.
+ */
 const LEADER_ERRORS: readonly number[] = [5, 72];
 
-/** Clears only errors of partitions. Errors of topics stay: missing, being created, or not authorized. */
+/** Clears only errors of partitions. Keeps the errors of topics that are missing, being created, or not authorized. */
 function clearLeaderErrors(metadata: ParsedMetadata): ParsedMetadata {
   const topicMetadata = metadata.topicMetadata.map((topic) => ({
     ...topic,

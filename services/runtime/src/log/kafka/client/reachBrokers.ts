@@ -1,4 +1,4 @@
-/** Checks at startup that a broker responds, because kafkajs reports a wrong certificate only as a timeout. */
+/** Checks at startup that a broker responds. Without this check, kafkajs would report a wrong certificate only as a timeout. */
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
@@ -17,8 +17,9 @@ const START_LIMIT_MS = 9000;
 const RESPONSE_LIMIT_MS = 3000;
 
 /**
- * Resolves when a broker has responded and, if the broker needs one, a token was issued.
- * @throws StartRefused if TLS or the token server rejects the settings; Unavailable if nothing responds.
+ * Resolves when a broker has responded. If the broker requires a token, the token server must also have issued a token.
+ * @throws StartRefused if TLS or the token server rejects the settings.
+ * @throws Unavailable if no broker responds or no token is issued.
  */
 export async function reachBrokers(contact: BrokerContact): Promise<void> {
   const { connection, logger, limitMs = START_LIMIT_MS } = contact;
@@ -47,7 +48,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
     await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    // One broker may be down while another shows the wrong setting.
+    // One broker may be down while another broker reports the wrong setting.
     const startRefused = failures.find((failure) => failure instanceof StartRefused);
     if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');
@@ -57,7 +58,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
 
 const MAX_REASONS = 3;
 
-/** @throws StartRefused; Error with the broker's address and the reason. */
+/** @throws StartRefused if a setting is wrong. Otherwise throws an Error with the broker's address and the reason. */
 async function contactBroker(broker: string, connection: KafkaConnection): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (reason: string) => reject(new Error(`${broker}: ${reason}`));
@@ -95,7 +96,7 @@ function openSocket(broker: string, { ssl }: KafkaConnection, onOpen: (socket: S
   return socket;
 }
 
-/** Network errors may be temporary. Every other TLS error is a wrong setting. */
+/** Network errors, which may be temporary. Every other TLS error is a wrong setting. */
 const NETWORK_ERROR = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
 const CLOSED_DURING_HANDSHAKE =
   'Client network socket disconnected before secure TLS connection was established';
@@ -105,7 +106,7 @@ function failureOf(error: unknown, broker: string, connection: KafkaConnection):
     const value: unknown = error instanceof Error ? Reflect.get(error, name) : undefined;
     return typeof value === 'string' ? value : '';
   };
-  // OpenSSL's reason without the addresses and source lines around it.
+  // Removes the addresses and source lines that OpenSSL puts around the reason.
   const [reason = ''] = (field('reason') || messageOf(error) || field('code')).split(/[;\n]/);
   if (reason === CLOSED_DURING_HANDSHAKE || field('code') === 'ECONNRESET') {
     return new Error(
@@ -125,18 +126,18 @@ function likelyCause({ ssl, sasl }: KafkaConnection): string {
   return sasl === undefined ? '; TLS or SASL may be required' : '; TLS may be required';
 }
 
-/** Returns the error for a response that is not Kafka's, for example the TLS alert of a TLS listener. */
+/** Returns the error for a response that does not come from Kafka, for example the TLS alert of a TLS listener. */
 function notKafka(broker: string, connection: KafkaConnection): StartRefused {
   return new StartRefused(`Kafka at ${broker}: the response is not from Kafka${likelyCause(connection)}`);
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
-/** Requests metadata of no topics (an empty list). A broker that requires SASL closes the connection. */
+/** Request for the metadata of an empty list of topics. A broker that requires SASL closes the connection. */
 const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 
 const CORRELATION_ID = 1;
 
-/** Returns true for a Kafka response: after its size it repeats the correlation id of the request. */
+/** Returns true for a response from Kafka, which contains the correlation id of the request after its size. */
 function isResponse(chunk: Buffer): boolean {
   return chunk.length >= 8 && chunk.readInt32BE(4) === CORRELATION_ID;
 }

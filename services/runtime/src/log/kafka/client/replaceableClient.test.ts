@@ -1,4 +1,4 @@
-/** A failing client does not delay other users and is not closed while it is used. */
+/** A failing client does not delay other users. A client is not closed while it is used. */
 import { afterEach, expect, test, vi } from 'vitest';
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import { type Connectable, ReplaceableClient } from './replaceableClient.ts';
@@ -85,7 +85,7 @@ interface Client extends Connectable {
   isOpen: boolean;
 }
 
-/** Called with the number of the client, starting at 1. */
+/** Creates clients. The callbacks receive the number of the client, which starts at 1. */
 function clients(
   connect: (attempt: number) => Promise<void> = () => Promise.resolve(),
   prepare: (client: Client) => Promise<void> = () => Promise.resolve(),

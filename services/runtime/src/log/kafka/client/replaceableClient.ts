@@ -1,4 +1,4 @@
-/** A kafkajs client that is replaced after a failure, because its cached state cannot be trusted then. */
+/** A kafkajs client that is replaced after a failure, because the cached state of the failed client may be wrong. */
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { withinLimit } from '../../../process/waiting.ts';
@@ -18,7 +18,7 @@ export class ReplaceableClient<T extends Connectable> {
   #opening: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
-  /** @param create returns a client that is not connected yet. */
+  /** @param create a function that returns a client that is not connected yet. */
   constructor(create: () => T, options: ReplaceableClientOptions<T> = {}) {
     this.#create = create;
     this.#options = options;
@@ -28,7 +28,7 @@ export class ReplaceableClient<T extends Connectable> {
     return this.#current;
   }
 
-  /** @throws Unavailable if no broker can be reached or the client was closed; the error of `prepare`. */
+  /** @throws Unavailable if no broker can be reached or the client was closed. Also throws the errors of `prepare`. */
   async get(): Promise<SharedClient<T>> {
     this.#checkOpen();
     if (this.#current !== undefined) return this.#current;
@@ -40,7 +40,7 @@ export class ReplaceableClient<T extends Connectable> {
 
   /**
    * Runs `work` with the client. If `work` fails or exceeds the limit, the client is replaced for all users.
-   * @throws Unavailable if no broker can be reached or the client was closed. `work` has not started then.
+   * @throws Unavailable if no broker can be reached or the client was closed. In these cases, `work` was not started.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
     this.#checkOpen();
@@ -54,7 +54,7 @@ export class ReplaceableClient<T extends Connectable> {
     }
   }
 
-  /** Gives the next caller a new client. Current users of the old client finish their work. */
+  /** Makes the next caller use a new client. Current users of the old client finish their work with the old client. */
   replace(shared: SharedClient<T>): void {
     if (this.#current !== shared) return;
     this.#current = undefined;
@@ -93,13 +93,16 @@ export interface ReplaceableClientOptions<T> {
   prepare?(client: T): Promise<void>;
 }
 
-/** Returns a separate kafkajs `Cluster` that knows the leaders of the topics (names with the prefix). */
+/** Returns a separate kafkajs `Cluster` that knows the leaders of the topics. The topic names have the prefix. */
 export function clusterForTopics(kafka: Kafka, topics: readonly string[]): ReplaceableClient<Cluster> {
   const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...topics]);
   return new ReplaceableClient(() => createCluster(kafka), { prepare });
 }
 
-/** Returns a connected client or throws Unavailable. Each attempt may use another broker, in case one is silent. */
+/**
+ * Returns a connected client. Makes several attempts, because each attempt may use another broker if one broker does not
+ * respond. @throws Unavailable after the last attempt.
+ */
 async function connectClient<T extends Connectable>(create: () => T): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const client = create();
@@ -116,7 +119,7 @@ async function connectClient<T extends Connectable>(create: () => T): Promise<T>
   }
 }
 
-/** @throws RequestTimedOut if the work takes longer. The work continues, and its outcome is ignored. */
+/** @throws RequestTimedOut if the work takes longer than the limit. The work continues, but its outcome is ignored. */
 export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
     throw new RequestTimedOut(`no answer within ${limitMs} ms`);
@@ -126,16 +129,19 @@ export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> 
 export class RequestTimedOut extends Error {}
 
 /**
- * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries it, but
- * sometimes loses a request, which then never settles.
+ * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries the request.
+ * Sometimes kafkajs loses a request, which then never settles.
  */
 export const REQUEST_LIMIT_MS = 30_000;
-/** Maximum time of one attempt, including the first requests. */
+/** Maximum time of one attempt to connect, including the first requests. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_ATTEMPTS = 3;
-/** A client that closes after its last user has finished, because kafkajs would reconnect a closed client on use. */
+/**
+ * A client that closes after its last user has finished. It must not close earlier, because kafkajs reconnects a closed client
+ * when the client is used.
+ */
 export class SharedClient<T extends Connectable> {
-  /** Client for reading cached metadata. Requests go through `use`. */
+  /** Client for reading cached metadata. Requests must go through `use`. */
   readonly client: T;
   readonly closed: Promise<void>;
   readonly #resolveClosed: () => void;
@@ -149,7 +155,7 @@ export class SharedClient<T extends Connectable> {
     this.#resolveClosed = resolve;
   }
 
-  /** @throws Unavailable if the client is retired. `work` has not started then. */
+  /** @throws Unavailable if the client is retired. In this case, `work` was not started. */
   async use<R>(work: (client: T) => Promise<R>): Promise<R> {
     if (this.#isRetired) throw new Unavailable('the connection was replaced; nothing was done');
     this.#users += 1;
@@ -161,7 +167,7 @@ export class SharedClient<T extends Connectable> {
     }
   }
 
-  /** Rejects new users. */
+  /** Rejects new users of the client. */
   retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;

@@ -1,4 +1,4 @@
-/** A cluster that requires TLS and authentication: every method, and the error messages. */
+/** A cluster that requires TLS and authentication. The tests use every authentication method and check the error messages. */
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
@@ -170,7 +170,7 @@ describe('a cluster with TLS, SASL, and access control', () => {
     await deny(identity, AclOperationTypes.READ);
     const said = (topic: string) => new RegExp(`not authorized to read the topic ${topic}: Not authorized`);
     expect(await rejectionOf(aLog(connection, prefix))).toMatch(said(identity));
-    // Includes the topics that services read at startup, and permissions that are revoked later.
+    // The test includes topics that services read at startup, and permissions that are revoked later.
     const own = aPrefix();
     const log = await aLog(connection, own);
     const topic = await aTopic(log);
@@ -217,10 +217,13 @@ describe('a cluster with TLS, SASL, and access control', () => {
   });
 });
 
-/** Number of sessions of a load that runs meanwhile. */
+/** Number of broker sessions for which the load runs. */
 const SESSIONS = 6;
 
-/** Appends in sequence, some of them large enough for compression. @returns the number at the start of each. */
+/**
+ * Makes one append after another while `continues` returns true. Some records are large enough for compression.
+ * @returns the number at the start of each record.
+ */
 async function appendWhile(
   log: Log,
   topic: string,
@@ -241,7 +244,7 @@ function otherAuthority(): Authority {
   return authority;
 }
 
-/** Returns the message of a rejected start. */
+/** Returns the error message of a start that is rejected. */
 async function rejectionOf(start: Promise<unknown>): Promise<string> {
   const error = await start.catch((thrown: unknown) => thrown);
   if (!(error instanceof StartRefused)) throw new Error('the start was not rejected', { cause: error });

@@ -1,4 +1,4 @@
-/** Sends requests that kafkajs cannot encode over kafkajs's broker connections. Their members are not typed. */
+/** Sends requests that kafkajs cannot encode. Uses kafkajs's connections to the brokers, whose members are not typed. */
 import { createRequire } from 'node:module';
 import type { Broker } from 'kafkajs';
 import { StartRefused } from '../../../process/errors.ts';
@@ -9,18 +9,18 @@ export interface Request<Response> {
   readonly apiName: string;
   /** First Kafka version that supports the request version. */
   readonly since: string;
-  /** Bytes after the client id. In a flexible version they start with the tagged fields. */
+  /** Bytes of the request after the client id. In a flexible version, these bytes start with the tagged fields. */
   readonly body: Buffer;
-  /** @param bytes response after the correlation id. */
+  /** @param bytes the response after the correlation id. */
   decode(bytes: Buffer): Response;
 }
 
 export interface Throttled {
-  /** Time for which the broker wants no further request (KIP-219). */
+  /** Time in milliseconds during which the broker accepts no further request (KIP-219). */
   readonly clientSideThrottleTime: number;
 }
 
-/** @throws StartRefused if the broker does not support the version; errors of kafkajs and of `decode`. */
+/** @throws StartRefused if the broker does not support the version. Also throws errors of kafkajs and of `decode`. */
 export async function sendRequest<Response extends Throttled>(
   broker: Broker,
   { apiKey, apiVersion, apiName, since, body, decode }: Request<Response>,
@@ -39,13 +39,13 @@ export async function sendRequest<Response extends Throttled>(
       response: { decode: async (bytes) => decode(bytes), parse: async (response) => response },
     });
   } catch (error) {
-    // kafkajs does the same for its own requests.
+    // kafkajs also disconnects after this error of its own requests.
     if (error instanceof Error && error.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
     throw error;
   }
 }
 
-/** @param code protocol error code other than 0. */
+/** @param code a protocol error code other than 0. */
 export function protocolError(code: number): Error {
   return createErrorFromCode(code);
 }

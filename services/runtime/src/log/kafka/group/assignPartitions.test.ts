@@ -79,7 +79,7 @@ function sizesOf(members: readonly AssignedMember[]): number[] {
   return members.map(({ owned }) => owned.length);
 }
 
-/** Returns the number of partitions that members lost. */
+/** Returns the number of partitions that members have lost, in total. */
 function moved(before: readonly AssignedMember[], after: readonly AssignedMember[]): number {
   return before.reduce((sum, { id, owned }) => {
     const now = after.find((member) => member.id === id)?.owned ?? [];
@@ -87,7 +87,7 @@ function moved(before: readonly AssignedMember[], after: readonly AssignedMember
   }, 0);
 }
 
-/** Integers below a bound. The same seed gives the same numbers (Park and Miller). */
+/** Returns a generator of integers below a bound (Park and Miller). The same seed returns the same numbers. */
 function randomFrom(seed: number): (bound: number) => number {
   let state = (seed % 2147483646) + 1;
   return (bound) => {

@@ -1,14 +1,14 @@
-/** Assigns a group's partitions to its members. Pure, so that every group leader computes the same assignment. */
+/** Assigns a group's partitions to the members of the group. Every group leader computes the same assignment. Pure. */
 
 export interface AssignedMember {
   readonly id: string;
-  /** Current partitions. The member keeps as many of them as its target count allows. */
+  /** Partitions that the member currently owns. The member keeps as many of these partitions as its target count allows. */
   readonly owned: readonly number[];
 }
 
 /**
- * Assigns every partition to one member, with counts that differ by at most 1. Neighboring partitions go to different
- * members unless that moves partitions, because the lanes of one tenant are neighbors.
+ * Assigns every partition to one member. The partition counts of the members differ by at most 1. Neighboring partitions go to
+ * different members unless that would move partitions. The reason is that the lanes of one tenant are neighboring partitions.
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
@@ -30,7 +30,7 @@ export function assignPartitions(
   return new Map(assignments.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
-/** Returns `count` of the partitions, spread as far apart as possible. */
+/** Returns `count` of the partitions. The partitions are as far apart as possible. */
 function pickSpread(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
@@ -42,7 +42,10 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** Sorts the members by id. If two members claim a partition, for example after a lost session, the first one gets it. */
+/**
+ * Returns the claims in the order of the member ids. If two members claim a partition, for example after a lost session, the
+ * member with the lower id gets the partition.
+ */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members
@@ -50,7 +53,7 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/** Returns each member's number of partitions. Members with the most claims get the remainder. */
+/** Returns the number of partitions of each member. The members with the most claims get the remaining partitions. */
 function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

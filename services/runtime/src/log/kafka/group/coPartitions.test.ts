@@ -6,7 +6,7 @@ import { coPartitions } from './coPartitions.ts';
 const TOPICS = ['events', 'reports'];
 
 test('assigns the same partitions of every topic to a member and leaves added partitions unassigned', async () => {
-  // The assigner does not use cluster metadata.
+  // The configuration is empty, because the assigner does not use the cluster's metadata.
   const assigner = coPartitions(() => [], [0, 1, 2])(Object.create(null));
   const { metadata } = assigner.protocol({ topics: TOPICS });
   const members = ['a', 'b'].map((memberId) => ({ memberId, memberMetadata: metadata }));

@@ -1,4 +1,7 @@
-/** Partition assigner of kafkajs that assigns partition p of every topic to the same member and moves few partitions. */
+/**
+ * Partition assigner for kafkajs. Assigns partition p of every topic to the same member, and moves as few partitions as
+ * possible.
+ */
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
@@ -6,7 +9,10 @@ import { assignPartitions } from './assignPartitions.ts';
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
-/** @param partitions partitions to assign, of each topic. Other partitions stay unassigned. */
+/**
+ * @param owned a function that returns the partitions that this member owns.
+ * @param partitions the partitions to assign, for each topic. Other partitions stay unassigned.
+ */
 export function coPartitions(
   owned: () => readonly number[],
   partitions: readonly number[],
@@ -30,7 +36,8 @@ export function coPartitions(
       const assigned = assignPartitions(subscribers, partitions);
       return subscribers.map(({ id, topics: subscribed }) => {
         const memberPartitions = [...(assigned.get(id) ?? [])];
-        // Includes topics without a partition, because kafkajs would drop their metadata for all members in the process.
+        // The assignment includes topics without a partition. Without this entry, kafkajs would drop the topic's metadata for
+        // all members in the process.
         const assignment = Object.fromEntries(subscribed.map((topic) => [topic, memberPartitions]));
         return {
           memberId: id,
@@ -45,7 +52,7 @@ export function coPartitions(
   });
 }
 
-/** Returns no partitions for user data of another version. */
+/** Returns the partitions in a member's user data. Returns no partitions if the data has another version. */
 function ownedOf(userData: Buffer | undefined): number[] {
   if (userData === undefined || userData.length === 0) return [];
   try {

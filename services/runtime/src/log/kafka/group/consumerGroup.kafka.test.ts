@@ -23,7 +23,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   const own = oneDeployment(brokers);
   const { nameOf } = own;
 
-  /** A member with its own network connection. */
+  /** Opens a member that has its own network connection. */
   async function aDisconnectableMember(
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: DisconnectableKafka; consumer: Consumer }> {
@@ -121,7 +121,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       process: async (owned) => {
         reported.push('begins');
         await untilLost(owned);
-        // Simulates an owner whose insert into ClickHouse is still running.
+        // The wait simulates an owner whose insert into ClickHouse is still running.
         await ending.promise;
         reported.push('ends');
       },
@@ -131,7 +131,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     await until(() => consumer.assigned().length === 0);
     network.reconnect();
     await until(() => consumer.assigned().length === 1);
-    // An earlier request of the new work has a response by then.
+    // By now, an earlier request of the new work would have a response.
     await own.log.committed(group, topic);
     await own.log.startOffsets(topic);
     expect(reported).toEqual(['begins']);
@@ -155,7 +155,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
           const { partition, signal } = owned;
           started.push({ member, partition });
           let count = Number(owned.committed(topic)?.metadata ?? 0);
-          // Every acknowledged record is stored, and nothing else.
+          // Every acknowledged record must be stored, and no other records.
           if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
           while (!signal.aborted) {
             count += 1;
@@ -188,7 +188,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(unexpected).toEqual([]);
     const committed = await own.log.committed(group, topic);
     expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
-    // Two of the three partitions that the first member kept were its own all the time.
+    // The first member kept three partitions. It has owned two of them all the time.
     const counts = kept.map((partition) => started.filter((one) => one.partition === partition).length);
     expect(counts.toSorted()).toEqual([1, 1, 3]);
   });

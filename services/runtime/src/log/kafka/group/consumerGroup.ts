@@ -1,4 +1,4 @@
-/** Member of a consumer group: runs `process` for each owned partition. kafkajs only tracks the membership. */
+/** Member of a consumer group. Runs `process` for each owned partition. kafkajs only tracks the membership. */
 import type { Cluster } from 'kafkajs';
 import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
@@ -11,7 +11,11 @@ import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
 
-/** @throws Error if a topic is missing or the partition counts differ; Unavailable if no broker responds. */
+/**
+ * *
+ * @throws Error if a topic is missing or the partition counts differ.
+ * @throws Unavailable if no broker responds.
+ */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
@@ -25,9 +29,11 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/** Maximum wait for `process` when the member stops. Then its partition is fenced. */
+/**
+ * Maximum time to wait until `process` returns when the member stops. After this time, the partition of the member is fenced.
+ */
 const STOP_LIMIT_MS = 7_000;
-/** Maximum wait for silent brokers. Including this and the close of the log, a stop takes less than 15 s. */
+/** Maximum time to wait for brokers that do not respond. A stop takes less than 15 s, including the close of the log. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -43,7 +49,10 @@ class GroupMember implements Consumer {
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
   readonly #owned = new Map<number, GroupPartition<PartitionBuffer>>();
-  /** Running work, also of lost partitions. Work on a partition starts only after its previous work has ended. */
+  /**
+   * Running work, including work on lost partitions. Work on a partition starts only after the previous work on the partition
+   * has ended.
+   */
   readonly #work = new Map<number, Promise<void>>();
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
@@ -74,7 +83,7 @@ class GroupMember implements Consumer {
       partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
-        // The group leader may know added partitions for which this member has no start offset.
+        // The group leader may assign added partitions. This member has no start offset for such partitions.
         const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
         this.#release(this.#generations.join(memberId, knownPartitions));
       },
@@ -99,7 +108,7 @@ class GroupMember implements Consumer {
     return this.#stopping;
   }
 
-  /** The member stays in the group until its work has ended, so that it can commit. */
+  /** Stops the member. The member stays in the group until its work has ended, so that it can commit. */
   async #stop(): Promise<void> {
     this.#stopped.abort();
     for (const owned of this.#owned.values()) owned.revoke();
@@ -127,7 +136,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // The promise has no other handler if all partitions are lost at once.
+    // If all partitions are lost at once, the promise has no other handler.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
@@ -140,7 +149,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Never rejects. */
+  /** Runs `process` for one partition. Never rejects. */
   async #run(
     owned: GroupPartition<PartitionBuffer>,
     startingPoints: Promise<readonly StartingPoint[][]>,
@@ -159,7 +168,7 @@ class GroupMember implements Consumer {
       hasStarted = true;
       await this.#options.process(owned);
     } catch (error) {
-      // A failure before `process` starts does not matter if the partition is already lost.
+      // A failure before `process` starts is ignored if the partition is already lost.
       const isExpected = hasStarted ? isPartitionLoss(error, signal) : signal.aborted;
       if (!isExpected) this.#fail(error);
     } finally {
@@ -167,7 +176,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Returns the start offsets per partition. Called when earlier owners can no longer commit. */
+  /** Returns the start offsets of each partition. Called when earlier owners can no longer commit. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -178,7 +187,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Without a leader the start offset is unknown. The first fetch then moves to the oldest record.
+        // Without a leader, the start offset is unknown. In this case, the first fetch moves the position to the oldest record.
         startOffset: range?.startOffset ?? 0,
       }));
     };
@@ -202,7 +211,7 @@ interface StartingPoint {
   readonly startOffset: number;
 }
 
-/** Wakes all waiting callers at the next change, or after their own limit. */
+/** Wakes all waiting callers at the next change. A caller also continues after its own limit. */
 class ChangeSignal {
   #next = Promise.withResolvers<void>();
 

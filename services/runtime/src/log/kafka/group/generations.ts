@@ -1,7 +1,7 @@
 /**
  * Tracks the generation and the partitions of a member. Pure.
- * kafkajs reports an assignment without its generation (`join`), and the generation with the next heartbeat. A commit needs
- * both. A partition had no other owner in between only if no generation is missing.
+ * kafkajs reports an assignment without its generation (`join`) and the generation with the next heartbeat. A commit needs both
+ * the assignment and the generation. If the member missed no generation, no other member has owned its partitions in between.
  */
 
 export interface Generation {
@@ -12,9 +12,9 @@ export interface Generation {
 interface Joined {
   readonly memberId: string;
   readonly partitions: ReadonlySet<number>;
-  /** Joins since the current generation. */
+  /** Number of joins since the current generation. */
   readonly joins: number;
-  /** Heartbeats of the current generation since the last join. */
+  /** Number of heartbeats of the current generation since the last join. */
   repeats: number;
 }
 
@@ -23,7 +23,7 @@ export class Generations {
   #joined: Joined | undefined;
   readonly #owned = new Set<number>();
 
-  /** Undefined until the first heartbeat, and after `leave`. */
+  /** Current generation. Undefined until the first heartbeat, and after `leave`. */
   get current(): Generation | undefined {
     return this.#current;
   }
@@ -41,14 +41,17 @@ export class Generations {
     return lost;
   }
 
-  /** Returns the changes, or undefined. A partition that is both lost and gained had another owner in between. */
+  /**
+   * Returns the lost and the gained partitions, or undefined. A partition that is both lost and gained had another owner in
+   * between.
+   */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the join and answered after it.
+      // The previous heartbeat was sent before the join and answered after the join.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -72,7 +75,10 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /** Returns true if the member rejoined the current generation. The first such heartbeat may be older than the join. */
+  /**
+   * Returns true if the member rejoined the current generation. The first heartbeat with this generation may be older than the
+   * join, so it does not count.
+   */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

@@ -97,7 +97,7 @@ test('rejects with an error that a retry cannot fix', async () => {
 
 type Request = Parameters<Broker['offsetCommit']>[0];
 
-/** Responds with the given errors in order, and then with success. */
+/** Returns a coordinator that first responds with the given errors, in order, and then with success. */
 function aCoordinator(errors: (string | undefined)[]) {
   const sent: Request[] = [];
   let found = 0;
@@ -141,7 +141,7 @@ async function unexpectedCall(): Promise<never> {
 }
 
 interface FakeMember {
-  /** Number of the generation. Undefined while it is unknown. */
+  /** Number of the generation. Undefined if the generation is unknown. */
   number: number | undefined;
   isOwned: boolean;
   onWait(): void;

@@ -1,4 +1,7 @@
-/** Commits offsets with an exact generation. kafkajs's `commitOffsets` does nothing while the consumer is stopped. */
+/**
+ * Commits offsets with an exact generation. The `commitOffsets` of kafkajs is not used, because it does nothing while the
+ * consumer is stopped.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker, Cluster } from 'kafkajs';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
@@ -17,7 +20,7 @@ export interface GroupCommitsDeps {
   /** Group name with the prefix. */
   readonly group: string;
   readonly cluster: Pick<ReplaceableClient<Cluster>, 'get' | 'replace'>;
-  /** Returns the member's generation. Undefined while it is unknown. */
+  /** Returns the member's generation. Undefined if the generation is unknown. */
   generation(): Generation | undefined;
   /** Resolves when the member's partitions or generation change, or after `waitMs`. */
   changed(waitMs: number): Promise<void>;
@@ -26,12 +29,12 @@ export interface GroupCommitsDeps {
 type Owner = Pick<GroupPartition, 'checkOwned'>;
 type CommitPosition = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'maxCommitOffset'>;
 
-/** Maximum time of a commit, including rebalances and moves of the coordinator. */
+/** Maximum time of a commit. The time includes rebalances and moves of the coordinator. */
 const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** Errors of an ended generation. After the rebalance it is clear whether the member keeps the partition. */
+/** Errors that report an ended generation. After the rebalance, the member learns whether it keeps the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',
@@ -54,7 +57,11 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     this.#deps = deps;
   }
 
-  /** @throws Fenced by `checkOwned`; Unavailable if the outcome is unknown. */
+  /**
+   * *
+   * @throws Fenced if `checkOwned` throws it.
+   * @throws Unavailable if the outcome is unknown.
+   */
   async commit(owner: Owner, position: CommitPosition, committed: Committed): Promise<void> {
     owner.checkOwned();
     await this.#checkOffset(position, committed);
@@ -92,7 +99,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
       }
       const remainingMs = deadlineMs - performance.now();
       if (remainingMs <= 0) throw new Unavailable(`${action}: the group is rebalancing`);
-      // Retries at once with a new generation, otherwise after a pause.
+      // Retries immediately if there is a new generation. Otherwise retries after a pause.
       if (isSame(generation(), current)) await changed(Math.min(remainingMs, MAX_BACKOFF_MS));
     }
   }
@@ -111,7 +118,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     }
   }
 
-  /** Fetches the end offset only if the committed offset has not been read. */
+  /** Checks the offset. Fetches the end offset only if the member has not read up to the committed offset. */
   async #checkOffset(
     { topic, partition, maxCommitOffset }: CommitPosition,
     committed: Committed,
@@ -131,7 +138,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     { offset, metadata }: Committed,
     { memberId, number }: Generation,
   ): Promise<void> {
-    // kafkajs sends `metadata`, although its types lack the field.
+    // kafkajs sends `metadata`, although the field is missing in kafkajs's types.
     const commit = { partition, offset: String(offset), metadata };
     const sharedClient = await this.#deps.cluster.get();
     await sharedClient.use(async (cluster) => {
@@ -139,7 +146,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
         const broker = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { sharedClient, broker: broker };
       }
-      // kafkajs rejects for an error of the partition too.
+      // kafkajs also rejects if only the partition has an error.
       await this.#coordinator.broker.offsetCommit({
         groupId: this.#deps.group,
         groupGenerationId: number,
@@ -149,7 +156,10 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     });
   }
 
-  /** Discards the coordinator. After an error other than a move, all cached state may be wrong. */
+  /**
+   * Discards the cached coordinator. If the error is not a move of the coordinator, replaces the client, because all cached
+   * state may be wrong.
+   */
   #discardCoordinator(error: unknown): void {
     const discarded = this.#coordinator;
     this.#coordinator = undefined;
@@ -158,7 +168,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
   }
 }
 
-/** Returns false for a rejected commit and for an invalid request. */
+/** Returns true if the commit may have been applied. Returns false for a rejected commit and for an invalid request. */
 function isOutcomeUnknown(error: unknown): boolean {
   return (
     !hasErrorType(error, ...REBALANCE_ERRORS, ...COORDINATOR_MOVED_ERRORS) &&

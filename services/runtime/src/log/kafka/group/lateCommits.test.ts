@@ -1,4 +1,4 @@
-/** A late commit is corrected, and nothing is sent if no late commit is possible. */
+/** A late commit is corrected. Nothing is sent if no late commit is possible. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LateCommits } from './lateCommits.ts';
 
@@ -51,7 +51,7 @@ test('repeats nothing for a lost partition or after a rejected commit', async ()
   expect(again).toEqual([]);
 });
 
-/** Returns a partition that has committed once. `again` has the repeated commits. */
+/** Returns a partition that has committed once. `again` contains the repeated commits. */
 function aPartition() {
   const late = new LateCommits((error) => String(error).includes('lost'));
   const again: string[] = [];

@@ -1,4 +1,6 @@
-/** Repeats the last commit while an older request may still arrive and move the group back to an older offset. */
+/**
+ * Repeats the last commit while an older request may still arrive. Such a request would move the group back to an older offset.
+ */
 
 export interface LastCommit {
   resend(): Promise<void>;
@@ -6,7 +8,7 @@ export interface LastCommit {
 }
 
 const RESEND_INTERVAL_MS = 3_000;
-/** Time for which a request can still arrive, from buffers of the operating system or from a stalled broker. */
+/** Maximum age at which a request can still arrive from buffers of the operating system or from a stalled broker. */
 const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {
@@ -14,17 +16,17 @@ export class LateCommits {
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isOutcomeUnknown returns true if a failed attempt may have been, or may still be, applied. */
+  /** @param isOutcomeUnknown a function that returns true if a failed attempt may have been applied or may still be applied. */
   constructor(isOutcomeUnknown: (error: unknown) => boolean) {
     this.#isOutcomeUnknown = isOutcomeUnknown;
   }
 
-  /** Called before each commit. */
+  /** Must be called before each commit. */
   started(partitionName: string, commit: LastCommit): void {
     this.#last.set(partitionName, commit);
   }
 
-  /** Called after each failed attempt. */
+  /** Must be called after each failed attempt. */
   failed(partitionName: string, error: unknown): void {
     if (!this.#isOutcomeUnknown(error)) return;
     if (!this.#lateUntilMs.has(partitionName)) this.#watch(partitionName);

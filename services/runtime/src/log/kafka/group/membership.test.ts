@@ -48,7 +48,7 @@ test('starts a new session if a join gets no response; a member that joins late 
   });
   await vi.advanceTimersByTimeAsync(35_000);
   await expect.poll(() => consumers[1]?.isRunning).toBe(true);
-  // Before the join, kafkajs cannot leave.
+  // kafkajs cannot leave the group before the join.
   expect(consumers[0]?.disconnects).toBe(0);
   consumers[0]?.join();
   await expect.poll(() => consumers[0]?.disconnects).toBe(1);
@@ -78,7 +78,7 @@ test('marks the offsets as committed at each join, so that kafkajs does not fetc
     consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
   const known = [0, 1].map((partition) => ({ groupId: 'group', topic: 'topic', partition, offset: '0' }));
   join();
-  // Includes partitions of other members, because members in one process share the metadata of kafkajs.
+  // The partitions include partitions of other members, because members in one process share the metadata of kafkajs.
   expect(consumers[0]?.marked).toEqual(known);
   join();
   expect(consumers[0]?.marked).toEqual([...known, ...known]);
@@ -108,17 +108,20 @@ test('continues after a failed authentication and stops in time without a respon
 
 interface SilentConsumer {
   isRunning: boolean;
-  /** Committed offsets in kafkajs's format. */
+  /** Offsets that were marked as committed, in kafkajs's format. */
   readonly marked: object[];
   disconnects: number;
-  /** Completes a join that got no response. */
+  /** Completes a join that has received no response. */
   join(): void;
   tell(event: string, payload: object): void;
   /** Completes `disconnect`. */
   leave(): void;
 }
 
-/** Consumers that join, except the first `lostJoins` ones, and then get no responses from the brokers. */
+/**
+ * Creates consumers that receive no responses from the brokers after their join. The joins of the first `lostJoins`
+ * consumers also get no response.
+ */
 function silentKafka({ lostJoins = 0 } = {}): { kafka: Kafka; consumers: SilentConsumer[] } {
   const consumers: SilentConsumer[] = [];
   const consumer = ({ partitionAssigners }: ConsumerConfig) => {
@@ -127,7 +130,7 @@ function silentKafka({ lostJoins = 0 } = {}): { kafka: Kafka; consumers: SilentC
       findTopicPartitionMetadata: () => [{ partitionId: 0 }, { partitionId: 1 }],
       markOffsetAsCommitted: (at: object) => marked.push(at),
     };
-    // Members of a cluster that a consumer uses if it does not lead the group.
+    // The object has only the members of a cluster that a consumer uses if it does not lead the group.
     const config = { cluster: cluster as unknown as Cluster, groupId: 'group', logger: undefined as never };
     for (const assigner of partitionAssigners ?? []) assigner(config);
     const listeners = new Map<string, (event: { payload: object }) => void>();
@@ -157,7 +160,7 @@ function silentKafka({ lostJoins = 0 } = {}): { kafka: Kafka; consumers: SilentC
       },
     };
   };
-  // Members of a client that the membership uses.
+  // The object has only the members of a client that the membership uses.
   const kafka: Pick<Kafka, never> = { consumer };
   return { kafka: kafka as Kafka, consumers };
 }

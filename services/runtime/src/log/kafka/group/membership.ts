@@ -1,6 +1,6 @@
 /**
- * Keeps a member in its group with a kafkajs consumer that never fetches. A crashed consumer is replaced, because kafkajs
- * gives up after some outages and may restart it after the stop.
+ * Keeps a member in its group. Uses a kafkajs consumer that never fetches records. A crashed consumer is replaced, because
+ * kafkajs stops its retries after some outages and may restart the consumer after the stop.
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -13,17 +13,17 @@ import { coPartitions } from './coPartitions.ts';
 export interface MembershipOptions {
   readonly kafka: Kafka;
   readonly logger: Logger;
-  /** Group name with the prefix. The topics have the prefix too. */
+  /** Group name with the prefix. The topic names also have the prefix. */
   readonly group: string;
   readonly topics: readonly string[];
-  /** Partitions that the group shares, of each topic. */
+  /** Partitions that the group shares, for each topic. */
   readonly partitions: readonly number[];
-  /** Returns the member's partitions for the group leader. */
+  /** Returns the partitions that the member owns. The group leader uses them for the next assignment. */
   owned(): readonly number[];
   /** Reports the assigned partitions, which are the same for all topics. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
-  /** The session ended. The member owns nothing until the next join. */
+  /** Called when the session has ended. The member owns no partitions until the next join. */
   onLost(): void;
   onFailed(error: unknown): void;
 }
@@ -37,15 +37,18 @@ const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * Time without a join or heartbeat response after which the member looks up the coordinator again. kafkajs retries a
- * coordinator without power for 90 s. Longer than a rebalance, which has no heartbeats.
+ * Time without a response to a join or heartbeat after which the member looks up the coordinator again. kafkajs would retry a
+ * coordinator that has lost power for 90 s. The limit is longer than a rebalance, because a rebalance has no heartbeats.
  */
 const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
 const SILENCE_CHECK_INTERVAL_MS = 1000;
-/** A dead coordinator does not respond to the leave request. */
+/** Maximum time to wait for the response to the leave request, because a dead coordinator does not respond. */
 const LEAVE_LIMIT_MS = 2000;
 
-/** Authentication errors are excluded: kafkajs reports other failures as such, and a broker may accept a later attempt. */
+/**
+ * Errors that a retry cannot fix. Authentication errors are not in the list. kafkajs reports other failures as authentication
+ * errors, and a broker may accept a later attempt.
+ */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
@@ -89,7 +92,7 @@ export class Membership {
     }
   }
 
-  /** Runs one session from join to leave. @throws the error that crashed the consumer. */
+  /** Runs one session from the join to the leave. @throws the error that crashed the consumer. */
   async #session(): Promise<void> {
     const { kafka, group, topics, partitions, owned } = this.#options;
     const assigner = coPartitions(owned, partitions);
@@ -116,13 +119,16 @@ export class Membership {
       await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
-      // Before the join, kafkajs would not leave the group and would keep partitions.
+      // kafkajs can leave the group only after the join. Leaving earlier would keep partitions assigned to the member.
       const leave = () => consumer.disconnect().catch(() => undefined);
       await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }
   }
 
-  /** Returns `crashed`, which rejects if the consumer crashes or gets no responses. After `end` no callback is called. */
+  /**
+   * Listens to the events of the consumer. `crashed` rejects if the consumer crashes or receives no responses. No callback is
+   * called after `end`.
+   */
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();
@@ -135,7 +141,7 @@ export class Membership {
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       if (isEnded) return;
       lastResponseMs = performance.now();
-      // Runs before the first fetch, so that the consumer never fetches.
+      // Pauses the topics before the first fetch, so that the consumer never fetches records.
       consumer.pause(topics.map((topic) => ({ topic })));
       onJoined();
       const [first = ''] = topics;
@@ -168,7 +174,7 @@ export class Membership {
   }
 }
 
-/** Resolves when the member has joined. kafkajs cannot leave the group before that. */
+/** Resolves when the member has joined the group. kafkajs cannot leave the group before the join. */
 async function joinGroup(consumer: Consumer, topics: readonly string[]): Promise<void> {
   await consumer.connect();
   await consumer.subscribe({ topics: [...topics], fromBeginning: true });

@@ -4,19 +4,19 @@ import { crc32c } from './crc32c.ts';
 
 export interface BatchParts {
   readonly offset?: number;
-  /** By default, the number of records - 1. */
+  /** Last offset of the batch. By default, the batch ends with its last record. */
   readonly lastOffset?: number;
   readonly leaderEpoch?: number;
   readonly codec?: keyof typeof CODECS;
   readonly timestampMs?: number;
-  /** Append time of all records. */
+  /** Append time of all records in the batch. */
   readonly appendedMs?: number;
   readonly producerId?: number;
   readonly isTransactional?: boolean;
-  /** Marker that ends a transaction, instead of records. */
+  /** Marker that ends a transaction. The batch then contains the marker instead of records. */
   readonly marker?: 'abort' | 'commit';
   readonly records?: readonly RecordParts[];
-  /** Encoded records. */
+  /** Encoded records, which replace `records`. */
   readonly body?: Buffer;
 }
 
@@ -68,7 +68,7 @@ const packers = {
   none: (body: Buffer) => body,
   gzip: (body: Buffer) => gzipSync(body),
   zstd: (body: Buffer) => zstdCompressSync(body),
-  // The decoder rejects the codec before it decompresses.
+  // The bytes are not compressed, because the decoder rejects the codec before it decompresses.
   snappy: (body: Buffer) => body,
   lz4: (body: Buffer) => body,
 };

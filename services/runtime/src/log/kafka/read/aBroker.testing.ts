@@ -1,4 +1,4 @@
-/** A kafkajs broker without a network: decodes each Fetch and encodes the test's response. */
+/** A kafkajs broker without a network. Decodes each Fetch request and encodes the response that the test specifies. */
 import type { Broker } from 'kafkajs';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { Diverging } from './fetchProtocol.ts';
@@ -18,7 +18,7 @@ export interface AnsweredPartition {
   readonly diverging?: Diverging;
 }
 
-/** @param answer returns undefined to omit the partition from the response. */
+/** @param answer a function that returns the response for a partition. Undefined omits the partition from the response. */
 export function aBroker(
   answer: (
     requested: AskedPartition,
@@ -28,7 +28,7 @@ export function aBroker(
   const requested: AskedPartition[][] = [];
   const send = async ({ request, response }: Exchange) => {
     const partitions = askedIn((await request.encode()).buffer);
-    // Simulates the latency of a network.
+    // Waiting one turn of the event loop simulates the latency of a network.
     await yieldToEventLoop();
     requested.push(partitions);
     const answered = await Promise.all(partitions.map(async (one) => ({ one, answer: await answer(one) })));
@@ -51,7 +51,7 @@ interface Exchange {
   readonly response: { decode(bytes: Buffer): Promise<unknown> };
 }
 
-/** Follows the protocol's description of Fetch 12. */
+/** Decodes a request according to the protocol's description of Fetch 12. */
 function askedIn(bytes: Buffer): AskedPartition[] {
   let at = 1 + 4 + 4 + 4 + 4 + 1 + 4 + 4;
   const next = (length: number) => {

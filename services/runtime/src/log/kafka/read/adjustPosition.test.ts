@@ -1,4 +1,4 @@
-/** A position outside the log is moved into it. Lost records are an error for a group, but not for a tail. */
+/** A position outside the log is moved into the log. Lost records are an error for a group, but not for a tail. */
 import { expect, test } from 'vitest';
 import type { Fields } from '../../../process/logger.ts';
 import { adjustPosition } from './adjustPosition.ts';
@@ -76,7 +76,7 @@ test('keeps the position of a partition without a leader', async () => {
 interface Case {
   readonly group?: string;
   readonly position: number;
-  /** Start and end offset. Undefined for a partition without a leader. */
+  /** Start offset and end offset. Undefined if the partition has no leader. */
   readonly range?: readonly [number, number];
   readonly leaderEpoch?: number;
   readonly upToEpoch?: number;

@@ -1,4 +1,4 @@
-/** Adjusts a reader's position after records expired or the log was truncated. */
+/** Adjusts the position of a reader after records expired or the log was truncated. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
@@ -7,10 +7,11 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
  * Handles OFFSET_OUT_OF_RANGE. Returns true if the position moved.
- * @param group consumer group of the reader. Undefined for a tail, for which expired records are no loss.
- * @param isRepeated true if the previous response was also OFFSET_OUT_OF_RANGE. A broker that lost the leadership may know
- *   fewer records, so a single response does not move a position with a known leader epoch back. If the offset is in range,
- *   the broker does not know the leader epoch.
+ * @param group the consumer group of the reader. Undefined for a tail, because a tail does not report expired records as a
+ *   loss.
+ * @param isRepeated true if the previous response was also OFFSET_OUT_OF_RANGE. A broker that lost the leadership may have
+ *   fewer records. A single response therefore does not move a position with a known leader epoch back. If the offset is in
+ *   range, the broker does not know the leader epoch.
  */
 export async function adjustPosition(
   deps: Deps,
@@ -20,7 +21,7 @@ export async function adjustPosition(
 ): Promise<boolean> {
   const { topic, partition, fetchOffset: offset } = buffer;
   const range = (await deps.catalog.ranges(topic, partition + 1))[partition];
-  // A seek has changed the position meanwhile.
+  // A seek has changed the position during the request.
   if (range === undefined || buffer.fetchOffset !== offset) return false;
   const { startOffset, endOffset } = range;
   if (offset < startOffset) {

@@ -1,10 +1,13 @@
-/** Encodes Fetch 12 (Kafka 2.7), with the last fetched leader epochs, which the broker compares with its log (KIP-595). */
+/**
+ * Encodes Fetch 12 (Kafka 2.7). The request contains the last fetched leader epochs, which the broker compares with its log
+ * (KIP-595).
+ */
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface Fetch {
   readonly maxWaitMs: number;
-  /** Maximum bytes of the response. Its first batch may be larger. */
+  /** Maximum bytes of the response. The first batch of the response may be larger. */
   readonly maxBytes: number;
   readonly partitionMaxBytes: number;
   readonly partitions: readonly FetchedPartition[];
@@ -14,12 +17,14 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /** Leader epoch of the record before the offset, or its upper bound. -1 disables the comparison (KIP-595). */
+  /**
+   * Leader epoch of the record before the offset, or an upper bound of this leader epoch. -1 disables the comparison (KIP-595).
+   */
   readonly lastFetchedEpoch: number;
 }
 
 export interface FetchResponse extends Throttled {
-  /** Error of the whole response. */
+  /** Error code of the whole response. */
   readonly errorCode: number;
   readonly partitions: readonly PartitionResponse[];
 }
@@ -29,20 +34,22 @@ export interface PartitionResponse {
   readonly partition: number;
   readonly errorCode: number;
   readonly aborted: readonly AbortedTransaction[];
-  /** Record batches, as a view. The last batch may be incomplete. */
+  /** Record batches, as a view of the response. The last batch may be incomplete. */
   readonly batches: Buffer;
-  /** Set if the log does not have the leader epoch, or the epoch ends before the offset. */
+  /** Set if the log does not have the leader epoch, or if the epoch ends before the offset. */
   readonly diverging: Diverging | undefined;
 }
 
-/** Last leader epoch of the log up to the requested one, and the end of that epoch. */
+/** Highest leader epoch of the log that is not above the requested epoch, and the end offset of this epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;
 }
 
 const READ_COMMITTED = 1;
-/** Replica id of a consumer, session epoch without a session, and unknown leader epoch. */
+/**
+ * Value that stands for the replica id of a consumer, for the session epoch without a session, and for an unknown leader epoch.
+ */
 const NONE = -1;
 const NO_TAGS = 0;
 
@@ -73,7 +80,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     writer.int32(partitionMaxBytes);
     writer.bytes(NO_TAGS, NO_TAGS);
   }
-  // Sends no forgotten topics, because there is no fetch session, and no rack.
+  // The request has no forgotten topics, because there is no fetch session. The request also has no rack.
   writer.count(0);
   writer.text('');
   writer.bytes(NO_TAGS);
@@ -102,14 +109,14 @@ function decodeResponse(bytes: Buffer): FetchResponse {
 function readPartition(reader: Reader, clusterTopic: string): PartitionResponse {
   const partition = reader.int32();
   const errorCode = reader.int16();
-  // High watermark, last stable offset, and log start offset.
+  // Skips the high watermark, the last stable offset, and the log start offset.
   for (let offset = 0; offset < 3; offset += 1) reader.int64();
   const aborted: AbortedTransaction[] = [];
   reader.each(() => {
     aborted.push({ producerId: reader.bigint64(), firstOffset: reader.int64() });
     reader.tags();
   });
-  // Preferred read replica.
+  // Skips the preferred read replica.
   reader.int32();
   const batches = reader.view();
   let diverging: Diverging | undefined;
@@ -190,7 +197,7 @@ class Reader {
     return this.view().toString();
   }
 
-  /** Empty if the field is null. */
+  /** Returns a view of the next field's bytes. The view is empty if the field is null. */
   view(): Buffer {
     const length = Math.max(this.#unsigned() - 1, 0);
     const start = this.#at;
@@ -205,7 +212,7 @@ class Reader {
     for (let index = 0; index < count; index += 1) read();
   }
 
-  /** Reads tagged fields. */
+  /** Reads the tagged fields. Calls `read` for each tag. */
   tags(read: (tag: number) => void = () => undefined): void {
     const count = this.#unsigned();
     for (let index = 0; index < count; index += 1) {

@@ -7,24 +7,29 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-/** Maximum time that the broker waits for records. A partition that wants records meanwhile waits as long. */
+/**
+ * Maximum time that the broker waits for records. A partition that wants records during the wait is fetched only afterwards.
+ */
 const LONG_POLL_MS = 250;
-/** Poll time while a partition with a full buffer is excluded, because it may want records soon. */
+/**
+ * Poll time while a partition with a full buffer is excluded from the request. It is short, because the partition may want
+ * records soon.
+ */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
 
-/** Maximum decompressed bytes of a batch, unless its topic allows larger batches. */
+/** Maximum decompressed bytes of a batch, unless the topic allows larger batches. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
-/** Maximum decompressed bytes of a partition and of a response. The rest is fetched again. */
+/** Maximum decompressed bytes of a partition and of a response. Further records are fetched again. */
 const MAX_PARTITION_BYTES = 8 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
-/** Bytes that are processed before the event loop gets a turn. */
+/** Number of bytes that are processed before the event loop gets a turn. */
 const TURN_BYTES = 1024 * 1024;
 
 export type ReadLimits = Pick<TopicLimits, 'maxBatchBytes' | 'isCompacted'>;
 
-/** The partition's log differs from the records that were read. */
+/** Reports that the log of the partition differs from the records that were read. */
 export class Diverged extends Error {
   readonly at: Diverging;
 
@@ -36,7 +41,7 @@ export class Diverged extends Error {
 
 export interface PartitionFailure {
   readonly buffer: PartitionBuffer;
-  /** Diverged, InvalidBatch, or a protocol error. */
+  /** Cause of the failure: Diverged, InvalidBatch, or a protocol error. */
   readonly error: Error;
 }
 
@@ -46,8 +51,10 @@ export interface WantedPartition {
 }
 
 /**
- * Fetches the partitions. The first one with records gets at least one batch, even an oversized one (KIP-74).
- * @returns failures of single partitions. @throws failures of the broker or the connection.
+ * Fetches the partitions from one broker. The first partition with records gets at least one batch, even if the batch is too
+ * large (KIP-74).
+ * @returns the failures that affect single partitions.
+ * @throws an error of the broker or the connection.
  */
 export async function fetchFromBroker(
   broker: Broker,
@@ -75,7 +82,7 @@ export async function fetchFromBroker(
   let isFirst = true;
   for (const { buffer, limits, offset, lastFetchedEpoch } of requested) {
     const partitionResponse = responses.get(nameOf(buffer));
-    // A seek has changed the position meanwhile.
+    // A seek has changed the position during the request.
     const isStale = buffer.fetchOffset !== offset || buffer.lastFetchedEpoch !== lastFetchedEpoch;
     if (partitionResponse === undefined || isStale || remainingBytes <= 0) continue;
     try {
@@ -100,7 +107,7 @@ function nameOf({ clusterTopic, partition }: { clusterTopic: string; partition: 
   return `${clusterTopic}/${partition}`;
 }
 
-/** @throws Error that affects only this partition. */
+/** Returns the decoded records of a partition. @throws Error if the failure affects only this partition. */
 function chunkOf(
   response: PartitionResponse,
   { buffer, limits }: WantedPartition,

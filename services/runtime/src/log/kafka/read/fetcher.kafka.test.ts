@@ -31,7 +31,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     const appended: string[] = [];
     const append = async () => {
       appended.push(`${appended.length}`);
-      // A move of the leader may fail an append. The test compares with the log.
+      // An append may fail if the leader moves, so the test compares with the log.
       await own.log.append(topic, 0, [aRecord(`${appended.length - 1}`)]).catch(() => undefined);
     };
     const texts: (string | undefined)[] = [];
@@ -72,7 +72,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     });
     await until(async () => (await own.log.committed(group, topic))[0]?.offset === 1);
     await first.stop();
-    // kafkajs knows a topic's leaders only after a first request.
+    // kafkajs knows the leaders of a topic only after a first request for the topic.
     await admin.fetchTopicOffsets(nameOf(topic));
     await admin.deleteTopicRecords({ topic: nameOf(topic), partitions: [{ partition: 0, offset: '2' }] });
     await until(async () => (await own.log.startOffsets(topic))[0] === 2);
@@ -94,7 +94,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     expect(texts).toEqual(['kept', 'kept']);
   });
 
-  /** Other clients compress with codecs that kafkajs cannot read. Kafka's own tools do so by default. */
+  /** Other clients compress with codecs that kafkajs cannot read. Kafka's own tools use these codecs by default. */
   test.for(['lz4', 'snappy'])(
     'reads records that were compressed with %s in a topic with compression zstd',
     async (codec, { skip }) => {
@@ -123,8 +123,8 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
   });
 
   /**
-   * Compaction keeps a producer's last batch without its records, which kafkajs does not show. Brokers clean every 15 s,
-   * and never the active segment.
+   * Compaction keeps the last batch of a producer without its records. kafkajs does not show such a batch. Brokers compact
+   * every 15 s, but never the active segment.
    */
   test('passes batches without records after compaction', async () => {
     const topic = aName('topic');
@@ -139,7 +139,8 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
         'delete.retention.ms': '0',
       }).map(([name, value]) => ({ name, value })),
     });
-    // Each record has its own producer, whose last batch it is. The same key makes all but the last record obsolete.
+    // Each record has its own producer, so each batch is the last batch of its producer. All records have the same key, so only
+    // the last record stays.
     for (let count = 0; count < 10; count += 1) {
       const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
       await producer.connect();
@@ -148,14 +149,14 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     }
     let texts: (string | undefined)[] = [];
     await until(async () => {
-      // The cleaner runs again only after an append to a new segment.
+      // Brokers compact again only after an append to a new segment.
       await own.log.append(topic, 0, [aRecord('last', 'other')]);
       const [records = []] = await readToEnd(own.log, topic);
       texts = records.map(textOf).filter((text) => text !== 'last');
       return texts.length === 1;
     });
     expect(texts).toEqual(['9']);
-    // The offset is inside the deleted range.
+    // The offset is in the range of deleted records.
     const tail = await own.log.tail({ topic, from: [4], onBatch: () => undefined });
     await tail.waitForOffsets(await own.log.endOffsets(topic));
     await tail.close();

@@ -23,7 +23,7 @@ test('reads other partitions while one has a lasting error, reports it once, and
   const [healthy, failing] = [open(0), open(1)];
   await until(() => requestCount(1) >= 4 && healthy.offsets.length > 50);
   expect(failing.offsets).toEqual([]);
-  // The partition pauses between its attempts, and the others do not.
+  // The failing partition pauses between its attempts. The other partitions do not pause.
   expect(requestCount(0)).toBeGreaterThan(2 * requestCount(1));
   const place = { operation: 'read', topic: 't', partition: 1 };
   expect(partitionHealth.list()).toMatchObject([place]);
@@ -156,7 +156,10 @@ test('fails on a topic without read permission', async () => {
   });
 });
 
-/** Returns a fetcher and a broker that has one record per batch at every offset, unless the test answers otherwise. */
+/**
+ * Returns a fetcher and its broker. The broker has one record per batch at every offset, unless the test specifies another
+ * response.
+ */
 function aFetcher(
   answer: (partition: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition>,
   { range = { startOffset: 0, endOffset: Number.MAX_SAFE_INTEGER } } = {},

@@ -1,4 +1,4 @@
-/** Reads ahead for one reader, with one Fetch at a time per leader. Retries failing partitions separately. */
+/** Reads ahead for one reader, with one Fetch at a time per leader. Failing partitions are retried separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -22,7 +22,11 @@ import { Diverged, fetchFromBroker, type ReadLimits, type WantedPartition } from
 import { PartitionBuffer } from './partitionBuffer.ts';
 import { InvalidBatch } from './recordBatches.ts';
 
-/** @throws Error if the topic is missing; Unavailable if no broker responds. */
+/**
+ * Opens a tail.
+ * @throws Error if the topic is missing.
+ * @throws Unavailable if no broker responds.
+ */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
   const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN_RANGE);
@@ -42,26 +46,29 @@ const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
-  /** Topic names in logs, without the prefix. */
+  /** Names of the topics in logs, without the prefix. */
   readonly topics: readonly string[];
-  /** Consumer group of the reader. Undefined for a tail, for which expired records are no loss. */
+  /** Consumer group of the reader. Undefined for a tail, because a tail does not report expired records as a loss. */
   readonly group?: string;
-  /** Receives errors that affect more than one partition and are permanent: missing read permission. */
+  /** Receives permanent errors that affect more than one partition, for example a missing read permission. */
   onFailed(error: unknown): void;
 }
 
-/** Maximum bytes buffered by one reader. Above it, only empty buffers are filled. */
+/** Maximum bytes that one reader buffers. Above this limit, only empty buffers are filled. */
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/** Consecutive failures of a broker after which all connections are replaced. Takes longer than a leader election. */
+/**
+ * Number of consecutive failures of a broker after which all connections are replaced. This number of failures takes longer
+ * than a leader election.
+ */
 const REPLACE_AFTER_FAILURES = 20;
 const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
 const ACCESS_DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
-/** Errors of a moved leader, which are reported only if they persist. */
+/** Errors that report a moved leader. These errors are reported only if they persist. */
 const LEADER_MOVED_ERRORS = [
   'NOT_LEADER_FOR_PARTITION',
   'LEADER_NOT_AVAILABLE',
@@ -74,15 +81,15 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
-  /** Buffers in the order of requests: the buffer that was filled last is requested last. */
+  /** Buffers in the order in which they are requested. The buffer that was filled last is requested last. */
   readonly #buffers = new Set<PartitionBuffer>();
   readonly #limits = new Map<string, ReadLimits>();
-  /** Partitions that failed and have not been read since. */
+  /** Partitions that have failed and have not been read since their failure. */
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
-  /** Failing partitions that currently pause. */
+  /** Failing partitions that are not fetched during a pause. */
   readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
-  /** Brokers with a running Fetch or a pause after a failure. */
+  /** Brokers that have a running Fetch or a pause after a failure. */
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
@@ -94,7 +101,10 @@ export class Fetcher {
     this.#outage = new Outage(deps.logger, 'log_reading', { topics: options.topics });
   }
 
-  /** @param topic topic name without the prefix. `onFilled` is called when records have arrived. */
+  /**
+   * @param topic the topic name without the prefix.
+   * @param onFilled a function that is called when records have arrived.
+   */
   open(topic: string, partition: number, position: number, onFilled: () => void): PartitionBuffer {
     const buffer: PartitionBuffer = new PartitionBuffer(
       { topic, clusterTopic: this.#deps.nameOf(topic), partition, position },
@@ -122,7 +132,7 @@ export class Fetcher {
     this.#closed.abort();
   }
 
-  /** Waits for a microtask, so that partitions that are opened together are fetched together. */
+  /** Waits for a microtask, so that partitions that are opened together are fetched in one request. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -167,7 +177,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Fetches from one broker while any of its partitions wants records. Never rejects. */
+  /** Fetches from one broker while at least one of the broker's partitions wants records. Never rejects. */
   async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
@@ -226,7 +236,7 @@ export class Fetcher {
     this.#failing.delete(buffer);
   }
 
-  /** Returns the buffers that want records, with their leaders. */
+  /** Returns the buffers that want records, and the leaders of their partitions. */
   #wanted(cluster: Cluster): { wantedPartition: WantedPartition; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;
@@ -252,11 +262,11 @@ export class Fetcher {
     const isTimeout = error instanceof RequestTimedOut || hasErrorType(error, 'KafkaJSRequestTimeoutError');
     if (isTimeout || failures % REPLACE_AFTER_FAILURES === 0) cluster.replace(sharedClient);
     else await this.#refresh(sharedClient);
-    // Another broker may have become a leader.
+    // Another broker may have become the leader.
     this.#schedule();
   }
 
-  /** Pauses and retries one partition. Never rejects. */
+  /** Handles the failure of one partition: pauses the partition and then retries. Never rejects. */
   async #recover(sharedClient: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
     if (!this.#isOpen || !this.#buffers.has(buffer) || this.#paused.has(buffer)) return;
     if (hasErrorType(error, ACCESS_DENIED)) return this.#fail(this.#accessDeniedError(buffer, error));
@@ -289,7 +299,7 @@ export class Fetcher {
     return await adjustPosition(this.#deps, group, buffer, isRepeated).catch(() => false);
   }
 
-  /** Fetching from a topic starts after its limits are known. */
+  /** Loads the limits of a topic. Fetching from the topic starts after the limits are known. */
   async #loadLimits(topic: string): Promise<void> {
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (!this.#limits.has(topic) && this.#isOpen) {
@@ -304,7 +314,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** An invalid batch may be valid with changed limits. */
+  /** Reloads the limits of a topic, because an invalid batch may be valid with the new limits. */
   async #reloadLimits(topic: string): Promise<void> {
     const { catalog } = this.#deps;
     catalog.evict(topic);
@@ -321,7 +331,7 @@ export class Fetcher {
           REQUEST_LIMIT_MS,
         );
     } catch (error) {
-      // New connections would not know the topic either.
+      // For these errors, the connections are not replaced, because new connections would not know the topic either.
       if (!hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION', ACCESS_DENIED)) cluster.replace(sharedClient);
     }
   }
@@ -349,7 +359,7 @@ interface BrokerFailure {
   readonly sharedClient: SharedClient<Cluster>;
   readonly leader: string;
   readonly error: unknown;
-  /** Consecutive failures of this broker. */
+  /** Number of consecutive failures of this broker. */
   readonly failures: number;
   readonly backoff: Backoff;
 }

@@ -106,7 +106,7 @@ test('diverges at its position or at the end of a log that lacks its maximum epo
   expect(buffer.divergenceOffset({ epoch: 3, endOffset: 12 })).toBe(12);
   expect(buffer.divergenceOffset({ epoch: 3, endOffset: 300 })).toBe(20);
   buffer.truncate(20);
-  // Current records are read with any epoch.
+  // After the truncation, current records are read with any epoch.
   expect(buffer.lastFetchedEpoch).toBe(-1);
   buffer.seek(20, undefined, 5);
   buffer.put(aChunk([20], { epochs: [[4, 20]] }));

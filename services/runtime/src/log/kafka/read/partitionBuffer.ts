@@ -1,15 +1,15 @@
-/** Buffers fetched records of one partition, and tracks their leader epochs so that a truncation is detected. */
+/** Buffers fetched records of one partition. Tracks the leader epochs of these records, so that a truncation is detected. */
 
 import type { Cursor, ReadBounds } from '../../cursor.ts';
 import { type LogRecord, LogTruncated } from '../../log.ts';
 import type { Diverging } from './fetchProtocol.ts';
 import type { Chunk, LeaderEpoch } from './recordBatches.ts';
 
-/** Maximum buffered bytes of a partition. One more fetch may exceed it. */
+/** Maximum buffered bytes of a partition. The last fetch may exceed this limit. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
-/** Estimated size of a record in addition to key and value. */
+/** Estimated bytes of a record in addition to key and value. */
 const RECORD_OVERHEAD_BYTES = 128;
-/** Maximum number of tracked leader epochs. Each epoch is an election. */
+/** Maximum number of tracked leader epochs. Each leader election starts an epoch. */
 const MAX_EPOCHS = 100;
 const UNKNOWN_EPOCH = -1;
 
@@ -26,7 +26,7 @@ export class PartitionBuffer implements Cursor {
   readonly partition: number;
   readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
-  /** Number of records taken from the first chunk. */
+  /** Number of records that the reader has taken from the first chunk. */
   #takenCount = 0;
   #bytes = 0;
   #position: number;
@@ -35,11 +35,11 @@ export class PartitionBuffer implements Cursor {
   #maxFetchedOffset: number;
   /** Leader epochs of the fetched records, in offset order. */
   #epochs: LeaderEpoch[] = [];
-  /** Upper bound of the epoch before `fetchOffset`, if the exact epoch is unknown. */
+  /** Upper bound of the leader epoch of the record before `fetchOffset`, if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
-  /** Error that the next `take` throws. */
+  /** Error that the next `take` throws. Undefined if there is no truncation to report. */
   #truncation: LogTruncated | undefined;
-  /** True if records before the next record expired before the reader took them. */
+  /** True if the records directly before the next record expired before the reader took them. */
   #isAfterExpired = false;
   #isReleased = false;
 
@@ -65,22 +65,25 @@ export class PartitionBuffer implements Cursor {
     return this.#fetchOffset;
   }
 
-  /** Lower bound of the offsets in the next fetch. 0 if unknown. */
+  /** Lower bound of the batch offsets in the next fetch. It is 0 if unknown. */
   get minBatchOffset(): number {
     return this.#minBatchOffset;
   }
 
-  /** Leader epoch of the record before `fetchOffset`. -1 if unknown. */
+  /** Leader epoch of the record before `fetchOffset`. It is -1 if unknown. */
   get leaderEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
   }
 
-  /** Leader epoch that the broker compares with its log: that of the record before `fetchOffset`, or its upper bound. */
+  /**
+   * Leader epoch that the broker compares with its log. It is the epoch of the record before `fetchOffset`, or an upper bound
+   * of this epoch.
+   */
   get lastFetchedEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? this.#maxLeaderEpoch;
   }
 
-  /** Highest offset that was fetched, and so can be committed. */
+  /** Highest offset that was fetched. Higher offsets cannot be committed. */
   get maxCommitOffset(): number {
     return this.#maxFetchedOffset;
   }
@@ -99,17 +102,17 @@ export class PartitionBuffer implements Cursor {
 
   /**
    * Discards the buffered records and moves the position.
-   * @param leaderEpoch leader epoch of the record before the offset.
-   * @param maxLeaderEpoch upper bound of that epoch, if the exact epoch is unknown.
+   * @param leaderEpoch the leader epoch of the record before the offset.
+   * @param maxLeaderEpoch an upper bound of this epoch, if the exact epoch is unknown.
    */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
-      // The start of the epoch is unknown. It contains the record before the offset.
+      // The start of the epoch is unknown. The epoch contains at least the record before the offset.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // With an epoch, the next fetch detects the truncation again.
+    // The truncation is not reported now if an epoch is given, because the next fetch then detects the truncation again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||
@@ -134,7 +137,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Skips expired records. */
+  /** Skips expired records before `startOffset`. */
   skipTo(startOffset: number): void {
     this.#isAfterExpired = true;
     this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
@@ -148,7 +151,7 @@ export class PartitionBuffer implements Cursor {
     return Math.min(endOffset, firstNewerOffset);
   }
 
-  /** Handles a truncation at `offset`. The reader gets an error if its position is beyond it. */
+  /** Handles a truncation at `offset`. The reader gets an error if the position of the reader is beyond `offset`. */
   truncate(offset: number): void {
     const position = this.#position;
     if (offset < position) {
@@ -159,7 +162,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. The buffer stays usable for commits. */
+  /** Discards the buffered records. The buffer can still be used for commits. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];
@@ -167,7 +170,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.released();
   }
 
-  /** @throws LogTruncated once if the log was truncated below the position. */
+  /** Returns the next records. @throws LogTruncated once if the log was truncated below the position. */
   take({ maxRecords, maxBytes }: ReadBounds) {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
     const truncation = this.#truncation;
@@ -206,14 +209,14 @@ export class PartitionBuffer implements Cursor {
     };
   }
 
-  /** Returns the first chunk and its next record, if one is left. */
+  /** Returns the first chunk and its next record. The record is undefined if the reader has taken all records of the chunk. */
   #first() {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
     return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
-  /** Keeps only the epochs before the offset. */
+  /** Restarts at the offset. Keeps only the epochs that start before the offset. */
   #restart(offset: number): void {
     this.#chunks = [];
     this.#takenCount = 0;

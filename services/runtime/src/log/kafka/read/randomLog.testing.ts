@@ -1,16 +1,19 @@
-/** Generates random responses for one partition: batches of many producers and codecs, transactions, and gaps. */
+/**
+ * Generates random responses for one partition. A response contains batches of many producers and codecs, transactions, and
+ * gaps.
+ */
 import { aBatch, type RecordParts } from './aBatch.testing.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface RandomLog {
   readonly bytes: Buffer;
-  /** Start position of the reader, possibly inside a batch. */
+  /** Start position of the reader. The position may be inside a batch. */
   readonly position: number;
   readonly aborted: readonly AbortedTransaction[];
   isAborted(offset: number): boolean;
 }
 
-/** @param seed determines the whole log. */
+/** @param seed the seed of the random numbers. The same seed returns the same log. */
 export function aRandomLog(seed: number, batches: number): RandomLog {
   const random = randomOf(seed);
   const upTo = (count: number) => Math.floor(random() * count);
@@ -18,7 +21,7 @@ export function aRandomLog(seed: number, batches: number): RandomLog {
   const parts: Buffer[] = [];
   const aborted: AbortedTransaction[] = [];
   const gone = new Set<number>();
-  /** Offsets of the open transaction, by producer. */
+  /** Offsets of each open transaction, by producer. */
   const open = new Map<number, number[]>();
   let offset = upTo(2) * 2 ** 33 + upTo(100);
   const start = offset;

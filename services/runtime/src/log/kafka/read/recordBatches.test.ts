@@ -47,7 +47,7 @@ test('rejects a batch with any flipped bit outside its leader epoch', () => {
       turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       const outcome = outcomeOf(turned, wanted);
       const isEpoch = bit >> 3 >= 12 && bit >> 3 < 16;
-      // With a length beyond the response, the batch counts as incomplete.
+      // If the length points beyond the response, the decoder treats the batch as incomplete.
       if (!isEpoch) expect(outcome, `${codec}, bit ${bit}`).toMatch(/rejected|nothing/);
     }
   }
@@ -183,7 +183,7 @@ function wanting(wanted: Partial<DecodeOptions> = {}): DecodeOptions {
   };
 }
 
-/** @throws any error other than `InvalidBatch`. */
+/** Returns the outcome of decoding. @throws every error except `InvalidBatch`. */
 function outcomeOf(bytes: Buffer, wanted: DecodeOptions): string {
   try {
     return decodeBatches(bytes, wanted) === undefined ? 'nothing' : 'read';

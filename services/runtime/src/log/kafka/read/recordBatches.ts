@@ -1,4 +1,4 @@
-/** Decodes record batches of format 2 (KIP-98, Kafka 0.11). Values are views of the response or of decompressed data. */
+/** Decodes record batches of format 2 (KIP-98, Kafka 0.11). Values are views of the response or of the decompressed data. */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { messageOf } from '../../../process/errors.ts';
 import type { Headers, LogRecord } from '../../log.ts';
@@ -26,12 +26,12 @@ import { crc32c } from './crc32c.ts';
 
 export interface Chunk {
   readonly records: readonly LogRecord[];
-  /** Bytes of key and value, per record. */
+  /** Bytes of key and value, for each record. */
   readonly sizes: readonly number[];
-  /** End of the last batch. It may be past a marker or compacted records. */
+  /** Offset after the last batch. It may be past a marker or compacted records. */
   readonly nextOffset: number;
   readonly bytes: number;
-  /** First offset of each leader epoch (KIP-101) that starts in the chunk, in offset order. */
+  /** Leader epochs (KIP-101) that start in the chunk, with their first offsets, in offset order. */
   readonly epochs: readonly LeaderEpoch[];
 }
 
@@ -41,34 +41,36 @@ export interface LeaderEpoch {
 }
 
 export interface DecodeOptions {
-  /** First offset to decode. The first batch may contain earlier records. */
+  /** First offset to decode. The first batch may contain records before this offset. */
   readonly position: number;
-  /** Lower bound of the batch offsets. 0 if unknown. */
+  /** Lower bound of the batch offsets. It is 0 if unknown. */
   readonly minBatchOffset: number;
-  /** Leader epoch of the record before `position`. -1 if unknown. */
+  /** Leader epoch of the record before `position`. It is -1 if unknown. */
   readonly leaderEpoch: number;
   /** True if offsets may be missing between batches, because of compaction. */
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
   /** Maximum decompressed bytes of a batch. */
   readonly maxDecompressedBytes: number;
-  /** Bytes after which decoding stops at the end of the batch. */
+  /** Number of bytes after which decoding stops. Decoding stops only at the end of a batch. */
   readonly maxBytes: number;
 }
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
-  /** Offset of the transaction's first record. The transaction ends at the next abort marker of its producer. */
+  /** Offset of the first record of the transaction. The transaction ends at the next abort marker of its producer. */
   readonly firstOffset: number;
 }
 
-/** A damaged or unsupported batch. Its records are not read. Another fetch may return it intact. */
+/**
+ * Reports a damaged or unsupported batch. The records of the batch are not read. Another fetch may return the batch undamaged.
+ */
 export class InvalidBatch extends Error {
   override readonly name = 'InvalidBatch';
 }
 
 /**
- * Decodes complete batches up to the first invalid one. Returns undefined if no batch is complete.
+ * Decodes complete batches up to the first invalid batch. Returns undefined if no batch is complete.
  * @throws InvalidBatch if the first batch is invalid.
  */
 export function decodeBatches(bytes: Buffer, options: DecodeOptions): Chunk | undefined {
@@ -114,7 +116,7 @@ class ChunkDecoder {
     };
   }
 
-  /** @throws InvalidBatch without adding any record. */
+  /** Adds the records of a batch. @throws InvalidBatch if the batch is invalid. In this case, no record is added. */
   add(batch: Buffer): void {
     checkBatch(batch);
     const baseOffset = int64(batch, 0);
@@ -130,7 +132,7 @@ class ChunkDecoder {
     this.#nextOffset = Math.max(this.#nextOffset, lastOffset + 1);
   }
 
-  /** Checks offsets and leader epoch. Brokers set both, so the checksum does not cover them. */
+  /** Checks the offsets and the leader epoch of a batch. Brokers set these fields, so the checksum does not cover them. */
   #checkOffsets(baseOffset: number, lastOffset: number, epoch: number): void {
     const { isCompacted } = this.#options;
     const isKnown = this.#minBatchOffset > 0;
@@ -199,11 +201,11 @@ function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buff
 }
 
 /**
- * Excludes records of aborted transactions (KIP-98). Brokers return them with a list of those transactions in the order of
- * their ends. Several can overlap or start before the first fetched batch.
+ * Excludes records of aborted transactions (KIP-98). Brokers return these records with a list of the aborted transactions, in
+ * the order in which the transactions ended. Several transactions can overlap or start before the first fetched batch.
  */
 class AbortedTransactions {
-  /** Transactions in reverse order of their first offsets. */
+  /** Transactions that have not started yet, in reverse order of their first offsets. */
   readonly #upcoming: AbortedTransaction[];
   readonly #open = new Set<bigint>();
 
@@ -211,7 +213,10 @@ class AbortedTransactions {
     this.#upcoming = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
   }
 
-  /** Must be called for each batch of a transaction, in offset order. */
+  /**
+   * Returns true if the batch belongs to an aborted transaction. Must be called for each batch of a transaction, in offset
+   * order.
+   */
   isAborted(batch: Buffer, lastOffset: number, isControl: boolean): boolean {
     for (
       let next = this.#upcoming.at(-1);
@@ -228,7 +233,7 @@ class AbortedTransactions {
   }
 }
 
-/** Returns true for an abort marker. Its key is a version and a type (0 aborts, 1 commits) of two bytes each. */
+/** Returns true for an abort marker. The key of a marker is a version and a type (0 aborts, 1 commits) of two bytes each. */
 function isAbortMarker(batch: Buffer): boolean {
   if (batch.readInt32BE(COUNT) === 0) return false;
   const marker = new RecordDecoder(batch.subarray(RECORDS), { baseOffset: 0, baseTimestamp: 0 });
@@ -239,7 +244,7 @@ function isAbortMarker(batch: Buffer): boolean {
 interface RecordBase {
   readonly baseOffset: number;
   readonly baseTimestamp: number;
-  /** Timestamp of all records, if the topic uses the append time. */
+  /** Timestamp of all records in the batch. Undefined if the topic does not use the append time. */
   readonly appendTimestamp?: number | undefined;
 }
 
@@ -251,7 +256,7 @@ class RecordDecoder {
   #end = 0;
   #offset = 0;
   #timestampMs = 0;
-  /** Bytes of the last record's key and value. */
+  /** Bytes of key and value of the last record. */
   size = 0;
 
   constructor(bytes: Buffer, base: RecordBase) {
@@ -275,7 +280,7 @@ class RecordDecoder {
     return this.#view(this.#varint());
   }
 
-  /** @throws InvalidBatch if more bytes follow. */
+  /** @throws InvalidBatch if more bytes follow after the records. */
   end(): void {
     if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch has bytes after its records');
   }
@@ -284,7 +289,7 @@ class RecordDecoder {
     this.#end = this.#bytes.length;
     const length = this.#varint();
     this.#end = this.#endOf(length);
-    // Skips the attributes, which are unused.
+    // Skips the attributes, because they are unused.
     this.#at += 1;
     const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
     const timestampMs = baseTimestamp + this.#varint();
@@ -292,7 +297,7 @@ class RecordDecoder {
     this.#offset = baseOffset + this.#varint();
   }
 
-  /** The last value of a repeated header wins. */
+  /** Returns the headers of a record. If a header is repeated, the last value is used. */
   #headers(): Headers {
     const count = this.#varint();
     const headers: Record<string, string> = {};
@@ -323,7 +328,7 @@ class RecordDecoder {
     return end;
   }
 
-  /** Reads a zigzag varint, which is exact up to 2^53. */
+  /** Reads a zigzag varint. The value is exact up to 2^53. */
   #varint(): number {
     const first = this.#byte();
     if (first < 0x80) return (first >>> 1) ^ -(first & 1);

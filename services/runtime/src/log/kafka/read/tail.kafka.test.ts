@@ -17,7 +17,8 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     const topic = await aTopic(own.log);
     const [one, other] = await Promise.all([aProducer(), aProducer()]);
     await own.log.append(topic, 0, [aRecord('kept 0')]);
-    // Several transactions at once, which end in another order: a committed one between two aborted ones.
+    // Two aborted transactions overlap and end in another order than they started. Committed records are between their
+    // records and after them.
     const first = await one.transaction();
     const second = await other.transaction();
     await send(first, topic, 'gone 0');
@@ -32,7 +33,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     await until(async () => (await own.log.endOffsets(topic))[0] === 9);
     expect(await textsToEnd(own.log, topic)).toEqual([['kept 0', 'kept 1', 'kept 2']]);
 
-    // The group starts in the middle of both.
+    // The group starts in the middle of both aborted transactions.
     const group = aName('group');
     const texts: (string | undefined)[] = [];
     const consumer = await own.log.consume({
@@ -66,7 +67,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
       },
     });
     onTestFinished(() => tail.close());
-    // Proves that the records were readable: the tail of another partition has reached the end.
+    // The records were readable, because the tail of another topic has reached the end.
     const otherTopic = await aTopic(own.log);
     await own.log.append(otherTopic, 0, [aRecord('elsewhere')]);
     expect(await textsToEnd(own.log, otherTopic)).toEqual([['elsewhere']]);

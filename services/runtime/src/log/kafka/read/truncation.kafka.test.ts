@@ -1,6 +1,6 @@
 /**
- * A broker lost its last records while readers have positions after them. Tests tails and new owners, because a group
- * member of the only broker also loses its partition.
+ * A broker lost its last records while readers have positions after these records. The tests use tails and new owners. They do
+ * not use other group members, because a member whose only broker stops also loses its partition.
  */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
@@ -91,14 +91,14 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
     expect(failure).toBeInstanceOf(LogTruncated);
     expect(failure).toMatchObject({ offset: 1, position: 3 });
     expect((await nextRecords(second, topic)).map(textOf)).toEqual(['x', 'y', 'z', '!']);
-    // An upper bound of the epoch is enough.
+    // The broker also detects the truncation with an upper bound of the epoch.
     const third = await aReader(topic);
     third.seek(topic, 3, undefined, epoch);
     await expect(nextRecords(third, topic)).rejects.toMatchObject({ offset: 1, position: 3 });
-    // The record before a position may have a much older epoch.
+    // The upper bound may be much higher than the epoch of the record before the position.
     third.seek(topic, 3, undefined, (epoch ?? 0) + 100);
     expect((await nextRecords(third, topic)).map(textOf)).toEqual(['z', '!']);
-    // The epoch of the current records is known now.
+    // The broker knows the epoch of the current records now.
     second.seek(topic, 5, epoch === undefined ? undefined : epoch + 100);
     await expect(nextRecords(second, topic)).rejects.toMatchObject({ offset: 4, position: 5 });
   });
@@ -136,7 +136,7 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
     return broker;
   }
 
-  /** Appends each text in its own batch. A broker that has lost its producer state rejects the first one once. */
+  /** Appends each text in its own batch. A broker that has lost its producer state rejects the first append once. */
   async function appendEach(topic: string, ...texts: string[]): Promise<void> {
     for (const text of texts) {
       const append = () => log().append(topic, 0, [aRecord(text)]);

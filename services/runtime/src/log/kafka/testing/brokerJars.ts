@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 const ROOT = fileURLToPath(new URL('../../../../../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
 
-/** Returns a class path, or the reason why the jars are missing. `npm run stack` downloads them. */
+/** Returns a class path, or the reason why the jars are missing. The command `npm run stack` downloads the jars. */
 export async function brokerJars(): Promise<{ classPath: string } | { lack: string }> {
   const jars = process.env['QUESTLOG_STACK_JARS'] ?? join(ROOT, 'node_modules/.cache/questlog-jars');
   const lack =
@@ -24,7 +24,10 @@ async function missingJava(): Promise<string | undefined> {
   );
 }
 
-/** @returns the missing requirement. */
+/**
+ * Downloads the jars.
+ * @returns the requirement that is missing. Undefined if the download succeeded.
+ */
 async function fetchJars(jars: string): Promise<string | undefined> {
   const dataDir = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
   const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: jars };

@@ -5,10 +5,16 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Kills Java when the pipe to this process closes, so that an interrupted test run leaves no broker behind. */
+/**
+ * Shell command that kills Java when the pipe to this process closes. An interrupted test run therefore leaves no broker
+ * behind.
+ */
 const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
 
-/** @param output file to which the output is appended. */
+/**
+ * Starts Java.
+ * @param output the file to which the output of the process is appended.
+ */
 export function startProcess(args: readonly string[], output: string): ChildProcess {
   const file = openSync(output, 'a');
   const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
@@ -23,7 +29,9 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-/** Returns free ports below Linux's range of outgoing ports, so that no connection takes them meanwhile. */
+/**
+ * Returns free ports. They are below Linux's range of outgoing ports, so that no connection uses them before the broker starts.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const chosen = new Set<number>();
   while (chosen.size < count) {
@@ -43,7 +51,7 @@ export function localAddress(port: number): string {
   return `127.0.0.1:${port}`;
 }
 
-/** Returns 16 bytes in base64url without padding. Kafka does not allow a leading dash. */
+/** Returns 16 bytes in base64url without padding. The text does not start with a dash, because Kafka does not allow that. */
 export function clusterId(): string {
   return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
 }

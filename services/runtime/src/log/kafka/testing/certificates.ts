@@ -12,13 +12,13 @@ export interface Certificate {
 export interface Authority {
   /** Certificate of the authority. */
   readonly caPem: string;
-  /** Issues a certificate for 127.0.0.1, for server and client. @param name common name. */
+  /** Issues a certificate for 127.0.0.1. The certificate works for servers and clients. @param name the common name. */
   issue(name: string): Certificate;
   /** Issues a certificate for 192.0.2.1, which no connection uses. */
   issueForElsewhere(name: string): Certificate;
 }
 
-/** Returns undefined without `openssl`. */
+/** Returns a certificate authority. Undefined if `openssl` is not installed. */
 export function anAuthority(name: string): Authority | undefined {
   try {
     const ca = made(`/CN=${name}`, ['basicConstraints=critical,CA:TRUE']);
@@ -38,7 +38,7 @@ export function anAuthority(name: string): Authority | undefined {
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
 const VALID_DAYS = '2';
 
-/** Creates a certificate that is signed by the authority, or by itself. */
+/** Creates a certificate. The authority signs the certificate. Without an authority, the certificate is self-signed. */
 function made(subject: string, extensions: readonly string[], by?: Certificate): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-certificates-'));
   const at = (name: string): string => join(folder, name);

@@ -7,8 +7,8 @@ import { kafkaClient } from '../client/kafkaClient.ts';
 import { NO_LEADER } from '../client/patches.ts';
 
 /**
- * Creates a topic and waits until each broker knows its leaders. Brokers learn of a topic one by one, and requests to the
- * other brokers fail.
+ * Creates a topic and waits until each broker knows the leaders of the topic. Brokers learn of a topic one by one. Until then,
+ * requests to the other brokers fail.
  * @param brokers all brokers that the test uses, as `host:port`.
  */
 export async function createTopic(brokers: readonly string[], topic: ITopicConfig): Promise<void> {
@@ -25,7 +25,8 @@ export async function createTopic(brokers: readonly string[], topic: ITopicConfi
 }
 
 /**
- * Returns the broker ids of the leaders by partition, as the given brokers know them. An admin client would ask any broker.
+ * Returns the broker id of the leader of each partition. Asks only the given brokers, because an admin client would ask any
+ * broker.
  */
 export async function leadersOf(
   brokers: readonly string[],

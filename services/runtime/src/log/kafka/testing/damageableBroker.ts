@@ -1,4 +1,4 @@
-/** A real broker whose files a test can change, like a power loss, a full disk, or a flipped bit. */
+/** A real broker whose files a test can change. The changes simulate a power loss, a full disk, or a flipped bit. */
 import { type ChildProcess, execFile } from 'node:child_process';
 import {
   closeSync,
@@ -22,25 +22,25 @@ import { clusterId, endProcess, freePorts, localAddress, startProcess } from './
 import { segmentsOf, truncateSegments } from './truncateSegments.ts';
 
 export interface DamageableBroker {
-  /** `host:port` of all brokers, separated by commas. */
+  /** Addresses of all brokers as `host:port`, separated by commas. */
   readonly address: string;
-  /** Moves all partitions of a topic to the broker, if there is a second one. */
+  /** Moves all partitions of a topic to the damageable broker, if there is a second broker. */
   takeOver(topic: string): Promise<void>;
   /**
-   * Kills the broker, deletes the batches from the offset on, and restarts it.
-   * @param topic topic name with the prefix.
+   * Kills the broker, deletes the batches from the offset on, and restarts the broker.
+   * @param topic the topic name with the prefix.
    */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** Flips a bit of the partition's last byte. A second call restores it. */
+  /** Flips a bit of the partition's last byte. A second call restores the bit. */
   flipBit(topic: string, partition: number): void;
   stop(): Promise<void>;
 }
 
 /**
- * Returns undefined, and prints the reason, if the broker cannot be started.
- * @param hasSecondBroker adds an undamaged broker with the metadata, groups, and transactions, so that group members keep
- *   their partitions.
- * @throws if `QUESTLOG_REQUIRE` contains kafka.
+ * Starts the broker. If the broker cannot be started, prints the reason and returns undefined.
+ * @param hasSecondBroker true to add a broker that is never damaged. It has the metadata, groups, and transactions, so that
+ *   group members keep their partitions.
+ * @throws Error if the broker cannot be started and `QUESTLOG_REQUIRE` contains kafka.
  */
 export async function startDamageableBroker({
   hasSecondBroker = false,
@@ -96,7 +96,7 @@ interface NodeSettings {
   readonly id: number;
   readonly folder: string;
   readonly address: string;
-  /** Address of the controller, which is the first broker. */
+  /** Address of the controller. The first broker is the controller. */
   readonly controller: string;
 }
 
@@ -114,7 +114,10 @@ class Node {
     this.#settings = settings;
   }
 
-  /** Formats the folder at the first start. @param all brokers that run afterwards. */
+  /**
+   * Starts the broker. Formats the folder at the first start.
+   * @param all all brokers that run after the start.
+   */
   async start(all: readonly string[]): Promise<void> {
     const { classPath, cluster, folder, id } = this.#settings;
     const settings = join(folder, 'server.properties');
@@ -140,7 +143,7 @@ class Node {
   }
 }
 
-/** Checks all topics, so that no test waits for an election. */
+/** Returns true if all topics have their leaders, so that no test has to wait for an election. */
 async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean> {
   const { brokers } = await admin.describeCluster();
   const { topics } = await admin.fetchTopicMetadata();
@@ -150,7 +153,7 @@ async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean>
   );
 }
 
-/** Creates the topics of groups and transactions. While there is one broker, they are on that broker. */
+/** Creates the topics of groups and transactions. Only one broker runs at this time, so the topics are on this broker. */
 async function createInternalTopics(admin: Admin): Promise<void> {
   const topics = ['__consumer_offsets', '__transaction_state'].map((topic) => ({
     topic,
@@ -202,7 +205,7 @@ function settingsOf({ id, folder, address, controller }: NodeSettings): string {
     'controller.listener.names': 'CONTROLLER',
     'inter.broker.listener.name': 'PLAIN',
     'controller.quorum.bootstrap.servers': controller,
-    // Lets a killed broker register again at once.
+    // With a short session, a killed broker can register again immediately.
     'broker.session.timeout.ms': 2000,
     'broker.heartbeat.interval.ms': 500,
     'log.dirs': join(folder, 'log'),

@@ -9,17 +9,20 @@ import { openKafkaLog } from '../kafkaLog.ts';
 import { deleteTopics } from './deleteTopics.ts';
 
 export interface Deployments {
-  /** Plain kafkajs client. */
+  /** Plain client of kafkajs. */
   readonly kafka: Kafka;
   /** Part of the cluster names that is unique to the suite. */
   readonly run: string;
   aPrefix(): string;
-  /** Opens a log, with a new deployment if no prefix is given. Closed at the end of the test. */
+  /** Opens a log, with a new deployment if no prefix is given. The log is closed at the end of the test. */
   aLog(prefix?: string, of?: { replicationFactor?: number; logger?: Logger }): Promise<Log>;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
 }
 
-/** Deletes the topics after the suite. @param addresses `host:port`, separated by commas. */
+/**
+ * Returns functions that create deployments. Deletes their topics after the suite.
+ * @param addresses the brokers as `host:port`, separated by commas.
+ */
 export function deployments(addresses: string): Deployments {
   const run = `log-${randomUUID()}-`;
   const brokers = addresses.split(',');
@@ -49,7 +52,7 @@ export function deployments(addresses: string): Deployments {
 /** One log for a whole suite, with a client and an admin client. */
 export interface OneDeployment {
   readonly kafka: Kafka;
-  /** Available after the first `beforeAll`. */
+  /** Log of the suite. Available after the first `beforeAll`. */
   readonly log: Log;
   readonly admin: Admin;
   readonly prefix: string;

@@ -1,4 +1,4 @@
-/** A kafkajs client whose network a test can disconnect, like a killed process or a machine without power. */
+/** A kafkajs client whose network a test can disconnect. This simulates a killed process or a machine without power. */
 import { createConnection, type Socket } from 'node:net';
 import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
@@ -6,7 +6,7 @@ import type { KafkaCatalog } from '../topics/catalog.ts';
 
 export interface DisconnectableKafka {
   readonly kafka: Kafka;
-  /** Closes all connections and prevents new ones. */
+  /** Closes all connections and prevents new connections. */
   disconnect(): void;
   reconnect(): void;
 }

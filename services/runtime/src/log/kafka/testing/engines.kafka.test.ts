@@ -1,4 +1,4 @@
-/** Checks the engines that other Kafka suites need: cluster, registry, and ClickHouse. */
+/** Checks the engines that the other Kafka suites need: the cluster, the registry, and ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { expect, test } from 'vitest';

@@ -1,18 +1,21 @@
-/** Engines that the test run has found or started, and the condition for suites that need them. */
+/** Engines that the test run has found or started. Suites that need the engines use `describeKafka`. */
 import { describe, inject, test } from 'vitest';
 
 export interface Engines {
-  /** `given` if the environment names any engine. */
+  /** Origin of the engines. The value is `given` if the environment names an engine. */
   readonly kind: 'given' | 'docker' | 'local';
-  /** `host:port` of the brokers, separated by commas. Three brokers unless given. */
+  /**
+   * Addresses of the brokers as `host:port`, separated by commas. There are three brokers unless the environment names the
+   * brokers.
+   */
   readonly brokers: string;
   /** URL of the Confluent-compatible API. */
   readonly registryUrl: string;
-  /** `http://user:password@host:port/database`. The database may not exist. */
+  /** URL of ClickHouse: `http://user:password@host:port/database`. The database may not exist. */
   readonly clickhouseUrl: string;
-  /** Data folder of the local stack (`QUESTLOG_DATA_DIR` of its commands). Undefined for other kinds. */
+  /** Data folder of the local stack (`QUESTLOG_DATA_DIR` of its commands). Undefined for other kinds of engines. */
   readonly stackDir?: string;
-  /** Undefined for other kinds and without Go. */
+  /** S3 bucket. Undefined for other kinds of engines and if Go is not installed. */
   readonly s3?: S3Bucket;
 }
 
@@ -23,7 +26,7 @@ export interface S3Server {
 }
 
 export interface S3Bucket extends S3Server {
-  /** Unique to this run. */
+  /** Name of the bucket, which is unique to this run. */
   readonly bucket: string;
 }
 
@@ -33,10 +36,10 @@ declare module 'vitest' {
   }
 }
 
-/** Undefined without engines. The reason is printed at the start of the run. */
+/** Engines of this run. Undefined if there are no engines. The reason is printed at the start of the run. */
 export const engines = inject('engines');
 
-/** Describes a suite that needs the engines. Without them it is one skipped test. */
+/** Describes a suite that needs the engines. If there are no engines, the suite is one skipped test. */
 export function describeKafka(name: string, suite: (engines: Engines) => void): void {
   if (engines !== undefined) {
     const there = engines;

@@ -1,4 +1,4 @@
-/** Group members as the brokers report them, and operator actions on groups and topics. */
+/** Group members that the brokers report, and actions of operators on groups and topics. */
 import kafkajs from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -7,11 +7,11 @@ import { kafkaClient } from '../client/kafkaClient.ts';
 export type GroupMembers = ReadonlyMap<string, readonly number[]> | undefined;
 
 export interface GroupView {
-  /** @param group group name with the prefix. */
+  /** Returns the members of a group. @param group the group name with the prefix. */
   members(group: string): Promise<GroupMembers>;
-  /** Deletes groups and their commits. @throws while a group has members. */
+  /** Deletes groups and their commits. @throws Error if a group has members. */
   deleteGroups(groups: readonly string[]): Promise<void>;
-  /** Adds partitions, like an operator. @param topics topic names with the prefix. */
+  /** Adds partitions to topics, as an operator would do. @param topics the topic names with the prefix. */
   addPartitions(topics: readonly string[], count: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export async function openGroupView(brokers: string): Promise<GroupView> {
       return new Map(
         description.members.map(({ memberId, memberAssignment }) => {
           const decoded = kafkajs.AssignerProtocol.MemberAssignment.decode(memberAssignment);
-          // A member has the same partitions of every topic.
+          // A member has the same partitions of every topic, so the first topic is enough.
           const [partitions = []] = Object.values(decoded?.assignment ?? {});
           return [memberId, partitions];
         }),

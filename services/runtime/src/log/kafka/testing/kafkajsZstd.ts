@@ -1,4 +1,4 @@
-/** Adds zstd to kafkajs's consumers for the whole process, for tests. The product has its own decoder. */
+/** Adds zstd to kafkajs's consumers. The change affects the whole test process. Questlog itself has its own decoder. */
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import kafkajs from 'kafkajs';
 

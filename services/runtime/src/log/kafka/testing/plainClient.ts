@@ -11,7 +11,7 @@ export interface PlainClient {
   append(topic: string, value: string): Promise<void>;
   /** Appends copies of a record as one compressed batch. */
   appendBatch(topic: string, partition: number, record: PlainRecord, count: number): Promise<void>;
-  /** Reads from the start until the number of records is reached. */
+  /** Reads from the start of the topic until `count` records were read. */
   read(topic: string, count: number): Promise<string[]>;
 }
 
@@ -21,13 +21,13 @@ export interface PlainRecord {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** @param brokers `host:port`, separated by commas. */
+/** @param brokers the brokers as `host:port`, separated by commas. */
 export function plainClient(brokers: string): PlainClient {
   patchRequestQueueTimer();
   const kafka = new Kafka({
     brokers: brokers.split(','),
     logLevel: logLevel.NOTHING,
-    // Longer than Kafka needs to detect a killed broker.
+    // The retries take longer than Kafka needs to detect a killed broker.
     retry: { initialRetryTime: 300, maxRetryTime: 2_000, retries: 40 },
   });
   return {
@@ -45,7 +45,10 @@ async function append(kafka: Kafka, topic: string, value: string): Promise<void>
   await producer.disconnect();
 }
 
-/** Bypasses the producer, which copies its buffer per record and would need minutes for 100,000 records. */
+/**
+ * Appends a batch without the producer of kafkajs. That producer copies its buffer for each record and would need minutes for
+ * 100,000 records.
+ */
 async function appendBatch(
   kafka: Kafka,
   topic: string,

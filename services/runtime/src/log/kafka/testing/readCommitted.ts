@@ -1,4 +1,4 @@
-/** Reads a topic to its end with a kafkajs consumer: committed records only, without the log port. */
+/** Reads a topic to its end with a kafkajs consumer, without the log port. Returns only committed records. */
 import { randomUUID } from 'node:crypto';
 import type { KafkaMessage } from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
@@ -11,8 +11,8 @@ export interface ReadRecord {
 }
 
 /**
- * Reads the topic, after appending a last record to each partition, because markers hide the end.
- * @param topic topic name with the prefix. No other reader may use the topic afterwards.
+ * Reads the topic. First appends a last record to each partition, because transaction markers hide the end of the partition.
+ * @param topic the topic name with the prefix. No other reader may use the topic after the call.
  */
 export async function readCommitted(brokers: string, topic: string): Promise<ReadRecord[]> {
   registerZstd();
@@ -38,7 +38,10 @@ export async function readCommitted(brokers: string, topic: string): Promise<Rea
   }
 }
 
-/** @returns the topic's partitions. */
+/**
+ * Appends a record to each partition.
+ * @returns the partitions of the topic.
+ */
 async function appendEverywhere(
   kafka: ReturnType<typeof kafkaClient>,
   topic: string,

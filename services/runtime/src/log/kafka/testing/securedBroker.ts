@@ -13,18 +13,18 @@ import { type Authority, anAuthority, type Certificate } from './certificates.ts
 import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.ts';
 
 export interface SecuredBroker {
-  /** `host:port` of the listener for TLS with SASL. */
+  /** Address of the listener for TLS with SASL, as `host:port`. */
   readonly sasl: string;
-  /** Same, with sessions of 12 s. */
+  /** Address of the listener for TLS with SASL whose sessions last 12 s. */
   readonly shortSessions: string;
-  /** `host:port` of the listener for mutual TLS. */
+  /** Address of the listener for mutual TLS, as `host:port`. */
   readonly mutualTls: string;
-  /** `host:port` of the listener without TLS and SASL. */
+  /** Address of the listener without TLS and SASL, as `host:port`. */
   readonly plaintext: string;
   readonly authority: Authority;
   /** Certificate of the user `questlog`. */
   readonly client: Certificate;
-  /** Client with all permissions. */
+  /** Client that has all permissions. */
   readonly kafka: Kafka;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
   /** Returns the number of clients that re-authenticated on an open connection. */
@@ -35,7 +35,8 @@ export interface SecuredBroker {
 }
 
 /**
- * Returns undefined, and prints the reason, if the broker cannot be started. @throws if `QUESTLOG_REQUIRE` contains kafka.
+ * Starts the broker. If the broker cannot be started, prints the reason and returns undefined.
+ * @throws Error if the broker cannot be started and `QUESTLOG_REQUIRE` contains kafka.
  */
 export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   const jars = await brokerJars();
@@ -105,7 +106,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   }
 }
 
-/** Logs re-authentications, which are counted. */
+/** Configuration that makes the broker log re-authentications. The test counts them. */
 const LOGGING = `<Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %m (%c)%n"/></Console></Appenders>
   <Loggers>

@@ -1,27 +1,27 @@
-/** Settings of a broker that authenticates every client, for one node. */
+/** Settings of a cluster with one broker that authenticates every client. */
 import { join } from 'node:path';
 
 export interface Ports {
-  /** Port of TLS with SASL. */
+  /** Port of the listener for TLS with SASL. */
   readonly sasl: number;
   readonly shortSessions: number;
   readonly mutualTls: number;
   readonly controller: number;
 }
 
-/** User with all permissions (SCRAM-SHA-512). */
+/** User that has all permissions (SCRAM-SHA-512). */
 export const ADMIN = { username: 'admin', password: 'of the admin' } as const;
-/** Each mechanism has its own password, so that a test cannot succeed with another mechanism. */
+/** User of the tests. Each mechanism has its own password, so that a test cannot succeed with another mechanism. */
 export const USER = 'questlog';
 export const PASSWORDS = {
   'scram-sha-256': 'by scram 256',
   'scram-sha-512': 'by scram 512',
   plain: 'in plain text',
 } as const;
-/** User without permissions (SCRAM-SHA-256). */
+/** User that has no permissions (SCRAM-SHA-256). */
 export const STRANGER = { username: 'stranger', password: 'of a stranger' } as const;
 
-/** Users that exist before the first start, because no user could create them. */
+/** Users that exist before the first start. They must exist then, because otherwise no user could create them. */
 export const SCRAM_AT_FORMAT: readonly string[] = [
   credentials('SCRAM-SHA-512', ADMIN),
   credentials('SCRAM-SHA-256', { username: USER, password: PASSWORDS['scram-sha-256'] }),
@@ -31,7 +31,7 @@ export const SCRAM_AT_FORMAT: readonly string[] = [
 
 export const SHORT_SESSION_MS = 12_000;
 
-/** Returns the text of a `server.properties`, for certificates and keys in PEM in the same folder. */
+/** Returns the text of `server.properties`. The certificates and keys are PEM files in the same folder. */
 export function brokerSettings(folder: string, ports: Ports): string {
   const jaas = 'org.apache.kafka.common.security';
   const saslOf = (listener: string) => ({
@@ -39,7 +39,7 @@ export function brokerSettings(folder: string, ports: Ports): string {
     [`listener.name.${listener}.scram-sha-256.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
     [`listener.name.${listener}.scram-sha-512.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
     [`listener.name.${listener}.plain.sasl.jaas.config`]: `${jaas}.plain.PlainLoginModule required user_${USER}="${PASSWORDS.plain}";`,
-    // Accepts unsigned tokens, because there is no identity provider. The client behaves the same.
+    // Accepts unsigned tokens, because there is no identity provider. The client behaves the same with signed tokens.
     [`listener.name.${listener}.oauthbearer.sasl.jaas.config`]: `${jaas}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
     [`listener.name.${listener}.oauthbearer.sasl.server.callback.handler.class`]: `${jaas}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler`,
   });

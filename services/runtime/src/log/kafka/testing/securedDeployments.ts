@@ -25,27 +25,27 @@ const TOKEN_CLIENT = {
   clientId: 'questlog-client',
   clientSecret: 'of the client of tokens',
   subject: USER,
-  // Less than the expiry margin of a token, so that each authentication needs a new token.
+  // The lifetime is less than the expiry margin of a token, so that each authentication needs a new token.
   lifetimeS: 45,
 } as const;
 
 export interface SecuredDeployments {
-  /** False before the first test, and if the broker cannot be started. */
+  /** False before the first test. Also false if the broker cannot be started. */
   readonly isRunning: boolean;
   readonly broker: SecuredBroker;
   readonly tokens: TokenServer;
   aPrefix(): string;
-  /** Closed at the end of the test. */
+  /** Opens a log. The log is closed at the end of the test. */
   aLog(connection: KafkaConnection, prefix?: string): Promise<Log>;
-  /** Connects with TLS and SASL. @param address listener, by default the broker's SASL listener. */
+  /** Returns a connection with TLS and SASL. @param address the listener. The default is the broker's SASL listener. */
   withSasl(sasl: KafkaSasl, address?: string): KafkaConnection;
   withPassword(mechanism: keyof typeof PASSWORDS, password?: string): KafkaSasl;
   withToken(clientSecret?: string): KafkaSasl;
-  /** Connects with mutual TLS. */
+  /** Returns a connection with mutual TLS. */
   withCertificate(certificate?: Certificate): KafkaConnection;
 }
 
-/** Starts the broker before the suite and stops it afterwards. Skips the tests if the broker cannot be started. */
+/** Starts the broker before the suite and stops the broker after the suite. Skips the tests if the broker cannot be started. */
 export function securedDeployments(): SecuredDeployments {
   let started: { broker: SecuredBroker; tokens: TokenServer } | undefined;
   const there = () => {

@@ -5,7 +5,7 @@ export interface TokenServer {
   readonly url: string;
   /** Number of issued tokens. */
   readonly issuedCount: number;
-  /** Set to true to reject the client. */
+  /** True if the server rejects the client. A test can set this field. */
   isRejecting: boolean;
   close(): Promise<void>;
 }

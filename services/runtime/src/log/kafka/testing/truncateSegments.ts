@@ -1,4 +1,4 @@
-/** Truncates a partition's files of a killed broker, like a power loss or an unclean election. */
+/** Truncates the files of a killed broker's partition. This simulates a power loss or an unclean election. */
 import { readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,9 +11,9 @@ export interface TruncatedPartition {
 }
 
 /**
- * Deletes the batches from the offset on. The broker must have been killed: after a clean stop it trusts its checkpoints.
- * Every replica must be truncated, because another replica would restore the records.
- * @returns the first deleted offset, or undefined if the partition ends before the offset.
+ * Deletes the batches from the offset on. The broker must have been killed, because a broker trusts its checkpoints after a
+ * clean stop. Every replica must be truncated, because another replica would restore the records.
+ * @returns the first deleted offset. Undefined if the partition ends before the offset.
  */
 export function truncateSegments(
   { logFolder, topic, partition }: TruncatedPartition,
@@ -31,7 +31,7 @@ export function truncateSegments(
   return firstRemoved;
 }
 
-/** Returns the segments, oldest first. */
+/** Returns the segments of the partition, oldest first. */
 export function segmentsOf(folder: string): { path: string; isFirst: boolean }[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith('.log'))

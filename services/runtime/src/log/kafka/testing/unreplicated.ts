@@ -2,17 +2,21 @@
 import { createTopic, leadersOf } from './createTopic.ts';
 
 export interface UnreplicatedTopics {
-  /** @param replicas broker ids per partition. By default three partitions, with p on broker p + 1. */
+  /**
+   * Creates a topic.
+   * @param replicas the broker ids of each partition. By default, there are three partitions, and partition p is on broker p +
+   *   1.
+   */
   create(
     topic: string,
     config?: Readonly<Record<string, string>>,
     replicas?: readonly (readonly number[])[],
   ): Promise<void>;
-  /** Returns the leader's broker id, as one of the brokers knows it. Undefined without a leader. */
+  /** Returns the broker id of the leader, as reported by one of the brokers. Undefined if the partition has no leader. */
   leaderOf(topic: string, partition: number): Promise<number | undefined>;
 }
 
-/** @param brokers `host:port` of the three brokers with the ids 1, 2, and 3. */
+/** @param brokers the addresses (`host:port`) of the three brokers with the ids 1, 2, and 3. */
 export function unreplicatedTopics(brokers: readonly string[]): UnreplicatedTopics {
   return {
     leaderOf: async (topic, partition) => (await leadersOf(brokers, topic)).get(partition),

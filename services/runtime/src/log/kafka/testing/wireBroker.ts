@@ -1,6 +1,6 @@
 /**
- * Brokers on local ports that answer Produce requests as a test specifies.
- * Like Kafka, they respond to a connection's requests in order and append a duplicate batch once.
+ * Brokers on local ports. A test specifies their responses to Produce requests. Like Kafka, they respond to the requests of a
+ * connection in order and append a duplicate batch only once.
  */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
@@ -9,15 +9,15 @@ import { BASE_SEQUENCE, PRODUCER_ID } from '../read/batchLayout.ts';
 import { decodeBatches } from '../read/recordBatches.ts';
 
 export interface WireBroker {
-  /** `host:port` of the first broker. */
+  /** Address of the first broker, as `host:port`. */
   readonly address: string;
   /** Returns the number of InitProducerId requests. */
   readonly producerIds: () => number;
   /** Returns the values in a partition. */
   values(partition: number): readonly string[];
-  /** Partitions of each Produce request. */
+  /** Partitions of each Produce request, in the order of the requests. */
   readonly requests: readonly (readonly number[])[];
-  /** Requests to coordinators. */
+  /** Steps that were requested from coordinators. */
   readonly requested: readonly CoordinatorStep[];
   close(): Promise<void>;
 }
@@ -25,18 +25,21 @@ export interface WireBroker {
 export interface WireBrokerOptions {
   readonly topic: string;
   readonly partitions: number;
-  /** Number of brokers, by default 1. Their ids start at 1. */
+  /** Number of brokers. The default is 1. The ids of the brokers start at 1. */
   readonly brokers?: number;
-  /** Returns the id of the leader, by default the first broker. */
+  /** Returns the id of the leader. The default is the first broker. */
   leader?(partition: number): number;
-  /** Returns the response. `silent` appends the batch, and a shared request gets no response. */
+  /**
+   * Returns the response to a batch. With `silent`, the broker appends the batch. A shared request that contains the batch then
+   * gets no response.
+   */
   produce(requested: Produced): Outcome | 'silent' | Promise<Outcome>;
-  /** Returns the id of the coordinator, by default the first broker. */
+  /** Returns the id of the coordinator. The default is the first broker. */
   coordinator?(): number;
   coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
 }
 
-/** Requests of a transaction. `find` looks up the coordinator. */
+/** Requests of a transaction. The request `find` returns the coordinator. */
 export type CoordinatorStep = 'find' | 'addPartitions' | 'addOffsets' | 'commitOffsets' | 'commit' | 'abort';
 
 export interface Produced {
@@ -47,7 +50,8 @@ export interface Produced {
 }
 
 /**
- * Error code (0 for success), `cut` to append and close the connection, or the bytes of a response to an appended batch.
+ * Outcome of a batch. A number is an error code (0 for success). With `cut`, the broker appends the batch and closes the
+ * connection. A buffer contains the bytes of the response to an appended batch.
  */
 export type Outcome = number | 'cut' | Buffer;
 
@@ -60,7 +64,7 @@ const ADD_PARTITIONS = 24;
 const ADD_OFFSETS = 25;
 const END_TRANSACTION = 26;
 const COMMIT_OFFSETS = 28;
-/** Supported version of each request. */
+/** Version of each request that the brokers support. */
 const VERSIONS = {
   ...{ [PRODUCE]: 7, [METADATA]: 1, [FIND_COORDINATOR]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 },
   ...{ [ADD_PARTITIONS]: 0, [ADD_OFFSETS]: 0, [END_TRANSACTION]: 0, [COMMIT_OFFSETS]: 0 },
@@ -70,7 +74,9 @@ const NOT_LEADER = 6;
 const REQUEST_TIMED_OUT = 7;
 const NOT_COORDINATOR = 16;
 const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
-/** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended the batch. */
+/**
+ * Error codes with which the leader has appended the batch: success, REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+ */
 const APPENDED = [0, 7, 20];
 
 export async function startWireBroker(options: WireBrokerOptions): Promise<WireBroker> {
@@ -119,12 +125,12 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   };
 }
 
-/** Responses by API key. Undefined to close the connection. */
+/** Functions that return the response, by API key. If a function returns undefined, the broker closes the connection. */
 type Answers = Readonly<
   Record<number, (node: number, request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>>
 >;
 
-/** Handles requests in order. */
+/** Handles the requests of a connection in order. */
 function serve(
   socket: Socket,
   answering: (request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>,
@@ -140,7 +146,7 @@ function serve(
   });
 }
 
-/** Responds in reverse order, because the protocol guarantees no order. */
+/** Responds to the partitions of a request in reverse order, because the protocol guarantees no order. */
 async function taken(
   { topic, leader = () => 1, produce }: WireBrokerOptions,
   logs: readonly WireLog[],
@@ -152,7 +158,7 @@ async function taken(
     batches.map(async (given) => {
       if (node !== leader(given.partition)) return NOT_LEADER;
       const outcome = Promise.resolve(produce(given));
-      // A request with one batch may get no response at all.
+      // A request with one batch may stay without a response.
       return batches.length === 1 ? outcome : await withinLimit(outcome, waitMs, () => REQUEST_TIMED_OUT);
     }),
   );
@@ -202,12 +208,12 @@ function ofPartition(errorCode: number): Buffer {
   return Buffer.concat([int32(0), int32(1), text('topic'), int32(1), int32(0), int16(errorCode)]);
 }
 
-/** Records of a partition and the last batch of each producer. */
+/** Log of a partition: its records, and the last batch of each producer. */
 class WireLog {
   readonly values: string[] = [];
   readonly #last = new Map<bigint, { sequence: number; next: number; baseOffset: number }>();
 
-  /** Returns undefined if the batch is not the producer's next one. */
+  /** Appends a batch. Returns undefined if the batch does not follow the producer's last batch. */
   append({ producerId, sequence, values }: Produced): number | undefined {
     const last = this.#last.get(producerId);
     const next = sequence + values.length;
@@ -224,7 +230,7 @@ interface WireRequest {
   readonly apiKey: number;
   readonly version: number;
   readonly correlationId: Buffer;
-  /** Bytes after the client id. */
+  /** Bytes of the request after the client id. */
   readonly body: Buffer;
 }
 
@@ -246,7 +252,7 @@ function eachRequest(socket: Socket, take: (request: WireRequest) => void): void
 }
 
 function apiVersions(version: number): Buffer {
-  // Returned for an unsupported ApiVersions version, in the oldest format, like Kafka.
+  // The broker returns this error for an unsupported version of ApiVersions. Like Kafka, it uses the oldest response format.
   const UNSUPPORTED_VERSION = 35;
   const spoken = Object.entries(VERSIONS).map(([key, only]) =>
     Buffer.concat([int16(Number(key)), int16(only), int16(only)]),
@@ -276,7 +282,7 @@ function metadata(
   return Buffer.concat([int32(ports.length), ...brokers, int32(1), ...topics]);
 }
 
-/** Decodes the batches of one topic. */
+/** Decodes the batches of a request for one topic. */
 function produced(body: Buffer): { readonly waitMs: number; readonly batches: readonly Produced[] } {
   // Skips the transactional id and the acks.
   let at = 2 + Math.max(body.readInt16BE(0), 0) + 2;
@@ -300,12 +306,12 @@ function produced(body: Buffer): { readonly waitMs: number; readonly batches: re
   return { waitMs, batches };
 }
 
-/** Encodes a response of version 7 for one partition. */
+/** Encodes a Produce response of version 7 for one partition. */
 export function produceAnswer(topic: string, partition: number, errorCode: number, baseOffset = -1): Buffer {
   return wholeAnswer(topic, [ofBatch(partition, errorCode, baseOffset)]);
 }
 
-/** Encodes a response with success at offset 77,777 for each partition. */
+/** Encodes a Produce response that reports success at offset 77,777 for each partition. */
 export function sharedAnswer(topic: string, partitions: readonly number[]): Buffer {
   return wholeAnswer(
     topic,

@@ -69,7 +69,8 @@ test('a partition without a leader has no range, and the other partitions have t
 type Request = Parameters<Broker['offsetFetch']>[0];
 
 /**
- * Returns a catalog with a topic of two partitions. Commit requests fail with the given errors in order, and then succeed.
+ * Returns a catalog with a topic of two partitions. Requests for committed offsets fail with the given errors, in order, and
+ * then succeed.
  */
 function aCatalog(errors: (string | undefined)[]) {
   const brokers = {

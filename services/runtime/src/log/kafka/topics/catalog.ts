@@ -1,4 +1,4 @@
-/** Topics and offsets, as the brokers report them. Limits of topics are cached. */
+/** Topics and offsets that the brokers report. The limits of topics are cached. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
@@ -20,7 +20,7 @@ export interface KafkaDeps {
   nameOf(name: string): string;
 }
 
-/** Names of topics and groups are without the prefix. */
+/** Methods of the catalog that consumers use. The names of topics and groups have no prefix. */
 export type KafkaCatalog = Pick<
   BrokerCatalog,
   'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
@@ -42,7 +42,7 @@ export class BrokerCatalog {
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
-  /** By group name with the prefix. A broker object works only with its client. */
+  /** Coordinators by group name with the prefix. A broker object works only with the client that created the object. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {
@@ -50,7 +50,10 @@ export class BrokerCatalog {
     this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
   }
 
-  /** Returns one promise to all callers, so that they continue in call order. @throws Error if the topic is missing. */
+  /**
+   * Returns the same promise to all callers, so that the callers continue in the order of their calls. @throws Error if the
+   * topic is missing.
+   */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;
@@ -69,7 +72,10 @@ export class BrokerCatalog {
     return limits;
   }
 
-  /** Returns cached limits. They are set in the turn in which `limits` resolves, so that calls keep their order. */
+  /**
+   * Returns the limits if they are cached. The limits are cached in the same turn in which `limits` resolves, so that calls
+   * keep their order.
+   */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }
@@ -85,7 +91,10 @@ export class BrokerCatalog {
     );
   }
 
-  /** Fails if any partition has no leader, because its end offset is unknown. */
+  /**
+   * Returns the end offset of each partition. Fails if a partition has no leader, because the end offset of the partition is
+   * unknown.
+   */
   endOffsets(topic: string): Promise<number[]> {
     return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(requireOffset));
   }
@@ -125,9 +134,9 @@ export class BrokerCatalog {
   }
 
   /**
-   * Returns, per partition, the oldest offset and the high watermark, read after the call. Undefined for a partition
-   * without a leader.
-   * @param partitions number of partitions, to include added ones.
+   * Returns the oldest offset and the high watermark of each partition. Both are read after the call. An entry is undefined if
+   * the partition has no leader.
+   * @param partitions the number of partitions, if added partitions are included.
    */
   async ranges(topic: string, partitions = 0): Promise<(OffsetRange | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
@@ -141,15 +150,16 @@ export class BrokerCatalog {
     });
   }
 
-  /** @param partitions number of partitions, to include added ones. */
+  /** @param partitions the number of partitions, if added partitions are included. */
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
-    // kafkajs's types require an offset, which is not sent.
+    // kafkajs's types require an offset, but kafkajs does not send it.
     const requested = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
-      // Rejects for an error of a partition. The client is then replaced, and the coordinator is looked up again.
+      // Rejects if one partition has an error. In this case, the client is replaced, and the next attempt finds the coordinator
+      // again.
       const { responses } = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
         return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: requested }] });
@@ -167,17 +177,20 @@ export class BrokerCatalog {
     return this.#clusters.close();
   }
 
-  /** Cached, because callers that wait for the projection ask repeatedly. */
+  /**
+   * Returns the coordinator of the group. The coordinator is cached, because callers that wait for the projection ask
+   * repeatedly.
+   */
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const cached = this.#coordinators.get(groupId);
-    // Brokers close idle connections.
+    // A cached coordinator may be disconnected, because brokers close idle connections.
     if (cached?.cluster === cluster && cached.broker.isConnected()) return cached.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });
     return broker;
   }
 
-  /** Combines concurrent requests, because many readers ask for the same end offsets. */
+  /** Combines concurrent requests, because many readers request the same end offsets. */
   #sharedEndOffsets(topic: string): Promise<readonly (number | undefined)[]> {
     let look = this.#endOffsets.get(topic);
     if (look === undefined) {
@@ -209,7 +222,7 @@ export class BrokerCatalog {
   }
 }
 
-/** Returns the partitions with a leader. Refreshes the metadata, which may be minutes old, if a leader is missing. */
+/** Returns the partitions that have a leader. If a leader is missing, refreshes the metadata, which may be minutes old. */
 async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();
@@ -227,7 +240,7 @@ function requireOffset(offset: number | undefined, partition: number): number {
   return offset;
 }
 
-/** Offset in the response if the group never committed. */
+/** Offset in the response if the group has never committed. */
 const NEVER_COMMITTED = '-1';
 
 const RESPONSE_LIMIT_MS = 4000;
@@ -238,12 +251,14 @@ function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, partition) => partition);
 }
 
-/** kafkajs returns `metadata`, although its types lack the field. */
+/** kafkajs returns `metadata`, although the field is missing in kafkajs's types. */
 function metadataOf(response: object): string {
   return 'metadata' in response && typeof response.metadata === 'string' ? response.metadata : '';
 }
 
-/** @throws Error if a partition is missing in the response, so that it is not mistaken for offset 0. */
+/**
+ * @throws Error if a partition is missing in the response. Without the error, the missing partition would look like offset 0.
+ */
 function byPartition<T extends { partition: number }, U>(
   count: number,
   responses: readonly T[],

@@ -1,4 +1,4 @@
-/** Topics are created once with the specified settings and never changed. */
+/** Topics are created once with the specified settings. The settings never change. */
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
@@ -104,7 +104,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const warning = 'acknowledged_events_may_be_lost_with_one_broker';
     const safe = await aLog(aPrefix(), { replicationFactor: 3, logger });
     await aTopic(safe);
-    // kafkajs may log a warning of its own on a busy machine.
+    // The other warnings are not checked, because kafkajs may log a warning on a busy machine.
     expect(warned).not.toContain(warning);
     const unsafe = await aLog(aPrefix(), { replicationFactor: 1, logger });
     await aTopic(unsafe);
@@ -164,7 +164,8 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await expect.poll(() => read, { timeout: 30_000 }).toEqual(['1 before']);
     expect(consumer.assigned().toSorted()).toEqual([0, 1]);
     await consumer.stop();
-    // A broker that does not know a new partition's leader has none of its records.
+    // The count of records is polled, because a broker may not know the leader of a new partition yet and then reports no
+    // records.
     const added = [{ topic: one.name, originalPartitions: 2, partitions: 4, records: 1 }];
     await expect.poll(() => log.addedPartitions(), { timeout: 30_000 }).toEqual(added);
 

@@ -1,4 +1,4 @@
-/** Creates missing topics and rejects existing topics that do not match their specification. */
+/** Creates topics that are missing. Rejects existing topics that do not match their specification. */
 import kafkajs, {
   type Admin,
   type ITopicConfig,
@@ -16,7 +16,7 @@ import { withRetries } from '../client/retries.ts';
 
 export interface TopicsDeps {
   readonly admin: ReplaceableClient<Admin>;
-  /** Replication factor of new topics. -1 for the brokers' default. */
+  /** Replication factor of new topics. The value -1 selects the brokers' default. */
   readonly replicationFactor: number;
   nameOf(name: string): string;
 }
@@ -35,7 +35,7 @@ export async function ensureTopics(
     }
   }
   const created = await createMissing(deps, unique);
-  // Created topics are checked too, because another process may have created them with another specification.
+  // The created topics are checked too, because another process may have created them with another specification.
   const described = await Promise.all(
     unique.map((spec) =>
       describeTopic(deps, spec.name, {
@@ -54,8 +54,9 @@ export async function ensureTopics(
 }
 
 /**
- * Returns a topic's settings. Partitions may have no leader, unless `needsLeaders` is set for a new topic.
- * @throws Error if the topic is missing; Unavailable if no broker responds or a new topic has no leaders yet.
+ * Returns the settings of a topic. Partitions may have no leader, unless `needsLeaders` is set for a new topic.
+ * @throws Error if the topic is missing.
+ * @throws Unavailable if no broker responds or a new topic has no leaders yet.
  */
 export async function describeTopic(
   deps: TopicsDeps,
@@ -90,25 +91,25 @@ export async function describeTopic(
 
 export interface TopicDescription extends TopicLimits {
   readonly policy: string;
-  /** Smallest number of replicas of a partition. */
+  /** Number of replicas of the partition with the fewest replicas. */
   readonly replicas: number;
-  /** `min.insync.replicas`. */
+  /** Value of `min.insync.replicas`. */
   readonly minInSync: number;
-  /** `retention.ms`. -1 if records do not expire. */
+  /** Value of `retention.ms`. It is -1 if records do not expire. */
   readonly retentionMs: number;
   readonly segmentMs: number;
-  /** `max.compaction.lag.ms`. NaN if the brokers do not know the setting. */
+  /** Value of `max.compaction.lag.ms`. NaN if the brokers do not support the setting. */
   readonly compactionLagMs: number;
 }
 
-/** Kafka deletes whole segments, by the age of their newest record. */
+/** Returns the retention of a topic. Kafka deletes whole segments by the age of their newest record. */
 export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription): TopicRetention {
   if (retentionMs < 0 || !policy.includes('delete'))
     return { retentionMs: Number.POSITIVE_INFINITY, deletedAfterMs: Number.POSITIVE_INFINITY };
   return { retentionMs, deletedAfterMs: retentionMs + segmentMs };
 }
 
-/** Warns of added partitions. Kafka cannot remove them, and using them would move keys to other partitions. */
+/** Warns of added partitions. Kafka cannot remove added partitions. Using them would move keys to other partitions. */
 function warnOfAddedPartitions(
   { logger }: { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -125,7 +126,7 @@ function warnOfAddedPartitions(
   });
 }
 
-/** Warns of compacted topics from an older version, in which erased data may stay for years. */
+/** Warns of compacted topics that an older version created. Erased data may stay in such topics for years. */
 function warnOfLateCompaction(
   { logger }: { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -140,7 +141,7 @@ function warnOfLateCompaction(
 
 const SAFE_REPLICAS = 3;
 
-/** Warns of topics that lose acknowledged records with one broker, although the cluster has enough brokers. */
+/** Warns of topics that lose acknowledged records if one broker fails, although the cluster has enough brokers. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -157,13 +158,16 @@ async function warnOfFewReplicas(
 }
 
 const LIMIT_MS = 15_000;
-/** Time for which an unknown topic may be new, because some brokers learn of it late. */
+/** Time during which an unknown topic may be new, because some brokers learn of a new topic late. */
 const UNKNOWN_LIMIT_MS = 500;
-/** Time for a topic that this process has created or found. A broker under load may learn of it late. */
+/**
+ * Time during which brokers may not know a topic that this process has created or found. A broker under load learns of the
+ * topic late.
+ */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
 const RESPONSE_LIMIT_MS = 5000;
 
-/** Maximum wait until all brokers know the new topics. */
+/** Maximum time to wait until all brokers know the new topics. */
 const CREATE_LIMIT_MS = 10_000;
 
 async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
@@ -183,7 +187,7 @@ async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Pro
   );
 }
 
-/** Ignores topics that another process created meanwhile. The request fails only for these. */
+/** Ignores topics that another process created at the same time. The request fails only for these topics. */
 function ignoreExisting(error: unknown): void {
   const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
   for (const one of errors) {
@@ -198,7 +202,7 @@ function ignoreExisting(error: unknown): void {
   }
 }
 
-/** Errors of settings that the brokers do not support. */
+/** Errors that report settings which the brokers do not support or allow. */
 const REJECTION_ERRORS = [
   'INVALID_REPLICATION_FACTOR',
   'INVALID_PARTITIONS',
@@ -228,7 +232,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'cleanup.policy': cleanup.policy,
     'max.message.bytes': String(neededBatchBytes(spec)),
     'compression.type': spec.compression ?? 'producer',
-    // The port's timestamp is the time of the append.
+    // The timestamp of a record in the port is the time of the append.
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
@@ -236,7 +240,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
     config['max.compaction.lag.ms'] = String(MAX_COMPACTION_LAG_MS);
   }
-  // Acknowledged records are then on two brokers, so that one may fail.
+  // With this setting, acknowledged records are on two brokers, so that one broker may fail.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
     topic: nameOf(name),
@@ -246,16 +250,22 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
   };
 }
 
-/** Limits what a reader of the topic reads, because only closed segments are compacted. The brokers' default is 1 GiB. */
+/**
+ * Maximum bytes of a segment. A smaller segment limits what a reader of the topic must read, because only closed segments are
+ * compacted. The brokers' default is 1 GiB.
+ */
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Limits how long superseded records stay. By default, brokers compact a partition only if half of it can be removed, which
- * may take years with little traffic (KIP-354). The setting also rolls the active segment, at the next append.
+ * Maximum time for which superseded records stay. By default, brokers compact a partition only if half of it can be removed.
+ * With little traffic, this may take years (KIP-354). At the next append, the setting also closes the active segment.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/** Lag above which a start warns: the brokers' defaults of 7 days of retention and 7 days until a segment is closed. */
+/**
+ * Compaction lag above which a start warns. It is the sum of the brokers' defaults: 7 days of retention and 7 days until a
+ * segment is closed.
+ */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
