@@ -1,4 +1,4 @@
-/** Docker's health check. Requests readiness from the admin listener and reports it in the exit status. */
+/** Health check of the Docker image. Requests readiness from the admin listener and reports the result as exit status. */
 const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
 // A listener on all addresses also listens on the loopback address.
 const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;

@@ -1,4 +1,4 @@
-/** The commands that act on the nodes of a stack. */
+/** Commands that act on the nodes of a stack. */
 import { rmSync } from 'node:fs';
 import { formatBrokers } from './brokerSetup.ts';
 import { freePorts } from './freePorts.ts';
@@ -21,11 +21,11 @@ import { startAll, stopAll } from './starting.ts';
 
 export interface StackFolders {
   readonly folder: string;
-  /** Folder of the jars, which several stacks can share. */
+  /** Folder of the jars. Several stacks can share this folder. */
   readonly jarsFolder: string;
 }
 
-/** Downloads and builds the parts that are missing, which takes minutes the first time. */
+/** Downloads and builds the missing parts of a stack. The first call takes minutes. */
 export async function provideParts(
   { jarsFolder }: Pick<StackFolders, 'jarsFolder'>,
   hasS3: boolean,
@@ -35,9 +35,10 @@ export async function provideParts(
 }
 
 /**
- * Starts the nodes that are not running, and returns when all respond. Stops the started nodes after a failure.
- * @param brokerCount default: the previous number, or 1.
- * @param hasS3 adds an S3 server, which the stack keeps.
+ * Starts the nodes that are not running, and returns when all nodes respond. If a node fails, stops the nodes that were
+ * started.
+ * @param brokerCount the number of brokers. The default is the previous number or, for a new stack, 1.
+ * @param hasS3 true if the stack gets an S3 server. Later starts also start this server.
  */
 export async function bringUp(
   { folder, jarsFolder }: StackFolders,
@@ -60,20 +61,20 @@ export async function startNodes(
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
 }
 
-/** Kills nodes as in a crash, so that neither the node nor the others can prepare. */
+/** Kills nodes as in a crash, so that no node can prepare for it. */
 export async function killNodes(folder: string, names: readonly string[]): Promise<void> {
   const killed = nodesNamed(existingStack(folder), names);
   for (const { name, process } of killed) if (!isAlive(process)) throw new Error(`${name} does not run`);
   await Promise.all(killed.map(async ({ process }) => process && killNow(process)));
 }
 
-/** Stops everything and keeps the data. */
+/** Stops all nodes and keeps the data. */
 export async function takeDown(folder: string): Promise<void> {
   const stack = loadStack(folder);
   if (stack !== undefined) await stopAll(nodesOf(stack));
 }
 
-/** Returns one line per node: name, pid, port, and up or down. A node is up if its port responds. */
+/** Returns one line per node: its name, its pid, its port, and `up` or `down`. A node is up if it responds. */
 export async function statusLines(folder: string): Promise<string[]> {
   const stack = loadStack(folder);
   if (stack === undefined) return [];

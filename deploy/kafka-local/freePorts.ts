@@ -1,12 +1,12 @@
-/** Finds free ports that stay reserved for the stack while a node is down. */
+/** Finds free ports for a stack. Other programs are unlikely to take these ports while a node is stopped. */
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Below the range of Linux's outgoing connections (32768 and above), which could take the port of a stopped broker. */
+/** Lowest and highest port. Linux uses ports from 32768 for outgoing connections, which could take the port of a stopped node. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 
-/** @throws if no port is free after many attempts. */
+/** Returns free ports. @throws if too few ports are free after many attempts. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   for (let attempt = 0; attempt < 100 * count && ports.size < count; attempt++) {

@@ -1,4 +1,4 @@
-/** Downloads the jars of Kafka and of the registry with Maven once, and when the pom changes. */
+/** Downloads the jars of Kafka and of the schema registry with Maven. Downloads them again only if the pom has changed. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,33 +8,37 @@ import { withLock } from './lock.ts';
 
 const POM = fileURLToPath(new URL('./pom.xml', import.meta.url));
 /**
- * Checksums in the format of `sha256sum`. After a change of the pom, review the new jars and write their checksums with
- * `cd $jars.unfinished && sha256sum kafka/* registry/*`.
+ * File with the checksums, in the format of `sha256sum`. After a change of the pom, review the new jars and write their
+ * checksums with `cd $jars.unfinished && sha256sum kafka/* registry/*`.
  */
 const SUMS = fileURLToPath(new URL('./jars.sha256', import.meta.url));
 const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
 /**
- * Java's options for all processes of the stack. The second compiler uses CPU time during the start. Without it, three
- * brokers and the registry responded after 7 s instead of 13 s on two cores.
+ * Java options of all processes of the stack. They disable the second compiler, which uses CPU time during the start. Without
+ * this compiler, three brokers and the registry responded after 7 s instead of 13 s on two cores.
  */
 export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
 
 export interface Jars {
   readonly java: string;
-  /** A class path. */
+  /** Class path of Kafka's jars. */
   readonly kafka: string;
-  /** Path of the executable jar. */
+  /** Path of the registry's executable jar. */
   readonly registry: string;
 }
 
-/** @param jars folder of the jars, which several stacks can share. @throws if Java 17 or a needed Maven is missing. */
+/**
+ * Returns the paths of the jars, and downloads missing jars.
+ * @param jars the folder of the jars, which several stacks can share.
+ * @throws if Java 17 is missing, or if Maven is needed and missing.
+ */
 export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
   if (!areFetchedFor(POM, jars)) {
     await withLock(jars, async () => {
-      // Another stack may have downloaded the jars during the wait.
+      // Another stack may have downloaded the jars while this stack waited.
       if (!areFetchedFor(POM, jars)) fetchJars(jars);
     });
   }
@@ -53,7 +57,7 @@ function requireJava(): void {
   throw new Error(`${needed}, but ${JAVA} on the PATH has version ${version ?? 'unknown'}`);
 }
 
-/** The pom is copied last, so that an incomplete folder never counts as complete. */
+/** Returns true if the folder has all jars for this pom. The pom is copied last, so an incomplete folder has no copy. */
 function areFetchedFor(pom: string, jars: string): boolean {
   const copy = join(jars, 'pom.xml');
   return existsSync(copy) && readFileSync(copy, 'utf8') === readFileSync(pom, 'utf8');
@@ -83,7 +87,7 @@ function fetchJars(jars: string): void {
   renameSync(unfinished, jars);
 }
 
-/** @throws naming the files that differ from the list, or are missing. */
+/** Compares the files with the list of checksums. @throws an error that names the files that differ or are missing. */
 function requireSums(folder: string, sums: string): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const found = files.map(({ parentPath, name }) => {

@@ -1,4 +1,4 @@
-/** Detached processes that later commands can identify, even if another process gets the same pid. */
+/** Starts detached processes that later commands can identify, even if another process gets the same pid. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -7,18 +7,18 @@ import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
   readonly pid: number;
-  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat). It distinguishes processes with the same pid. */
+  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat). The time distinguishes processes with the same pid. */
   readonly startTicks: string;
 }
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
-  /** Additional environment variables. */
+  /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts a process that outlives this one, and appends its output to the log. @throws if the process cannot start. */
+/** Starts a process that outlives this process, and appends its output to the log. @throws if the process cannot start. */
 export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
   try {
@@ -26,7 +26,8 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // A crashing JVM writes its dump here, and the process locks no other folder.
+      // A crashing JVM writes its dump into the working folder. With this working folder, the process keeps no other folder in
+      // use.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');
@@ -37,26 +38,26 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
   }
 }
 
-/** @throws if the process does not exist. */
+/** Returns the identity of a process. @throws if the process does not exist. */
 export function identityOf(pid: number): OwnProcess {
   const stat = statOf(pid);
   if (stat === undefined) throw new Error(`process ${pid} ended directly after its start`);
   return { pid, startTicks: stat.startTicks };
 }
 
-/** A zombie is not alive, although it accepts signals. */
+/** Returns true if the process is running. A zombie is not alive, although it accepts signals. */
 export function isAlive(process: OwnProcess | undefined): process is OwnProcess {
   const stat = process === undefined ? undefined : statOf(process.pid);
   return stat !== undefined && stat.startTicks === process?.startTicks && !/[ZX]/.test(stat.state);
 }
 
-/** Sends SIGKILL and waits until the process has ended. */
+/** Sends SIGKILL to a process and waits until the process has ended. */
 export async function killNow(own: OwnProcess): Promise<void> {
   signal(own, 'SIGKILL');
   await waitUntil(async () => !isAlive(own), { timeoutMs: 10_000, what: `process ${own.pid} to be gone` });
 }
 
-/** Sends SIGTERM, and SIGKILL after `timeoutMs`. Waits until the process has ended. */
+/** Sends SIGTERM to a process, and SIGKILL after `timeoutMs`. Waits until the process has ended. */
 export async function stop(own: OwnProcess, timeoutMs: number): Promise<void> {
   signal(own, 'SIGTERM');
   const gone = waitUntil(async () => !isAlive(own), { timeoutMs: timeoutMs, what: 'its end' });
@@ -80,7 +81,7 @@ function statOf(pid: number): { state: string; startTicks: string } | undefined 
   } catch {
     return undefined;
   }
-  // The name in parentheses can contain spaces and parentheses. The state (field 3) follows it.
+  // The name of the process is in parentheses and can contain spaces and parentheses. The state (field 3) follows the name.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', startTicks: fields[22 - 3] ?? '' };
 }

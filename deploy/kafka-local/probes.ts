@@ -1,4 +1,4 @@
-/** Tests whether a node responds to a request that only this kind of node can answer. */
+/** Checks whether a node responds. Each kind of node gets a request that only this kind can answer. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -11,7 +11,7 @@ import {
 
 const PROBE_TIMEOUT_MS = 2_000;
 
-/** Metadata request, version 1, without topics: size, API key, version, correlation id, client id, topic count. */
+/** Metadata request, version 1, without topics: size, API key, version, correlation id, client id, and number of topics. */
 const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
 
 export async function answers(node: Node): Promise<boolean> {
@@ -27,7 +27,7 @@ export async function answers(node: Node): Promise<boolean> {
   }
 }
 
-/** Returns the ids of the live brokers that the broker on this port knows. Empty if the broker does not respond. */
+/** Returns the ids of the live brokers that the broker on this port lists. Empty if the broker does not respond. */
 export function brokersKnownTo(port: number): Promise<number[]> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -41,13 +41,13 @@ export function brokersKnownTo(port: number): Promise<number[]> {
       socket.destroy();
     });
     socket.on('timeout', () => socket.destroy());
-    // A close follows every error, and resolves without a response.
+    // Ignores the error. The `close` event follows and resolves the promise with an empty list.
     socket.on('error', () => {});
     socket.on('close', () => resolve([]));
   });
 }
 
-/** The size and the correlation id precede an array of (id, host, port, rack). Strings have a 16-bit length. */
+/** Decodes a metadata response: size, correlation id, and an array of (id, host, port, rack). Strings have a 16-bit length. */
 function brokerIdsIn(answer: Buffer): number[] {
   let at = 8;
   const count = answer.readInt32BE(at);
@@ -58,7 +58,7 @@ function brokerIdsIn(answer: Buffer): number[] {
     at += 4;
     at += 2 + answer.readInt16BE(at);
     at += 4;
-    // A missing rack has the length -1.
+    // The length of a missing rack is -1.
     at += 2 + Math.max(0, answer.readInt16BE(at));
   }
   return ids;
@@ -74,7 +74,7 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
   }
 }
 
-/** Uses the stack's own password, so that another process on this port does not count. */
+/** Sends the password of the stack, so that another ClickHouse on this port does not count as the node. */
 async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
   const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
   try {
@@ -87,7 +87,7 @@ async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<bo
   }
 }
 
-/** An S3 server rejects a request without a key. */
+/** Returns true if an S3 server rejects a request without a key. */
 async function s3Answers({ port }: S3Node): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/`, {

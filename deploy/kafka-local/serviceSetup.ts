@@ -1,15 +1,15 @@
-/** Command lines and environments of the schema registry and the embedded ClickHouse. */
+/** Creates the command lines and environments of the schema registry and the embedded ClickHouse. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Jars, QUICK_START } from './jars.ts';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder, type RegistryNode } from './stackState.ts';
 
-/** Timeout for opening the database file. With the default of 5 s, the registry exits on a busy machine. */
+/** Timeout of the registry for opening its database file. With the default of 5 s, the registry exits on a busy machine. */
 const DATABASE_TIMEOUT = '120S';
 
 /**
- * Returns Java's arguments for the registry. The schemas are stored in a file, because ids in topics must survive a
- * restart. By default they are in memory.
+ * Returns Java's arguments for the registry. The registry stores its schemas in a file instead of memory (the default),
+ * because the schema ids in topics must survive a restart.
  */
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');
@@ -29,7 +29,7 @@ const MAIN = fileURLToPath(new URL('../../services/runtime/src/clickhouse/chdb/m
 
 export const CLICKHOUSE_ARGUMENTS = [MAIN];
 
-/** Passes the settings in the environment, because every user of the machine can read a command line. */
+/** Returns the environment of ClickHouse. It contains the settings, because every user of the machine can read a command line. */
 export function clickhouseEnvironment(
   folder: string,
   { port, password }: ClickHouseNode,

@@ -1,4 +1,4 @@
-/** Starts nodes and waits until they respond, and stops nodes. */
+/** Starts nodes, waits until the nodes respond, and stops nodes. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokerArguments } from './brokerSetup.ts';
@@ -11,12 +11,12 @@ import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from '
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
-/** Three brokers and the registry take 10 s on two idle cores, and several times as long on busy ones. */
+/** Time limit of a start. Three brokers and the registry take 10 s on two idle cores, and several times as long on busy cores. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
 
-/** Starts the nodes that are not running, and returns when all respond. Stops them again after a failure. */
+/** Starts the nodes that are not running, and returns when all nodes respond. Stops the started nodes after a failure. */
 export async function startAll(
   folder: string,
   stack: Stack,
@@ -73,7 +73,7 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
   }
 }
 
-/** Brokers are ready when each running broker knows all running ones, because a client can connect to any of them. */
+/** Returns true if all nodes respond and each running broker lists all running brokers. Clients can connect to any broker. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
     if (!isAlive(node.process)) throw new Error(exitMessage(folder, node));
@@ -88,11 +88,11 @@ async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** Returns a message with the end of the node's log, because the log of a temporary folder is removed. */
+/** Returns a message with the last lines of the node's log, because the log of a temporary folder is removed. */
 function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
-  // The frames of a Java stack trace would hide the exception.
+  // Omits the frames of a Java stack trace, because they would hide the exception.
   const lastLines = lines.filter((line) => !/^\s+at /.test(line)).slice(-LAST_LINES);
   return [`${node.name} has ended; see ${path}, which ends with`, ...lastLines].join('\n  ');
 }

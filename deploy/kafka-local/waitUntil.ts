@@ -5,16 +5,16 @@ const POLL_MS = 100;
 
 export interface WaitOptions {
   readonly timeoutMs: number;
-  /** Completes the message "timed out … while waiting for". */
+  /** Noun phrase that completes the message "timed out … while waiting for". */
   readonly what: string;
 }
 
-/** @throws if the condition does not become true in time. Rethrows errors of the condition at once. */
+/** Waits until the condition is true. @throws after the timeout, or immediately if the condition throws. */
 export async function waitUntil(isTrue: () => Promise<boolean>, options: WaitOptions): Promise<void> {
   await waitFor(async () => (await isTrue()) || undefined, options);
 }
 
-/** @returns the first result that is not undefined. @throws after the timeout; errors of `poll` at once. */
+/** Polls until a result is not undefined, and returns this result. @throws after the timeout, or immediately if `poll` throws. */
 export async function waitFor<T>(
   poll: () => Promise<T | undefined>,
   { timeoutMs, what }: WaitOptions,

@@ -1,4 +1,4 @@
-/** Writes counts to ClickHouse every few seconds, best effort. Keeps them while ClickHouse is unavailable. */
+/** Writes counts to ClickHouse every few seconds. Keeps counts during an outage, but the end of the process can lose them. */
 import type { Clock } from '../process/clock.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Lifecycle } from '../process/lifecycle.ts';
@@ -11,22 +11,23 @@ export interface FlushDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-  /** Counts rows that were dropped. */
+  /** Counter of rows that were dropped. */
   readonly dropped: { inc(by: number): void };
 }
 
-/** An insert with the number that it counts. */
+/** Insert with the number of rows that it counts. */
 export interface CountedInsert extends Insert {
   readonly count: number;
 }
 
 const FLUSH_INTERVAL_MS = 2_000;
-/** Leaves time for the rest of the stop. */
+/** Time limit of the flush during a stop. The limit leaves time for the rest of the stop. */
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * @param name used in log events and in the stop.
- * @param takePending returns the counts since the last call. Undefined without counts.
+ * Flushes counts periodically and during the stop.
+ * @param name the name in log events and in the stop.
+ * @param takePending returns the counts since its previous call. Undefined if there are none.
  * @param onTick called at every interval, even if ClickHouse is unavailable.
  */
 export function flushPeriodically(
@@ -35,7 +36,7 @@ export function flushPeriodically(
   takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
-  /** Kept until ClickHouse stores or rejects the insert. The insert's token prevents double counting. */
+  /** Insert that ClickHouse has neither stored nor rejected. The token of the insert prevents double counting. */
   let unsent: CountedInsert | undefined;
   let isUnavailable = false;
   const flush = async (): Promise<void> => {
@@ -58,14 +59,14 @@ export function flushPeriodically(
   let running: Promise<void> | undefined;
   const timer = setInterval(() => {
     onTick();
-    // No flush starts while another one is running.
+    // Starts no flush while another flush is running.
     running ??= flush().finally(() => {
       running = undefined;
     });
   }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
-    // Flushes twice, because the first flush may send an earlier insert.
+    // Flushes twice, because the first flush may send an insert that was waiting for a retry.
     await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

@@ -9,7 +9,7 @@ import { openMigrated } from './migrate.ts';
 const TABLES = [
   'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x',
   'CREATE VIEW second AS SELECT x FROM first',
-  // Repeated, so that the processes collide.
+  // The file repeats its statements, so that the processes collide.
   ...Array.from({ length: 5 }, (_, n) => [
     'CREATE OR REPLACE VIEW second AS SELECT x, x + 1 AS y FROM first',
     `ALTER TABLE second COMMENT COLUMN y '${n}'`,

@@ -1,7 +1,7 @@
 /**
- * Applies the SQL files of a folder (`001-name.sql`) to a database, each once and in order. A line with only `;`
- * separates statements. A changed file that was already applied prevents the start. Statements must be repeatable,
- * because several processes can migrate at once, and any of them can be killed meanwhile.
+ * Applies the SQL files of a folder (`001-name.sql`) to a database. Each file is applied once, in the order of the names. A
+ * line that contains only `;` separates two statements. The start fails if an applied file was changed. Statements must be
+ * repeatable, because several processes can migrate at once and be killed at any time.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
-/** Creates the database if it is missing, migrates it, and opens it. */
+/** Creates the database if it is missing, applies the migrations, and opens a store. */
 export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
@@ -51,8 +51,8 @@ async function migrate(store: Store, directory: string): Promise<void> {
 }
 
 /**
- * Retries the whole file. Processes that start at the same time collide in ClickHouse with many different errors, for
- * example when both replace a view.
+ * Applies a file and retries the whole file after an error. Processes that start at the same time cause many different errors
+ * in ClickHouse, for example when two processes replace a view.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {

@@ -1,17 +1,17 @@
-/** Checks whether an accepted `ALTER` or `DELETE` of a table is still being applied. */
+/** Checks whether ClickHouse is still applying a mutation (`ALTER` or `DELETE`) to a table. */
 import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
-/** ClickHouse's error ABORTED. */
+/** Prefix of ClickHouse's error ABORTED. */
 const ABORTED_PREFIX = 'Code: 236.';
-/** A mutation aborted longer ago may be blocked. */
+/** Time after an abort within which ClickHouse restarts the mutation. Later, the mutation may be blocked. */
 const ABORT_GRACE_SECONDS = 60;
 
 /**
- * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed: dropping any partition,
- * even a missing one, cancels running mutations, and ClickHouse restarts them.
- * @param kind text that the mutation's command contains.
- * @throws Unavailable with ClickHouse's reason if a mutation failed, or is not running a minute after an abort.
+ * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed. ClickHouse cancels running
+ * mutations when any partition is dropped, even a missing partition, and restarts them.
+ * @param kind text that the command of the mutation contains.
+ * @throws Unavailable with ClickHouse's reason if a mutation failed, or if it is not running a minute after an abort.
  */
 export async function isMutating(store: Pick<Store, 'query'>, table: string, kind = ''): Promise<boolean> {
   const [running] = await store.query<{ reason: string }>(

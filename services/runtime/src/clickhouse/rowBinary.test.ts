@@ -1,4 +1,4 @@
-/** Tests the bytes of RowBinary as ClickHouse documents and reads them. */
+/** Tests that the bytes are RowBinary as ClickHouse documents and reads it. */
 import { expect, test } from 'vitest';
 import { RowBinaryWriter } from './rowBinary.ts';
 

@@ -1,11 +1,11 @@
-/** Writes rows in ClickHouse's RowBinary format into a growing buffer. Payload bytes are copied, never decoded. */
+/** Writes rows in ClickHouse's RowBinary format into a growing buffer. Payload bytes are copied and never decoded. */
 
 const INITIAL_BYTES = 64 * 1024;
 
-/** Below this length, a loop is faster than a native copy. */
+/** Minimum number of bytes for a native copy. A loop is faster for fewer bytes. */
 const MIN_COPY_BYTES = 32;
 
-/** Positions of the first hex digit of each byte in a UUID's text, in the byte order of RowBinary. */
+/** Positions of the first hexadecimal digit of each byte in the text of a UUID, in RowBinary's byte order. */
 const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 
 export class RowBinaryWriter {
@@ -20,7 +20,7 @@ export class RowBinaryWriter {
     return this.#length;
   }
 
-  /** Returns the written bytes, which are valid until the next write. */
+  /** Returns the written bytes. They are valid until the next write. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
@@ -42,7 +42,7 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt32LE(value, this.#length);
   }
 
-  /** Writes a UInt64 from a number that is a safe integer. */
+  /** Writes a UInt64 from a number, which must be a safe integer. */
   uint64(value: number): void {
     const high = Math.floor(value / 0x100000000);
     this.#reserve(8);
@@ -50,13 +50,13 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt32LE(high, this.#length);
   }
 
-  /** Writes an Int64, or a DateTime64 in its own ticks. */
+  /** Writes an Int64, or a DateTime64 as a number of ticks of its precision. */
   int64(value: bigint): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
-  /** Writes an Int64 from its halves. */
+  /** Writes an Int64 from its low and high 32 bits. */
   int64FromHalves(low: number, high: number): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeInt32LE(low, this.#length);
@@ -68,16 +68,16 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** Writes a UUID in its canonical form as two little-endian UInt64, the high half first. */
+  /** Writes a UUID from its canonical text, as two little-endian UInt64 values. The high half comes first. */
   uuid(value: string): void {
     this.#reserve(UUID_DIGITS.length);
-    // Converts digit by digit. A row has seven UUIDs, and a Buffer for each took a tenth of the projector's time.
+    // Converts the text digit by digit. A row has seven UUIDs, and one Buffer per UUID took a tenth of the projector's time.
     for (const digit of UUID_DIGITS) {
       this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
     }
   }
 
-  /** Writes a UUID from its lower-case text at an offset of `bytes`. */
+  /** Writes a UUID from its text in lower case, which starts at an offset of `bytes`. */
   uuidAt(bytes: Buffer, at: number): void {
     this.#reserve(UUID_DIGITS.length);
     const buffer = this.#buffer;
@@ -88,7 +88,7 @@ export class RowBinaryWriter {
     this.#length += UUID_DIGITS.length;
   }
 
-  /** Writes a Nullable: a flag, and the value unless it is null. */
+  /** Writes a Nullable value: a flag, and then the value unless it is null. */
   nullable<T>(value: T | null, write: (value: T) => void): void {
     this.uint8(value === null ? 1 : 0);
     if (value !== null) write(value);
@@ -153,6 +153,6 @@ function hexDigit(text: string, at: number): number {
 }
 
 function digitOf(code: number): number {
-  // '0' is 0x30, 'A' is 0x41, 'a' is 0x61. Letters have bit 6 set, and their low half starts at 1.
+  // The codes are 0x30 for '0', 0x41 for 'A', and 0x61 for 'a'. Letters have bit 6 set, and their low four bits start at 1.
   return (code & 0x0f) + (code >> 6) * 9;
 }

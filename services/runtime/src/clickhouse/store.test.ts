@@ -1,4 +1,4 @@
-/** Tests the client's own limits, and inserts into old and new servers. */
+/** Tests the limits of the client itself, and inserts into servers of old and new versions. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';

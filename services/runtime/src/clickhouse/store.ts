@@ -1,4 +1,4 @@
-/** Access to ClickHouse: queries, one way to insert, and errors that tell callers how to react. */
+/** Access to ClickHouse: queries, inserts, and errors that tell a caller whether a retry can succeed. */
 import { addAbortSignal, Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
@@ -8,8 +8,8 @@ import { coalesceCalls } from '../process/waiting.ts';
 export interface Store {
   readonly database: string;
   /**
-   * Returns the rows of a SELECT as objects, with 64-bit integers as strings. Values must be passed as parameters
-   * (`{name:Type}`), never in the text.
+   * Runs a SELECT and returns its rows as objects. 64-bit integers are strings. Values must be passed as parameters
+   * (`{name:Type}`) and never be part of the text.
    */
   query<Row>(
     sql: string,
@@ -17,10 +17,10 @@ export interface Store {
     settings?: Readonly<Record<string, string | number>>,
   ): Promise<Row[]>;
   /**
-   * Runs a caller's query. The response is in ClickHouse's JSON unless the query contains another FORMAT. The query's
-   * text can override `settings`.
-   * @param signal aborts when the caller disconnects. This closes the connection and cancels the query.
-   * @throws QueryRejected if the response exceeds `maxBytes`.
+   * Runs a query of an API caller. The response has ClickHouse's JSON format unless the query contains FORMAT. The text of the
+   * query can override `settings`.
+   * @param signal aborts when the caller disconnects. The abort closes the connection and cancels the query.
+   * @throws QueryRejected if the response is larger than `maxBytes`.
    */
   queryRaw(
     sql: string,
@@ -29,20 +29,21 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
   ): Promise<RawResult>;
-  /** Runs DDL and other statements without a result, including INSERT … SELECT. */
+  /** Runs a statement without a result, such as DDL or INSERT … SELECT. */
   command(sql: string): Promise<void>;
-  /** Maximum time that an insert can still take effect after its sender has lost the partition. */
+  /** Maximum time for which an insert can still take effect after its sender has lost the partition. */
   readonly insertsEndWithinMs: number;
   /**
-   * Inserts rows synchronously as one block, atomically within one partition of the table.
-   * @throws Invalid if ClickHouse rejects the data; Unavailable if the insert failed or its outcome is unknown.
+   * Inserts rows synchronously as one block. The insert is atomic within one partition of the table.
+   * @throws Invalid if ClickHouse rejects the data.
+   * @throws Unavailable if the insert failed or its outcome is unknown.
    */
   insert(insert: Insert): Promise<void>;
   ping(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A store with its user and address, for messages to operators who can query ClickHouse directly. */
+/** Store with its address and user, for messages to operators who can query ClickHouse directly. */
 export interface AddressedStore extends Store {
   readonly url: string;
   readonly username: string;
@@ -56,9 +57,9 @@ export interface RawResult {
 export interface Insert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Rows in RowBinary, with the fields in the order of `columns`. */
+  /** Rows in RowBinary. The fields have the order of `columns`. */
   readonly rows: Buffer;
-  /** Prevents a late second insert of the same rows, in tables with a deduplication window. */
+  /** Prevents a second insert of the same rows, in tables with a deduplication window. Undefined disables deduplication. */
   readonly deduplicationToken?: string;
 }
 
@@ -67,14 +68,14 @@ export interface StoreOptions {
   readonly username: string;
   readonly password: string;
   readonly database: string;
-  /** Certificate authority of the server in PEM. Empty or undefined for the system's authorities. */
+  /** Certificate authority of the server, in PEM. If empty or undefined, the system's authorities apply. */
   readonly caPem?: string;
 }
 
-/** This number of ids fits into one query parameter of a server. */
+/** Maximum number of ids in one query. This number of ids fits into one query parameter of a server. */
 export const MAX_IDS_PER_QUERY = 2_500;
 
-/** Splits a list into parts that fit into one query. */
+/** Splits a list into parts that each fit into one query. */
 export function* chunksOf<T>(items: readonly T[], size = MAX_IDS_PER_QUERY): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
@@ -86,18 +87,18 @@ interface NamedTable {
   readonly uuid: string;
 }
 
-/** Returns the UUID of a table. A restored table has another UUID; an ALTER keeps it. */
+/** Returns the UUID of a table. A restored table has another UUID. An ALTER does not change the UUID. */
 export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
   return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
 }
 
-/** Returns a `tableUuid` for many concurrent callers. One query that starts after the calls serves all tables. */
+/** Returns a function like `tableUuid` for many concurrent callers. Callers share one query, which starts after their calls. */
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());
 }
 
-/** Time until a replaced table is noticed. */
+/** Time for which table UUIDs are cached. A replaced table is detected after this time. */
 const UUID_CACHE_MS = 1_000;
 
 /** Returns a `tableUuid` for frequent callers. One query serves all tables for `cacheMs`. Failures are not cached. */
@@ -125,18 +126,18 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
   return found.uuid;
 }
 
-/** Far below every deduplication window, so that an abandoned insert cannot arrive after its token expired. */
+/** Time limit of a request, far below every deduplication window. An abandoned insert ends before its token expires. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
- * Ends abandoned queries, whose retries would run concurrently. A response that keeps arriving may take longer than the
- * request timeout, so the limit is twice as long.
+ * Time limit of a query in ClickHouse. The limit ends abandoned queries, which would otherwise run concurrently with their
+ * retries. It is twice the request timeout, because a response that keeps arriving may take longer than that timeout.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
-/** An insert has a single response, so no caller waits longer than the request timeout. */
+/** Time limit of an insert. No caller waits longer than the request timeout, because an insert has a single response. */
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
-/** Delays the response until the query has ended, so that a late failure also has an error status. */
+/** Delays the response until the query has ended, so that a query that fails late also has an error status. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
-/** Maximum time until a process notices that it has lost a partition. It can send inserts until then. */
+/** Maximum time until a process detects that it has lost a partition. Until then, the process can send inserts. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
@@ -146,7 +147,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MAX_CONNECTIONS,
-    // Servers limit the URL to about 16 KiB. A list of a thousand ids needs a body.
+    // Sends long parameters in the body. Servers limit the URL to about 16 KiB, which a list of a thousand ids exceeds.
     use_multipart_params_auto: true,
     compression: { request: false, response: false },
     log: { level: 127 },
@@ -177,7 +178,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // The client's own signal no longer works once the response begins.
+        // Passes the signal to the stream, because the client ignores its own signal after the response has started.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -203,9 +204,7 @@ class Inserter {
     return this.#withDeduplication(mode, (settings) => this.#send(insert, settings));
   }
 
-  /**
-   * Runs a statement. Disables deduplication for `INSERT … SELECT`, whose callers check for duplicates or intend them.
-   */
+  /** Runs a statement. Disables deduplication for `INSERT … SELECT`, because callers check for duplicates or intend them. */
   async command(query: string): Promise<void> {
     if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
     await this.#withDeduplication('disable', async (settings) => {
@@ -213,7 +212,11 @@ class Inserter {
     });
   }
 
-  /** @param mode since ClickHouse 26.2, overrides `insert_deduplicate` and the server's default. */
+  /**
+   * Calls `send` with a setting for deduplication, if the server has this setting.
+   * @param mode value of `deduplicate_insert`. Since ClickHouse 26.2, this setting overrides `insert_deduplicate` and the
+   * server's default.
+   */
   async #withDeduplication(
     mode: string,
     send: (settings: Readonly<Record<string, string>>) => Promise<void>,
@@ -222,7 +225,7 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // The server rejected the setting before it read the rows.
+      // Sends again without the setting. The server rejected the setting before it read the rows.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;
@@ -250,7 +253,7 @@ class Inserter {
 const IS_INSERT = /^\s*INSERT\b/i;
 const UNKNOWN_SETTING = '115';
 
-/** Above the size of all inserts, so that ClickHouse neither splits a block nor waits for more rows. */
+/** Limits above the size of every insert, so that ClickHouse neither splits a block nor waits for more rows. */
 const ONE_BLOCK = {
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
@@ -259,7 +262,7 @@ const ONE_BLOCK = {
   input_format_parallel_parsing: 0,
 } as const;
 
-/** Leaving the loop destroys the stream and its connection, so ClickHouse stops sending. */
+/** Reads a stream. An error ends the loop, which destroys the stream and its connection, so ClickHouse stops sending. */
 async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -272,14 +275,14 @@ async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** ClickHouse's error for a result above `max_result_bytes`. */
+/** ClickHouse's error for a result that exceeds `max_result_bytes`. */
 const RESULT_TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
 
 function tooLargeMessage(maxBytes: number): string {
   return `the result is larger than ${Math.floor(maxBytes / 1024)} KiB; select fewer rows or columns`;
 }
 
-/** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). Blocks with other errors are retried. */
+/** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). Inserts with other errors are retried. */
 const DATA_ERRORS = new Set([
   '6', // CANNOT_PARSE_TEXT
   '26', // CANNOT_PARSE_QUOTED_STRING
@@ -299,7 +302,7 @@ const DATA_ERRORS = new Set([
   '469', // VIOLATED_CONSTRAINT
 ]);
 
-/** A query that ClickHouse rejected, with ClickHouse's error code. A retry gives the same result. */
+/** ClickHouse rejected the query. A retry would give the same result. `code` is ClickHouse's error code. */
 export class QueryRejected extends Error {
   override readonly name = 'QueryRejected';
   readonly code: string;
@@ -310,7 +313,7 @@ export class QueryRejected extends Error {
   }
 }
 
-/** Codes of temporary failures and of limits that queries share. The same query can succeed later. */
+/** Error codes of temporary failures and of limits that queries share. The same query can succeed later. */
 const TEMPORARY_ERRORS = new Set([
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED, shared by all queries of an account
@@ -326,13 +329,13 @@ const TEMPORARY_ERRORS = new Set([
 ]);
 
 /**
- * ClickHouse's texts for a query's own memory limit, `max_memory_usage`: the first text since version 24.11, the second
- * in earlier versions. The limits of an account ("User", "(for user)") and of the server ("(total)") are shared with
- * other queries.
+ * Matches ClickHouse's message for a query's own memory limit, `max_memory_usage`. Versions since 24.11 use the first text,
+ * and earlier versions use the second. Other queries share the limits of an account ("User", "(for user)") and of the server
+ * ("(total)").
  */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
-/** Errors that only another query text or other tables would avoid. Other errors may be temporary. */
+/** Error codes that only another query text or other tables would avoid. Other errors may be temporary. */
 const QUERY_ERRORS = new Set([
   '36', // BAD_ARGUMENTS
   '42', // NUMBER_OF_ARGUMENTS_DOESNT_MATCH
@@ -349,8 +352,8 @@ const QUERY_ERRORS = new Set([
 ]);
 
 /**
- * Translates the failure of an insert. Only an insert can fail because of its data; in a query, the same code means a
- * wrong query. Other failures, such as a full disk with its many codes, may be temporary, so the rows must be kept.
+ * Translates the failure of an insert. Only an insert can fail because of its data; in a query, the same code means a wrong
+ * query. Other failures may be temporary, such as a full disk with its many codes. The rows must then be kept.
  */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
@@ -363,10 +366,7 @@ function queryFailure(error: ClickHouseError): Error {
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
-/**
- * Translates the failure of a caller's query, which can fail in many ways. It is rejected unless the failure is
- * temporary.
- */
+/** Translates the failure of an API caller's query. The query counts as rejected unless the failure is temporary. */
 function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
   return isTemporary ? queryFailure(error) : new QueryRejected(error);

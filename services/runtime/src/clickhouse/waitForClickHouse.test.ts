@@ -26,7 +26,7 @@ test('waits until ClickHouse is available, and logs the wait', async () => {
 });
 
 test('ends the start after the timeout with the cause', async () => {
-  // Port 9 (discard) has no listener.
+  // No server listens on port 9 (discard).
   const failed = waitForClickHouse('http://127.0.0.1:9', silentLogger, 50);
   await expect(failed).rejects.toThrow(Unavailable);
   await expect(failed).rejects.toThrow('ClickHouse does not answer: connect ECONNREFUSED 127.0.0.1:9');

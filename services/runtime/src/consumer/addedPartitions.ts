@@ -1,13 +1,13 @@
-/** Warns about partitions that were added to topics. Kafka cannot remove partitions. */
+/** Warns operators about partitions that were added to a topic after its creation. Kafka cannot remove such partitions. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { AddedPartitions, Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 
-/** Each refresh sends requests to the brokers. */
+/** Minimum time between two refreshes, because each refresh sends requests to the brokers. */
 const REFRESH_INTERVAL_MS = 30_000;
 
-/** Registers a warning that reports the result of the last refresh, so that callers do not wait for the brokers. */
+/** Registers a warning. The warning reports the result of the last refresh, so a health request does not wait for the brokers. */
 export async function warnOfAddedPartitions(deps: {
   log: Pick<Log, 'addedPartitions'>;
   clock: Clock;
@@ -29,7 +29,7 @@ export async function warnOfAddedPartitions(deps: {
   await refresh().catch(() => {});
 }
 
-/** Returns a message that names every such topic. Undefined without such topics. */
+/** Returns a message that names every topic with added partitions. Undefined if no topic has added partitions. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
   const sentences = added.map(({ topic, originalPartitions, partitions, records }) => {

@@ -20,7 +20,7 @@ async function aTopic() {
   return log;
 }
 
-/** @returns the blocks that were written until the group reached `end`, and the start time of each write. */
+/** Runs a consumer until the group reaches `end`. @returns the blocks that were written, and the start time of each write. */
 async function blocksUntil(
   end: number,
   log: Awaited<ReturnType<typeof aLog>>,
@@ -63,7 +63,7 @@ test('writes the first block of a process at once, and then one block per interv
   await append();
   await blocksUntil(1, log);
   let [nowMs, appended] = [BEGIN_MS, 1];
-  // Time advances when no record can be read; then one more record arrives.
+  // Time advances only when a read finds no record. One more record is then appended.
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = async (options) => {
       const batch = await owned.read({ ...options, maxRecords: 1, waitMs: 1 });
@@ -76,7 +76,7 @@ test('writes the first block of a process at once, and then one block per interv
   };
   const changed = { clock: { now: () => nowMs }, flushIntervalMs: FLUSH_MS };
   const [first, ...others] = await blocksUntil(RECORDS, log, changed, asAssigned);
-  // The first block waited the whole idle time for a record and then for further records.
+  // The first block waited for a record during the idle time, and then for more records.
   expect(first?.startedAtMs).toBeLessThan(BEGIN_MS + 11_000);
   expect(others.length).toBeGreaterThan(2);
   let beforeMs = first?.startedAtMs ?? 0;
@@ -93,7 +93,7 @@ test('writes a block on time while records keep arriving', async () => {
     0,
     Array.from({ length: 100 }, () => ({ key: null, value: Buffer.from('x') })),
   );
-  // One record per millisecond.
+  // One record arrives per millisecond.
   let nowMs = 1_000_000;
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = (options) => {
@@ -118,7 +118,7 @@ test('identifies a record by its append id or, if the id is missing or too long,
     record({ value: null }),
     record({ key: 'l' }),
     record({ key: null }),
-    // Both records have the same concatenation of key and value.
+    // This record and the first record have the same concatenation of key and value.
     record({ key: 'kv', value: Buffer.alloc(0) }),
   ];
   const ids = unnamed.map(recordIdOf);

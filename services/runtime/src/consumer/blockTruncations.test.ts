@@ -1,7 +1,4 @@
-/**
- * Tests a log that is truncated while it is projected: rows of lost records stay visible, and new records at their
- * offsets are written.
- */
+/** Tests a log that is truncated while it is projected. Rows of lost records stay visible, and new records are written. */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
@@ -26,15 +23,15 @@ interface Row {
 
 const nameOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
-/** Moves rows of lost records aside and keeps them. */
+/** Tables in memory. A repair moves the rows of lost records to `moved`. */
 class Tables {
   rows: Row[] = [];
   readonly moved: Row[] = [];
   readonly repairs: Truncation[] = [];
-  /** The unfinished repair. */
+  /** Truncation whose repair is not complete. */
   begun: Truncation | undefined;
   beforeRow = (_name: string): void => {};
-  /** Called during a repair. */
+  /** Called during each repair. */
   amidRepair = (): void => {};
 
   held(): StoredRows {
@@ -92,7 +89,7 @@ async function aProjection() {
   const clock = new ReadDrivenClock();
   return {
     ...{ log, tables, cuts: truncations, said: logged, committed },
-    /** Appends records with these names. The names are also the append ids. */
+    /** Appends records with these names. The names are also the records' append ids. */
     append: async (...names: string[]) => {
       for (const name of names)
         await log.append(TOPIC, 0, [
@@ -120,7 +117,7 @@ async function aProjection() {
             onTruncation: (cut, records) => void truncations.push({ cut, records }),
           }),
       }),
-    /** Runs until every record is committed, or an error occurs. */
+    /** Runs a consumer until every record is committed or an error occurs. */
     async run(asAssigned?: (owned: OwnedPartition) => OwnedPartition) {
       const consumer = await this.start(asAssigned);
       const [end] = await log.endOffsets(TOPIC);
@@ -225,7 +222,10 @@ test('waits with a repair until ClickHouse is available, and does not repair a l
   expect(tables.names()).toEqual(['a', 'B', 'C']);
 });
 
-/** Returns a log whose batches have this leader epoch, and records the seeks with their epochs. */
+/**
+ * Returns a function that changes a partition so that all its batches have this leader epoch. Records the partition's seeks
+ * with their epochs.
+ */
 function onEpoch(epoch: number) {
   const seeks: (number | undefined)[][] = [];
   const onAnEpoch = (owned: OwnedPartition): OwnedPartition =>
@@ -257,7 +257,7 @@ test('passes the leader epoch of the last written record to the log, which compa
   tables.beforeRow = () => {};
   await append('e');
   await projection.run(onAnEpoch);
-  // The pending block is read by offset. Later records are read with the epoch of its last record.
+  // The pending block is read by offset alone. The read after the block uses the leader epoch of the block's last record.
   expect(seeks).toContainEqual([4, 5]);
   expect(seeks).not.toContainEqual([2, 5]);
   expect(tables.names()).toEqual(['a', 'b', 'c', 'd', 'e']);
@@ -294,7 +294,7 @@ test('keeps the known leader epoch in the commit after a repaired truncation, wh
   expect(committed && [committed.offset, leaderEpochOf(committed)]).toEqual([1, 5]);
 });
 
-/** Commits a pending block of existing records. */
+/** Commits metadata, for example of a pending block, at offset 0. */
 async function announce(
   { log, committed }: Awaited<ReturnType<typeof aProjection>>,
   note: object,
@@ -345,7 +345,7 @@ test.each([
     const consumer = await projection.start((owned) =>
       withMethods(owned, {
         read: async (options) => {
-          // The log is complete during the comparison. It is truncated after the first two records are read again.
+          // The log is complete during the comparison. The log is truncated after the first two records are read again.
           if (is === 'compared' && owned.position(TOPIC) === 0) is = 'read again';
           if (is === 'compared' || is === 'cut') return await owned.read(options);
           if (is === 'read again') {

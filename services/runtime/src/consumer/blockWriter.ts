@@ -1,4 +1,4 @@
-/** Interface between a service that projects a topic and `blocks.ts`, which drives it. */
+/** Interface between `blocks.ts`, which reads a topic in blocks, and the service that writes the rows of the blocks. */
 import type { LogRecord } from '../log/log.ts';
 import type { Invalid } from '../process/errors.ts';
 import type { RecordIdentity } from './findTruncation.ts';
@@ -7,27 +7,32 @@ export interface Block {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly LogRecord[];
-  /** First offset of the block, and the offset after the block, markers and gaps included. */
+  /** First offset of the block. `end` is the offset after the block. The range includes transaction markers and gaps. */
   readonly start: number;
   readonly end: number;
-  /** Identity of the block's last record. */
+  /** Identity of the last record of the block. Undefined if the block has no records. */
   readonly last: RecordIdentity | undefined;
 }
 
-/** Writes blocks. `plan` runs once per block, `apply` until it succeeds. */
+/** Writes blocks. `plan` is called once per block, and `apply` is called until it succeeds. */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
-  /** @throws Invalid if ClickHouse rejects the data; Unavailable if a retry can succeed. */
+  /**
+   * Inserts the rows of a plan.
+   * @throws Invalid if ClickHouse rejects the data.
+   * @throws Unavailable if a retry can succeed.
+   */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends the single record of a rejected block to the dead letters, unless it is already there. */
+  /** Sends the only record of a rejected block to the dead letters, unless the dead letters already contain the record. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 
 export interface Attempt {
-  /** True if the block may have stored rows. The writer then reads them first and inserts only missing rows. */
+  /** True if rows of the block may already be stored. The writer then reads the stored rows and inserts only the missing rows. */
   readonly verify: boolean;
   /**
-   * Must be awaited directly before each insert, because a suspended process may have lost the partition.
+   * Confirms that this process owns the partition. Must be awaited directly before each insert, because a process can lose the
+   * partition while it is suspended.
    * @throws Fenced if another process owns the partition.
    */
   confirm(): Promise<void>;

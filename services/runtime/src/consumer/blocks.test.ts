@@ -16,9 +16,9 @@ import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
-/** The runs take seconds on an idle CPU, and longer during other tests. */
+/** Time limit of the crash tests. They take seconds on an idle CPU, and longer while other tests run. */
 const CRASHES_WITHIN_MS = 120_000;
-/** Each mutant of the product is tested with these runs. */
+/** Number of random runs. The number is lower for mutants, because each mutant repeats the runs. */
 const CRASH_RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 8 : 40;
 
 let directory: string;
@@ -104,7 +104,7 @@ test.each([
   let silent = 2;
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
     const read: OwnedPartition['read'] = async (options) => {
-      // The first read belongs to the search for a truncation.
+      // Two reads return no records. The first of them belongs to the search for a truncation.
       if (owned.position(TOPIC) === 1 && silent-- > 0) {
         if (rows.length < 5) owned.seek(TOPIC, 5);
         return undefined;
@@ -141,7 +141,7 @@ test('after crashes at any row, every record is stored exactly once', {
           await consumeUntil(end, table, { onProjected });
         } catch (error) {
           expect(error).toHaveProperty('message', 'crash');
-          // Records after the crash must not join the interrupted block.
+          // These records arrive after the crash and must not become part of the interrupted block.
           await append(2);
           end += 2;
         }
@@ -152,7 +152,7 @@ test('after crashes at any row, every record is stored exactly once', {
   );
 });
 
-/** Replaces the group's commit by this offset without metadata, or by none. Reads batches of three records. */
+/** Replaces the group's commit by this offset without metadata, or removes the commit. Reads batches of three records. */
 function assignedAt(offset: number | undefined): Run {
   let nowMs = systemClock.now();
   const asAssigned = (owned: OwnedPartition): OwnedPartition => {
@@ -162,7 +162,7 @@ function assignedAt(offset: number | undefined): Run {
       owned.read({ ...options, maxRecords: Math.min(options.maxRecords ?? 3, 3) });
     return withMethods(owned, { committed: () => committed, read });
   };
-  // Each batch arrives when its block is due.
+  // The clock advances so fast that each block is due when its first batch arrives.
   return { asAssigned, clock: { now: () => ++nowMs * 10 } };
 }
 
@@ -182,7 +182,7 @@ test.each([
     await expect(consumeUntil(base + 10, table)).rejects.toThrow('crash');
     table.beforeRow = () => {};
     await append(2);
-    // Records below the offset are not read again, as if their rows were stored.
+    // The new run does not read records below its offset, so the test stores the rows of these records.
     if (from !== undefined) table.rows.push(...upTo(from).filter((offset) => !table.rows.includes(offset)));
     await consumeUntil(base + 12, table, assignedAt(from));
     expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(base + 12));
@@ -205,11 +205,11 @@ test('stores each row once if offsets are lost while an insert of the previous o
   await consumeUntil(10, table, lost);
   itEnds();
   expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(10));
-  // A timer can fire a millisecond early. The run then waits again for the rest.
+  // A timer can fire a millisecond early. The run then waits again for the remaining time.
   const [behind, waits] = ['group_offset_behind_tables', 'waits_for_inserts_of_before'];
   expect(warnings.join(' ')).toMatch(new RegExp(`^(${behind} ${waits} )+${behind}$`));
   const logged = warnings.length;
-  // Later owners do not wait.
+  // Later owners do not wait for inserts.
   await append(5);
   lateRows = [];
   await consumeUntil(15, table, { insertsEndWithinMs: WITHIN_MS, logger });
@@ -286,7 +286,7 @@ test('publishes the offset below which every row exists after each commit, and o
 
 test('verifies every record up to the end of the log after the tables were recreated', async () => {
   const table = new BlockTable();
-  // More bytes than a block contains.
+  // Appends more bytes than a block may contain.
   for (let i = 0; i < 20; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.alloc(990_000) }]);
   await consumeUntil(20, table);
   table.rows.splice(0);
@@ -340,7 +340,7 @@ test.each([
           return block;
         };
         const openWriter = async () => ({ ...table.writer(), plan });
-        // A view in which no row is stored yet.
+        // These stored rows are always empty.
         const storedRows = new BlockTable().storedRows();
         const options = { ...blockOptions(log, TOPIC, table), storedRows, clock, openWriter };
         await runBlocks(withMethods(owned, { commit, signal: revoked.signal }), options);
@@ -349,7 +349,7 @@ test.each([
     });
     await ended.promise;
     await consumer.stop();
-    // The partition was new, so the first block has one record.
+    // The partition was new, so its first block has one record.
     expect(table.rows).toEqual(then === 'written' ? [0] : []);
     expect(await committedOffset()).toBe(0);
   },
@@ -358,7 +358,7 @@ test.each([
 test('dead-letters exactly the records that the table rejects', async () => {
   const table = new BlockTable();
   table.refuses = (offset) => offset === 3 || offset === 11;
-  // A part of a block can be written before the block is rejected.
+  // ClickHouse can store a part of a block before it rejects the block.
   let late = 1;
   table.beforeRow = (written) => {
     if (written === 6 && late-- > 0) throw new Invalid('the table rejects the next row');

@@ -1,4 +1,4 @@
-/** Tests metadata of this version, of earlier versions, and of tools that write other text. */
+/** Tests commit metadata of this version, of earlier versions, and of tools that write other text. */
 import { expect, test } from 'vitest';
 import { lastRecordOf, leaderEpochOf, metadataOf, resumeAt, tableOf } from './commitMetadata.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Tests that a dead letter keeps its record completely, once, and with its cause, and that a consumer stops before a
- * whole topic becomes dead letters.
+ * Tests that a dead letter contains its complete record and its cause, and is stored once. Tests that a consumer stops before
+ * all records of a topic become dead letters.
  */
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -84,7 +84,7 @@ test('stores the record unchanged, its source, and the cause', async () => {
   });
   expect(first?.value).toEqual(Buffer.from('a payload'));
   expect(second).toMatchObject({ sourceOffset: 8, key: null, recordKey: null, value: null });
-  // A long cause is shortened, so that the record fits.
+  // A long cause is shortened, so that the dead letter is not too large.
   expect(second?.reason).toBe('x'.repeat(2_000));
 });
 
@@ -101,12 +101,12 @@ test('searches for a dead letter that may exist, and sends it only if it is miss
   const { open, openLetters, letters } = await aGroup({ on: counted });
   await openLetters().send({ ...SOURCE, partition: 0 }, aRecord(1), unreadable(), false);
   await openLetters().send(SOURCE, aRecord(1), unreadable(), false);
-  // Another process takes over.
+  // Another process takes over the partition.
   const successor = openLetters();
   for (const offset of [1, 2, 2, 1]) await successor.send(SOURCE, aRecord(offset), unreadable(), true);
   expect((await letters()).map(({ sourceOffset }) => Number(sourceOffset)).sort()).toEqual([1, 1, 2]);
   expect(tails).toBe(0);
-  // The same offset of another partition, topic, or group is another record.
+  // The same offset in another partition, topic, or group identifies another record.
   await successor.send({ ...SOURCE, partition: 1 }, aRecord(1), unreadable(), true);
   await successor.send({ ...SOURCE, topic: 'other' }, aRecord(1), unreadable(), true);
   await (await open('other'))().send(SOURCE, aRecord(1), unreadable(), true);
@@ -142,7 +142,7 @@ test('searches again after a failed append, because the record may have been sto
 });
 
 const MIB = 1024 * 1024;
-/** Records of this size arrive in one batch each. */
+/** Value of a record that is so large that each batch contains one record. */
 const LARGE = Buffer.alloc(3 * MIB);
 
 test.each([
@@ -157,7 +157,7 @@ test.each([
     await openLetters().send(SOURCE, aRecord(offset, { value: LARGE }), unreadable(), false);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
-  // A limit on the total time would expire during the read.
+  // Simulates an expired limit on the total time. The read must not use such a limit.
   const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(AbortSignal.abort());
   onTestFinished(() => timeout.mockRestore());
   const found = openLetters().send(SOURCE, aRecord(5), unreadable(), true);
@@ -238,7 +238,7 @@ test('counts dead letters that another process sent', async () => {
     );
     return (await Promise.allSettled(sending)).filter(({ status }) => status === 'rejected').length;
   };
-  // Dead letters that are being sent count, too.
+  // The ratio includes dead letters that are being sent.
   expect(await sendAll(openLetters(), false)).toBe(1);
   expect(await letters()).toHaveLength(999);
   expect(await sendAll((await open('group'))(), true)).toBe(1);
@@ -303,7 +303,7 @@ test('does not stop while a third of the records are dead letters', async () => 
   expect(sent()).toBe(3_000);
 });
 
-/** Counts the dead letters and does not store them, and never searches for them. */
+/** Returns dead letters that are counted but not stored. A search for stored dead letters fails. */
 async function aPartition() {
   let sent = 0;
   const append: Log['append'] = async () => ({ baseOffset: sent++ });

@@ -1,6 +1,4 @@
-/**
- * Sends unprocessable records to the dead letters. Stops a consumer if most of its records would become dead letters.
- */
+/** Appends unprocessable records to the dead letters. Stops a consumer if most of its records would become dead letters. */
 import { createHash } from 'node:crypto';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
@@ -14,11 +12,14 @@ import { messageOf } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
-/** Dead letters of one partition while it is owned. */
+/** Dead letters of one partition while this process owns the partition. */
 export interface DeadLetters {
-  /** @param mayBeSent true if the record may already be a dead letter. The dead letters are then searched first. */
+  /**
+   * Appends a dead letter.
+   * @param mayBeSent true if an earlier attempt may have stored the dead letter. The topic is then searched before the append.
+   */
   send(source: SourcePartition, record: LogRecord, cause: Invalid, mayBeSent: boolean): Promise<void>;
-  /** Counts records that were processed, for the ratio of dead letters. */
+  /** Counts processed records. The ratio of dead letters needs this count. */
   countProcessed(count: number): void;
 }
 
@@ -29,7 +30,9 @@ interface SourcePartition {
 
 const MAX_REASON_CHARACTERS = 2_000;
 
-/** Returns a function that opens a partition's dead letters. Its signal aborts when the partition is lost. */
+/**
+ * Returns a function that creates a partition's dead letters. Its argument is a signal that aborts when the partition is lost.
+ */
 export async function openDeadLetters(deps: {
   log: Log;
   registry: SchemaRegistry;
@@ -70,9 +73,9 @@ export async function openDeadLetters(deps: {
     }
   };
   return (signal) => {
-    /** Append ids in the topic, as of the last search. */
+    /** Append ids that the last search found in the topic. */
     let logIds: Promise<Set<string>> | undefined;
-    /** Append ids that this process has sent or found. They are already counted. */
+    /** Append ids of the dead letters that this process has sent or found. These dead letters are already counted. */
     const sentIds = new Set<string>();
     const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
       const { appendId, targetPartition, source, record, cause } = pending;
@@ -81,11 +84,11 @@ export async function openDeadLetters(deps: {
           logIds ??= appendIdsIn(log, targetPartition, signal);
           if ((await logIds).has(appendId)) return;
         }
-        // The record is not logged, because it contains players' data and may be megabytes long.
+        // Logs only the position of the record, because the record contains players' data and may have several megabytes.
         logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
         await append(pending, reducedRecords(record));
       } catch (error) {
-        // A failed append may have been stored, so the topic must be searched again.
+        // A failed append may have stored the dead letter, so the next attempt must search the topic again.
         logIds = undefined;
         throw error;
       }
@@ -116,25 +119,28 @@ interface PendingDeadLetter {
   readonly cause: Invalid;
 }
 
-/** Minimum number of records for a meaningful ratio. */
+/** Minimum number of records before the ratio is checked. */
 const WINDOW_RECORDS = 1_000;
 const MAX_DEAD_RATIO = 0.5;
 
 class DeadLetterRatio {
   #processed = 0;
   #deadLettered = 0;
-  /** Dead letters that are being sent. Each counts once it is stored, so that a failed attempt does not count. */
+  /** Number of dead letters that are being sent. A dead letter counts as dead-lettered only after the log has stored it. */
   #sending = 0;
 
   countProcessed(records: number): void {
     [this.#processed, this.#deadLettered] = this.#with(records, 0);
   }
 
-  /** @throws the error of `ratioExceeded` instead of sending a dead letter that would exceed the ratio. */
+  /**
+   * Sends a dead letter with `send` and counts it.
+   * @throws the error of `ratioExceeded` if the dead letter would exceed the ratio. The dead letter is then not sent.
+   */
   async countSent(send: () => Promise<void>, ratioExceeded: () => Error): Promise<void> {
     this.#sending += 1;
     try {
-      // Computed before the window is halved, because its last record may have been processed.
+      // Computes the ratio before the counts are halved, so the ratio includes all records of the window.
       const [seen, dead] = [this.#processed + this.#sending, this.#deadLettered + this.#sending];
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw ratioExceeded();
       await send();
@@ -150,20 +156,20 @@ class DeadLetterRatio {
   }
 }
 
-/** Returns the record and smaller copies of it, in case the log rejects the full record as too large. */
+/** Returns the record, and then smaller copies of the record for the case that the log rejects the previous copy as too large. */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];
 }
 
-/** An id takes about 100 bytes. */
+/** Maximum number of cached ids. An id takes about 100 bytes. */
 const MAX_CACHED_IDS = 100_000;
-/** Maximum time without progress. Reading all dead letters may take longer. */
+/** Maximum time without progress. The total time is unlimited. */
 const STALL_LIMIT_MS = 30_000;
 
 /**
- * Reads the ids of a partition's newest dead letters.
- * @throws Unavailable without progress, or if the signal aborts.
+ * Reads the append ids of the newest dead letters in a partition.
+ * @throws Unavailable if the read makes no progress within the limit, or if the signal aborts.
  */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);

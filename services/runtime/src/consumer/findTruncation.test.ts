@@ -1,4 +1,4 @@
-/** Tests that any remaining rows suffice to find the truncation of a log. */
+/** Tests that the search finds the truncation of a log, whatever rows remain. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
@@ -14,14 +14,14 @@ import {
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
-/** Each mutant of the product is tested with these runs. */
+/** Number of random runs. The number is lower for mutants, because each mutant repeats the runs. */
 const RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 100 : 500;
 
 function aLog(startOffset: number, endOffset: number): Pick<Log, 'offsetRanges' | 'endOffset'> {
   return { offsetRanges: async () => [{ startOffset, endOffset }], endOffset: async () => endOffset };
 }
 
-/** The records are represented by their names. */
+/** Returns a partition whose records are represented by their names. */
 function aReader(names: readonly string[]): OwnedPartition {
   let position = 0;
   return withMethods<OwnedPartition>({} as OwnedPartition, {
@@ -61,7 +61,7 @@ function storedRowsOf(rows: readonly StoredRow[]): StoredRows {
 
 const run = fc.record({
   written: fc.integer({ min: 1, max: 60 }),
-  /** Written records without rows: duplicates or dead letters. */
+  /** Offsets of written records that have no rows, because they are duplicates or dead letters. */
   bare: fc.array(fc.nat(59), { maxLength: 40 }),
   truncatedAt: fc.nat(60),
   grown: fc.nat(80),
@@ -80,7 +80,7 @@ test('the truncation that is found is below every row of a lost record and above
         .map((name, offset) => ({ offset, name }))
         .filter(({ offset }) => !bare.includes(offset));
       const last = { offset: written - 1, id: `old ${written - 1}` };
-      // The log reports the truncation to a reader beyond its end.
+      // The log reports the truncation if the reader's position is beyond the end of the log.
       const reported = now.length < written ? now.length : Infinity;
       const found = await findTruncation(
         {
@@ -105,7 +105,7 @@ test('the truncation that is found is below every row of a lost record and above
   );
 });
 
-/** Five records were written and, unless stated otherwise, have rows. */
+/** Searches for a truncation. By default, five records were written, and each record has a row. */
 async function find({
   now = OLD,
   start = 0,
@@ -133,7 +133,7 @@ const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
 test('finds a truncation of records without rows by the last record alone, after the log has grown again', async () => {
   const now = ['old 0', 'old 1', 'old 2', 'new 3', 'new 4', 'new 5'];
   const rows = [0, 1, 2].map((offset) => ({ offset, name: `old ${offset}` }));
-  // Without the truncation, the new records at these offsets would be skipped.
+  // If the truncation were not found, the new records at these offsets would be skipped.
   expect(await find({ now, rows })).toEqual({ offset: 3, end: 5, lost: 'old 4' });
 });
 
@@ -185,7 +185,7 @@ test('waits beyond the end of the log only for the last record and the newest ro
   expect(waited).toEqual([998, 999]);
 });
 
-/** A log that returns scripted results for reads of an offset. */
+/** Returns a partition whose reads have scripted results for each offset. */
 function aReaderThat(answer: (offset: number) => 'nothing' | { record?: number; next: number }) {
   let position = 0;
   return withMethods(aReader(OLD), {

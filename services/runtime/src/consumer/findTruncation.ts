@@ -1,51 +1,51 @@
-/** Finds out whether the log still contains the records that a group has written, and where it was truncated. */
+/** Checks whether the log still contains the records that a consumer group has written, and finds the offset of a truncation. */
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
-/** A group's commit, decoded. */
+/** Decoded commit of a consumer group for one partition. */
 export interface CommitMetadata {
   /** Next offset to process. */
   readonly offset: number;
-  /** Offset after the block that is being written. Undefined if no block is pending. */
+  /** Offset after the pending block, which is being written. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block or, without one, below the offset. It reveals a truncated log that has grown
-   * again, which offsets cannot show. Undefined if no record was read yet.
+   * Last record of the pending block or, without a pending block, the last record below `offset`. This record reveals a
+   * truncated log that has grown again, which offsets alone cannot reveal. Undefined if the group has not read a record.
    */
   readonly last?: RecordIdentity;
-  /** After a truncation, where no last record is known: no record below the offset has a newer leader epoch. */
+  /** Leader epoch that no record below `offset` exceeds. Set after a truncation, when the last record is unknown. */
   readonly upToEpoch?: number;
-  /** Id of the tables that contain the rows. */
+  /** Id of the ClickHouse tables that contain the rows. */
   readonly tables?: string;
 }
 
-/** Distinguishes a record from any other record at the same offset. */
+/** Identity of a record, which distinguishes the record from any other record at the same offset. */
 export interface RecordIdentity {
   readonly offset: number;
   readonly id: string;
   readonly leaderEpoch?: number;
 }
 
-/** Rows in ClickHouse of the records of one partition. */
+/** Rows in ClickHouse that come from the records of one partition. */
 export interface StoredRows {
-  /** Returns true if there are rows of records at or above the offset whose second insert would be a duplicate. */
+  /** Returns true if records at or above the offset have rows. A second insert of these rows would create duplicates. */
   hasRowsFrom(offset: number): Promise<boolean>;
-  /** Returns the row with the highest offset, if that offset is above `above`. */
+  /** Returns the row with the highest offset above `above`. Undefined if no row has such an offset. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** Returns the row between the bounds whose offset is nearest to `about`. */
+  /** Returns the row whose offset is nearest to `about`, and lies between `above` and `below`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
-  /** Returns the names that rows of the record can have. */
+  /** Returns the names that the rows of the record can have. */
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
-  /** Returns the truncation whose repair was started and not completed. */
+  /** Returns the truncation whose repair has started but is not complete. Undefined if there is no such repair. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows at and above the truncation as orphaned, so that they do not collide with new records at these
-   * offsets. The rows stay visible. A repeated repair has the same result.
-   * @param confirm must be awaited directly before each change.
-   * @returns number of records that the log lost.
+   * Marks the rows at and above the truncation as orphaned, so that they do not collide with new records at the same offsets.
+   * Orphaned rows stay visible. A repeated repair has the same result.
+   * @param confirm a function that must be awaited directly before each change.
+   * @returns the number of records that the log lost.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
-  /** Records that the repair is complete and that the group resumes at the truncation. */
+  /** Stores that the repair is complete and that the group resumes at the offset of the truncation. */
   markRepaired(truncation: Truncation): Promise<void>;
 }
 
@@ -55,11 +55,11 @@ export interface StoredRow {
 }
 
 export interface Truncation {
-  /** First offset whose record may have changed. */
+  /** First offset at which the record may have changed. */
   readonly offset: number;
   /** Offset after the last lost record. */
   readonly end: number;
-  /** Name of the last lost record. It distinguishes truncations at the same offset. */
+  /** Name of the last lost record. The name distinguishes truncations at the same offset. */
   readonly lost: string;
 }
 
@@ -72,10 +72,11 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the last written record with the log. If they differ, searches the stored rows for the last unchanged
- * record. Moves the position of the partition. Offsets without rows count as truncated, because their records are
- * dropped again.
- * @param truncatedFrom offset from which the log itself reports a truncation.
+ * Compares the last written record with the log. If the record differs, searches the stored rows for the last unchanged
+ * record. All offsets after this record count as truncated, even those of unchanged records without rows. Processing such
+ * records again adds no rows. The search changes the read position of the partition.
+ * @param truncatedFrom the offset from which the log itself reports a truncation.
+ * @returns undefined if the log is not truncated.
  */
 export async function findTruncation(
   deps: TruncationDeps,
@@ -93,7 +94,7 @@ export async function findTruncation(
 
   const { offset, pendingTo: processedTo = offset, last } = committed;
   const proof = last && (await compare(last.offset, (record) => deps.recordIdOf(record) === last.id));
-  /** Highest offset at which the log is known to be unchanged. */
+  /** Highest offset up to which the log is unchanged, as far as the comparisons show. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
   const highest = await storedRows.highestRow(same);
   const isHighestSame = highest === undefined || (await compareRow(highest)) !== 'other';
@@ -101,7 +102,7 @@ export async function findTruncation(
 
   const range = await offsetRangeOf(log, topic, owned.partition);
   same = Math.max(same, range.startOffset - 1);
-  // Records after the end of the log need no comparison.
+  // The log has no records at or above its end offset, so the search starts below this offset.
   let other = Math.min(truncatedFrom, range.endOffset);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await storedRows.nearestRow({ above: same, below: other, about });
@@ -116,7 +117,7 @@ export async function findTruncation(
   };
 }
 
-/** @throws Unavailable while the partition has no leader. */
+/** Returns the offset range of a partition. @throws Unavailable while the partition has no leader. */
 export async function offsetRangeOf(
   log: Pick<Log, 'offsetRanges'>,
   topic: string,
@@ -127,7 +128,7 @@ export async function offsetRangeOf(
   return range;
 }
 
-/** Reads the record at an offset. Requests the end of the log only if no record arrives. */
+/** Reads the record at an offset. Requests the log's end offset only if no record arrives. */
 async function recordAt(
   { log, owned, topic }: TruncationDeps,
   offset: number,
@@ -145,7 +146,7 @@ async function recordAt(
       throw error;
     }
   }
-  // Compaction removed the record, or the offset has a transaction marker.
+  // The offset has no record: compaction removed the record, or the offset belongs to a transaction marker.
   return 'removed';
 }
 

@@ -1,4 +1,7 @@
-/** Tests the lag as ingest measures it every ten seconds. `lagRoute.test.ts` tests it as the console requests it. */
+/**
+ * Tests the measurement of the lag that ingest makes every ten seconds. `lagRoute.test.ts` tests the lag that the console
+ * requests.
+ */
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
@@ -47,7 +50,7 @@ test('reads nothing for a group that keeps up, and returns the age of the oldest
   await append(0, 4);
   at(10);
   state.next = 1;
-  // The second of four records that arrived within ten seconds.
+  // The oldest unprocessed record is the second of four records that arrived in the ten seconds between the measurements.
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 6_000 });
   expect(state.read).toBe(0);
   at(20);
@@ -112,7 +115,7 @@ test('returns the used share of the current retention, and the records that expi
   at(70);
   expect(await look(groups)).toMatchObject({ retentionMs: 50_000, shareOfRetention: 1.4 });
   expect(requestCount).toBe(2);
-  // A group beyond the start has lost nothing.
+  // A group whose offset is above the start offset has lost no records.
   state.next = 3;
   expect(await look(groups)).toMatchObject({ lagRecords: 1, lostRecords: 0 });
 });
@@ -180,7 +183,7 @@ test('reads the log only every ten seconds if the lag is large', async () => {
   expect(state.read).toBe(1);
   at(10);
   state.next = 1;
-  // The age of the record that was read last.
+  // The lag is still the age of the record that was read before.
   expect(await look(groups)).toMatchObject({ lagRecords: 1_002, lagMs: 10_000 });
   expect(state.read).toBe(1);
   at(11);
@@ -188,7 +191,7 @@ test('reads the log only every ten seconds if the lag is large', async () => {
   expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: 11_000 });
   state.next = 3;
   at(12);
-  // A lag of this size is read at every measurement.
+  // A lag of at most 1,000 records is read at every measurement.
   expect(await look(groups)).toMatchObject({ lagRecords: 1_000, lagMs: 12_000 });
   expect(state.read).toBe(3);
 });
@@ -205,7 +208,7 @@ test('estimates nothing between distant measurements', async () => {
     const lag = await look(groups);
     return { lagMs: lag?.lagMs, read: state.read };
   };
-  // The first of two records that arrived between the measurements.
+  // The oldest unprocessed record is the first of two records that arrived between the measurements.
   expect(await estimated(30)).toEqual({ lagMs: 20_000, read: 0 });
   expect(await estimated(31)).toEqual({ lagMs: 0, read: 1 });
 });

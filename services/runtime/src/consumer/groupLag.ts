@@ -1,4 +1,4 @@
-/** Measures the lag of each consumer group from the log alone, even while no process of the group runs. */
+/** Measures the lag of each consumer group. Reads only the log, so it works while no process of the group runs. */
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -8,15 +8,15 @@ import type { PartitionProgress } from './progress.ts';
 export interface ConsumerLag {
   readonly group: string;
   readonly topic: string;
-  /** Unprocessed records, over all partitions that have a leader. */
+  /** Number of unprocessed records in all partitions that have a leader. */
   readonly lagRecords: number;
-  /** Age of the oldest unprocessed record. Null if the log did not return the record in time. */
+  /** Age of the oldest unprocessed record, in milliseconds. Null if the log did not return the record in time. */
   readonly lagMs: number | null;
-  /** Retention time of the topic. Infinity if age removes nothing. */
+  /** Retention time of the topic, in milliseconds. Infinity if the topic has no time limit. */
   readonly retentionMs: number;
-  /** `lagMs` divided by `retentionMs`. */
+  /** `lagMs` divided by `retentionMs`. Null if `lagMs` is null. */
   readonly shareOfRetention: number | null;
-  /** Records that retention removed before the group read them. */
+  /** Number of records that retention removed before the group had read them. */
   readonly lostRecords: number;
   readonly partitions: readonly PartitionProgress[];
 }
@@ -33,15 +33,18 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** Above this lag, the oldest record is read less often, because each read can fetch a few MiB per partition. */
+/** Lag above which the oldest record is read less often, because each read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
-/** Maximum interval between two measurements for an estimate. */
+/** Maximum interval between two measurements that are used for an estimate. */
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
-/** Operators can change the retention of a topic at any time. */
+/** Time for which a topic's retention is cached. Operators can change the retention at any time. */
 const RETENTION_CACHE_MS = 60_000;
 
-/** @param isExact if false, estimates the age of new records, so that a group without a backlog needs no read. */
+/**
+ * Creates the measurement of each consumer group.
+ * @param isExact false if the age of new records may be estimated. A group without a backlog then needs no read.
+ */
 export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
@@ -64,7 +67,7 @@ export class GroupLag {
   readonly #log: LagLog;
   readonly #isExact: boolean;
   #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
-  /** Timestamp of the next record to process, per partition, from the last read. */
+  /** Offset and timestamp of the next record to process in each partition, from the last read. */
   #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #previous: Measurement | undefined;
@@ -76,7 +79,7 @@ export class GroupLag {
     this.#isExact = of.isExact;
   }
 
-  /** @throws Unavailable if the log does not return the group's offsets. */
+  /** Measures the lag at a time. @throws Unavailable if the log does not return the group's offsets. */
   async measure(nowMs: number): Promise<ConsumerLag> {
     const positions = await this.#positions();
     const retentionMs = await this.#retention(nowMs);
@@ -109,7 +112,7 @@ export class GroupLag {
 
   async #positions(): Promise<Position[]> {
     const commits = await this.#log.committed(this.group, this.topic);
-    // Requested after the commits, so that no commit is beyond the end.
+    // Requests the end offsets after the commits, so that no commit exceeds an end offset.
     const ranges = await this.#log.offsetRanges(this.topic);
     return ranges.flatMap((range, partition) => {
       if (range === undefined) return [];
@@ -120,7 +123,7 @@ export class GroupLag {
     });
   }
 
-  /** Returns the time at which the log stored the oldest unprocessed record. Undefined if it is unknown. */
+  /** Returns the time at which the log stored the oldest unprocessed record. Undefined if the time is unknown. */
   async #oldestTimestamp(measurement: Measurement, lagRecords: number): Promise<number | undefined> {
     const behind = measurement.positions.filter(({ offset, end }) => offset < end);
     const known = new Map(
@@ -149,7 +152,10 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** Interpolates between two measurements. Undefined if the record existed at the last one. */
+  /**
+   * Estimates by interpolation when the next record was stored. Undefined if the previous measurement is missing or too old,
+   * or if the record existed at that time.
+   */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -161,7 +167,7 @@ export class GroupLag {
   }
 }
 
-/** Reads one batch at each position, and returns the timestamps of the first records that arrive in time. */
+/** Reads one batch at each position. Returns the timestamp of the first record in each batch that arrives in time. */
 async function readTimestamps(
   log: LagLog,
   topic: string,
@@ -181,7 +187,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Delays further reads until the tail is closed.
+      // Blocks further reads until the tail is closed.
       await all.promise;
     },
   });

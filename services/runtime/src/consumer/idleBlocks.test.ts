@@ -1,4 +1,4 @@
-/** Tests that a partition without new records notices restored tables and fills them. */
+/** Tests that a partition without new records detects restored tables and fills them. */
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Unavailable } from '../process/errors.ts';
@@ -11,14 +11,15 @@ const ROWS = [...Array(10).keys()];
 
 /**
  * Returns a partition with ten written records.
- * @param looks cached table ids in the order in which the partition reads them; afterwards the current id.
+ * @param looks functions that return the cached table ids, in the order in which the partition reads the ids. Later reads
+ * return the current id.
  */
 async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPIC)]);
   for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
   const clock = new ReadDrivenClock();
-  /** Time of each check, and the number of uncached requests until then. */
+  /** Time of each read of the cached id, and the number of uncached requests before the read. */
   const looked: { readonly atMs: number; readonly asked: number }[] = [];
   let asked = 0;
   const consumer = await log.consume({

@@ -1,6 +1,6 @@
 /**
- * Tests that rows are inserted exactly once: not twice after a lost response, and also under a token that ClickHouse
- * already knows.
+ * Tests that rows are inserted exactly once. A lost response causes no duplicates, and a token that ClickHouse already has
+ * causes no missing rows.
  */
 import { expect, test } from 'vitest';
 import type { Insert, Store } from '../clickhouse/store.ts';
@@ -22,7 +22,7 @@ const notConfirmed = async (): Promise<void> => {
   throw new Error('there is nothing to insert');
 };
 
-/** Acknowledges and drops inserts under a known token, as ClickHouse does. */
+/** Table that acknowledges and drops an insert whose token it already has, as ClickHouse does. */
 class TokenTable {
   readonly rows: number[];
   readonly #tokens: Set<string | undefined>;
@@ -44,7 +44,7 @@ class TokenTable {
     if (token !== '') this.#tokens.add(token);
   }
 
-  /** Inserts the whole block, one byte per row. */
+  /** Inserts the whole block. Each row has one byte. */
   async insertBlock({ verify, token = TOKEN, confirm = async () => {} }: Attempted) {
     const insert = {
       table: 'events',
@@ -94,7 +94,7 @@ test('a late insert under any token that an attempt has used changes nothing', a
   const burnt = [TOKEN, `${TOKEN} again`];
   const late = new TokenTable([], burnt);
   await late.insertBlock({ verify: true });
-  // The same insert from an attempt that was abandoned before its response.
+  // The late inserts are those of an attempt that was abandoned before its response.
   const table = new TokenTable([], burnt);
   await table.insertBlock({ verify: true });
   for (const insert of late.inserts) table.insert(insert);

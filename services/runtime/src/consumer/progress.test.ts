@@ -125,7 +125,7 @@ test('a group’s position is its commit or the start of the partition', async (
   };
   expect(await positionsOf(of, 'g', TOPIC)).toEqual([7, 4, 0]);
   expect(requests).toHaveLength(1);
-  // A start offset costs a request to every broker.
+  // Only partition 1 lacks a commit. Its start offset would cost a request to every broker, and the filter excludes it.
   expect(await positionsOf(of, 'g', TOPIC, (partition) => partition !== 1)).toEqual([7, 0, 0]);
   expect(requests).toHaveLength(1);
   const leaderless = { ...of, offsetRanges: async () => [undefined, undefined, undefined] };
@@ -159,7 +159,7 @@ async function problemOf(health: Health): Promise<string | undefined> {
   return (await health.state()).problems['linker'];
 }
 
-/** Owns the partition, and commits on demand. */
+/** Returns a member of the group that owns the partition and commits on demand. */
 async function aMember(group: string) {
   const assigned = Promise.withResolvers<OwnedPartition>();
   const consumer = await log.consume({

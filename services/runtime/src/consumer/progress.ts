@@ -1,18 +1,18 @@
-/** Checks consumer groups for progress. A process whose consumer has lag and does not advance is not ready. */
+/** Checks the progress of consumer groups. A process is not ready if its consumer has lag and does not advance. */
 import type { Log } from '../log/log.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
 export interface GroupProgress {
-  /** Number of records that the group has not committed, over all partitions that have a leader. */
+  /** Number of records that the group has not committed, in all partitions that have a leader. */
   readonly lagRecords: number;
-  /** Message for operators if a partition has lag and has not advanced for the time limit. */
+  /** Message for operators if a partition has lag and has not advanced within the time limit, otherwise undefined. */
   readonly problem: string | undefined;
 }
 
 const STALLED_AFTER_MS = 30_000;
 const CHECK_INTERVAL_MS = 5_000;
 
-/** Returns a function that measures the group. Each call requests the offset ranges and the commits once. */
+/** Returns a function that measures the progress of a group. Each call requests the offset ranges and the commits once. */
 export function watchProgress({
   log,
   clock,
@@ -28,7 +28,7 @@ export function watchProgress({
     const known = { committed: log.committed.bind(log), offsetRanges: () => pendingRanges };
     const [ranges, positions] = await Promise.all([pendingRanges, positionsOf(known, group, topic)]);
     const partitions = ranges.flatMap((range, partition) => {
-      // A partition without a leader cannot advance. A restart of this process would not help.
+      // Omits a partition without a leader. The partition cannot advance, and a restart of this process would not help.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];
@@ -47,7 +47,7 @@ export interface PartitionProgress {
   readonly lagRecords: number;
 }
 
-/** Compares successive measurements and detects partitions that have lag and do not advance. */
+/** Compares successive measurements and detects partitions that have lag but do not advance. */
 export class StallDetector {
   readonly #group: string;
   readonly #topic: string;
@@ -61,11 +61,13 @@ export class StallDetector {
   }
 
   /**
-   * @param partitions partitions with a leader.
-   * @returns a message if a partition has not advanced for the time limit.
+   * Adds a measurement.
+   * @param partitions the partitions that have a leader.
+   * @returns a message if a partition has lag and has not advanced within the time limit.
    */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
-    // A partition without lag gets no mark, so that records after an idle hour do not count as an hour late.
+    // Gives no mark to a partition without lag. A record that arrives after an idle hour would otherwise count as one hour
+    // late.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
     const before = this.#marks;
     this.#marks = new Map(
@@ -89,13 +91,13 @@ export interface ProgressCheck {
   readonly group: string;
   readonly topic: string;
   readonly name: string;
-  /** Returns the activity that the process's own consumer reports for a partition. */
+  /** Returns the activity that the consumer of this process reports for a partition. */
   activityOf(partition: number): string | undefined;
 }
 
 /**
- * Registers a group's progress as a health check. A timer also measures every few seconds, so that the first request
- * reports a partition that has been stalled for longer.
+ * Registers the progress of a group as a health check. A timer also measures every few seconds, so even the first health
+ * request reports a partition that stalled earlier.
  * @returns a function that ends the measurements.
  */
 export function checkProgress(
@@ -115,9 +117,10 @@ export function checkProgress(
 }
 
 /**
- * Returns the offset of each partition below which the group has read everything: its commit or the start offset.
- * Returns 0 without a leader.
- * @param isRelevant selects partitions for which start offsets are requested from every broker if they have no commit.
+ * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The group
+ * has processed all records below this offset. The offset is 0 if the partition has neither a commit nor a leader.
+ * @param isRelevant returns true if a partition without a commit needs its start offset, which costs a request to every
+ * broker.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

@@ -1,4 +1,4 @@
-/** The dependencies of every service that reads the log and uses ClickHouse. */
+/** Dependencies of every service that reads the log and uses ClickHouse. */
 
 import { ErasedData } from '@questlog/schemas/erased';
 import type { Store } from '../clickhouse/store.ts';
@@ -18,17 +18,17 @@ export interface ServiceDeps {
   readonly erased: Erasures;
 }
 
-/** Data that was erased and must not be stored or returned again. */
+/** Erased data, which must not be stored or returned again. */
 export interface Erasures {
-  /** Erasures that this process has read so far. */
+  /** Erasures that this process has read. */
   readonly cached: ErasedData;
-  /** Returns all erasures in the log at the time of the call. @throws Unavailable if they cannot be read. */
+  /** Returns all erasures that the log contains at the time of the call. @throws Unavailable if the erasures cannot be read. */
   latest(): Promise<ErasedData>;
 }
 
 export const NO_ERASURES: Erasures = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-/** Returns the erasures of a directory. The type keeps this folder independent of the directory. */
+/** Returns the erasures of a directory. The structural type of the parameter keeps this folder independent of the directory. */
 export function erasuresOf(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;

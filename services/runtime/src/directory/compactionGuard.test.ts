@@ -1,4 +1,4 @@
-/** Tests that compaction keeps the right directory, also if the last record of a key is an ineffective change. */
+/** Tests that compaction keeps the correct directory, even if the last record of a key is an ineffective change. */
 import { randomUUID } from 'node:crypto';
 import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -59,7 +59,7 @@ test.each([
     const first = await append('first', '');
     await append(counts, first);
     await append(lost, first);
-    // All three processes notice at the same time and then stop.
+    // All three processes detect the ineffective record at the same time. They stop appending copies after the repair.
     const three = [1, 2, 3].map(() => opened({ log, registry, ...SOON }));
     const unset = { limits: null, suspended: false };
     const expected = counts === null ? undefined : { ...aTenant(id), ...unset, name: counts };
@@ -170,7 +170,7 @@ function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
 
 type Topic = Awaited<ReturnType<typeof anEmptyTopic>>;
 
-/** Appends like a process that is killed directly afterwards. */
+/** Returns a function that appends a change like a process that is killed directly after the append. */
 async function appender({ log, registry }: Topic, id: string) {
   const codec = await createCodec(registry, directoryEntry);
   return async (name: string | null, follows: number | ''): Promise<number> => {
@@ -182,7 +182,7 @@ async function appender({ log, registry }: Topic, id: string) {
   };
 }
 
-/** A process that can be killed. Its later appends are in the log, but the process does not learn of them. */
+/** Opens a process that can be killed. After the kill, its appends are stored, but the process receives an error. */
 async function aMortal({ log, registry }: Topic): Promise<{ directory: DirectoryHandle; kill(): void }> {
   let isKilled = false;
   const append: Log['append'] = async (...args) => {

@@ -1,8 +1,8 @@
 /**
- * Ensures that compaction keeps the effective record of each key. Compaction keeps the last record of a key, which can
- * be ineffective (see `effectiveRecords.ts`). The process of an ineffective change decides again and appends another
- * record. If it decides to write nothing, it appends a copy of the effective record. If it was killed, every process
- * that reads the directory appends the copy after some time.
+ * Ensures that compaction does not remove the effective record of a key. Compaction keeps only the last record of a key, and
+ * the last record can be ineffective (see `effectiveRecords.ts`). The process that appended an ineffective change usually
+ * decides again and appends another record. If this process decides to write nothing, it appends a copy of the effective
+ * record. If this process was killed, every process that reads the directory appends the copy after some time.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -14,13 +14,13 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** Maximum time for which a record without effect can stay the last record of its key. */
+  /** Maximum time for which an ineffective record can stay the last record of its key. */
   readonly afterMs: number;
 }
 
 export class CompactionGuard {
   readonly #deps: CompactionGuardDeps;
-  /** Timers of keys whose last record is ineffective. */
+  /** Timers by key, for keys whose last record is ineffective. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
@@ -28,7 +28,7 @@ export class CompactionGuard {
     this.#deps = deps;
   }
 
-  /** Must be called for each record, after `EffectiveRecords.accept`. */
+  /** Starts or stops the timer of a key. Must be called for each record, after `EffectiveRecords.accept`. */
   onRecord(key: string, isEffective: boolean): void {
     if (!isEffective) {
       this.#appendCopyLater(key);
@@ -38,7 +38,7 @@ export class CompactionGuard {
     this.#timers.delete(key);
   }
 
-  /** Appends the copy of the effective record. Schedules another attempt if the log is unavailable. */
+  /** Appends a copy of the effective record if the key's last record is ineffective. Retries later if the log is unavailable. */
   async appendCopy(key: string): Promise<void> {
     const { log, logger, effectiveRecords } = this.#deps;
     const record = effectiveRecords.copyFor(key);

@@ -1,4 +1,4 @@
-/** Tenants, projects, tokens, secrets, and erasures, built from the directory topic. Pure. */
+/** Tenants, projects, tokens, secrets, and erasures, computed from the records of the directory's topic. Pure. */
 import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
@@ -17,9 +17,9 @@ export interface Directory {
   readonly tenants: Map<string, Tenant>;
   readonly projects: Map<string, Project>;
   readonly tokens: Map<string, Token>;
-  /** Token ids by the SHA-256 of the token in hexadecimal. */
+  /** Token ids by the SHA-256 digest of the token, in hexadecimal. */
   readonly tokenIdsBySha256: Map<string, string>;
-  /** Last reported use by token id. */
+  /** Last reported use of each token, by token id. */
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
@@ -27,21 +27,21 @@ export interface Directory {
   readonly erased: ErasedData;
 }
 
-/** The caller of a request: a token or the subject of a JWT, with its project and tenant. */
+/** Caller of a request: a token or the subject of a JWT, with the project and the tenant. */
 export interface Principal {
   readonly tenant: Tenant;
   readonly project: Project;
   readonly revision: Revision;
   readonly scopes: readonly Scope[];
-  /** Null for an operator. For a JWT, derived from its issuer and subject. */
+  /** Id of the token. Null for an operator. For a JWT, the id is derived from the issuer and the subject. */
   readonly tokenId: string | null;
-  /** Id of the first token in the chain of rotated tokens that ends with this token. */
+  /** Id of the first token in the chain of rotations that led to this token. */
   readonly firstTokenId?: string;
-  /** Undefined if the rate per address is not limited. */
+  /** Maximum requests per second from one client address. Undefined if the rate per address is not limited. */
   readonly addressRequestsPerSecond?: number;
-  /** Builds that the caller may write to. Undefined if it may write to all builds. */
+  /** Builds that the caller may write to. Undefined if the caller may write to all builds. */
   readonly buildIds?: readonly string[];
-  /** Set for a JWT, because the directory does not contain it. */
+  /** Time at which the JWT expires. Undefined for a token, because the directory contains the expiry of tokens. */
   readonly jwtExpiresAtMs?: number;
 }
 
@@ -52,7 +52,7 @@ export function emptyDirectory(): Directory {
   };
 }
 
-/** Replaces the content of a directory in place. */
+/** Replaces the content of `directory` with the content of `other`. Erased data is added and never removed. */
 export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tenants, other.tenants);
   replace(directory.projects, other.projects);
@@ -64,7 +64,7 @@ export function replaceWith(directory: Directory, other: Directory): void {
   for (const erasure of other.erasures.values()) directory.erased.add(erasure);
 }
 
-/** Applies one record of the topic in place. A null entry is a tombstone. */
+/** Applies one record of the topic to the directory. A null entry is a tombstone. */
 export function applyEntry(directory: Directory, key: string, entry: DirectoryEntry | null): void {
   const colon = key.indexOf(':');
   const id = key.slice(colon + 1);
@@ -79,7 +79,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
   if (entry.use != null) directory.uses.set(id, entry.use);
-  // Copied, because the record's bytes would keep the whole fetched buffer in memory.
+  // Copies the secret, because the original bytes would keep the whole fetched buffer in memory.
   const secret = entry.secret ?? null;
   if (secret !== null) directory.secrets.set(id, { ...secret, bytes: Buffer.from(secret.bytes) });
   if (entry.erasure != null) {
@@ -88,12 +88,12 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
   }
 }
 
-/** Returns the token with this text, even if it has expired. Undefined if it is unknown or was revoked. */
+/** Returns the token with this text, even if the token has expired. Undefined if the token is unknown or was revoked. */
 export function findToken(directory: Directory, text: string): Token | undefined {
   return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
 }
 
-/** Returns the caller that a token represents, even if it has expired. Undefined without its project or tenant. */
+/** Returns the caller that a token represents, even an expired token. Undefined if the project or the tenant is missing. */
 export function principalOf(
   directory: Directory,
   token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond' | 'buildIds'>,
@@ -112,13 +112,13 @@ export function principalOf(
   };
 }
 
-/** Returns undefined if the token was revoked or has expired. */
+/** Returns the token with this id. Undefined if the token was revoked or has expired. */
 export function validToken({ tokens }: Directory, id: string, nowMs: number): Token | undefined {
   const found = tokens.get(id);
   return found !== undefined && (found.expiresAt === null || found.expiresAt > nowMs) ? found : undefined;
 }
 
-/** True if the project or the tenant has limits or is suspended. */
+/** Returns true if the project or the tenant has limits or is suspended. */
 export function isRestricted({ project, tenant }: Principal): boolean {
   return hasRestriction(project) || hasRestriction(tenant);
 }

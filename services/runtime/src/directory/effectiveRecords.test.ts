@@ -1,4 +1,4 @@
-/** Tests that all readers of one compacted log arrive at the same entity. */
+/** Tests that all readers of one compacted log compute the same entity. */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -25,7 +25,7 @@ test('readers that started after different compactions agree, and stop appending
   fc.assert(
     fc.property(steps, (taken) => {
       const { log, readers } = run(taken, { isHasty: true });
-      // All processes append copies in the same round. After one round, every process knows the effective record.
+      // All processes append copies in the same round. After one round, every process has the effective record.
       for (let rounds = 0; rounds < 2; rounds++) {
         for (const reader of readers) reader.readOn();
         for (const repeat of readers.map((reader) => reader.repeat())) if (repeat) log.append(repeat);
@@ -69,8 +69,8 @@ test.each(['junk', 'Infinity', '1e300', '-7', '1.5', '100', '9007199254740991', 
 type Steps = typeof steps extends fc.Arbitrary<infer T> ? T : never;
 
 /**
- * Hasty compaction also removes effective records that were not copied yet, or that running processes have not read
- * yet.
+ * Runs the steps on a log with several processes. If `isHasty` is true, compaction can also remove effective records that have
+ * no copy or that a running process has not read.
  */
 function run(taken: Steps, { isHasty }: { readonly isHasty: boolean }) {
   const log = new FakeLog();
@@ -99,9 +99,9 @@ class FakeLog {
   records: readonly LogRecord[] = [];
   end = 0;
   decided = 0;
-  /** Changes that are effective although their predecessor is not, or whose process believes otherwise. */
+  /** Changes that are effective although their predecessor is ineffective, and changes about which their process is wrong. */
   readonly surprises: number[] = [];
-  /** A reader that has read every record. */
+  /** Reader that has read every record. */
   readonly witness = new Reader(this);
 
   append(record: NewRecord): number {
@@ -119,7 +119,7 @@ class FakeLog {
   }
 }
 
-/** A process whose entity is the list of its changes. */
+/** Process whose entity is the list of its changes. */
 class Reader {
   entity: string | undefined;
   position = 0;

@@ -1,55 +1,58 @@
 /**
- * Decides which records of the directory are effective. A process decides a change on the entity that it has read. The
- * change's record names its predecessor in a header: the offset of the record with that entity. Among the records of a
- * key, the record with the highest predecessor offset is effective; among equal ones, the first. The other records were
- * decided on an outdated entity. All readers ignore them, and their processes decide again. Among concurrent changes,
- * one always succeeds. A record without the header is always effective, as if it named the record before it.
+ * Decides which records of the directory are effective. A process decides a change on the entity that it has read. The record
+ * of the change has a header that names its predecessor: the offset of the record with that entity. Among the records of a
+ * key, the record with the highest predecessor offset is effective. Among records with the same predecessor offset, the first
+ * record is effective. The other records were decided on an outdated entity, so all readers ignore them, and their processes
+ * decide again. Among concurrent changes, one change always succeeds. A record without the header is always effective, as if
+ * it named the record before it.
  *
- * Compaction keeps the last record of a key, even if it is ineffective. Therefore a copy of the effective record is
- * appended after it, with the same bytes, the same predecessor, and the original offset in a second header. A copy has
- * the rank of its original, so several copies act as one. All readers of the effective record or of a copy agree,
- * whatever their start offset is and whatever compaction removed.
+ * Compaction keeps the last record of a key, even if that record is ineffective. A copy of the effective record is therefore
+ * appended. The copy has the same bytes, the same predecessor, and a second header with the offset of the original. A copy has
+ * the rank of its original, so several copies have the same effect as one copy. All readers that read the effective record or
+ * a copy agree. Their start offsets and the progress of compaction do not matter.
  *
- * The key of a deleted entity is never reused, because compaction eventually removes its tombstone, the predecessor.
+ * The key of a deleted entity is never reused, because compaction eventually removes its tombstone, and a new record would
+ * lose its predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/** Offset of the last effective record of the same key. Empty without a predecessor. */
+/** Header with the offset of the last effective record of the same key. Empty if the key has no effective record. */
 export const PREDECESSOR_HEADER = 'questlog-follows';
-/** Offset of the record that this record is a copy of. */
+/** Header of a copy, with the offset of the original record. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
-/** Less than every offset. */
+/** Value that represents a missing record. It is lower than every offset. */
 const NO_RECORD = -1;
 
 interface EffectiveRecord {
   readonly predecessorOffset: number;
-  /** Offset of the record or, for a copy, of its original. */
+  /** Offset of the record. For a copy, the offset of the original record. */
   readonly offset: number;
-  /** Copied, because the record's bytes would keep the whole fetched buffer in memory. */
+  /** Copy of the record's value. The original value would keep the whole fetched buffer in memory. */
   readonly value: Buffer | null;
-  /** True unless an ineffective record of the key follows. */
+  /** True if no ineffective record of the key follows. */
   readonly isLast: boolean;
 }
 
 export class EffectiveRecords {
-  /** Effective records by key, including tombstones, because a change decided before the deletion may follow. */
+  /** Effective records by key. Tombstones are included, because a change that was decided before the deletion may follow. */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
-  /** Returns the headers of a change that is decided on the records read so far. */
+  /** Returns the headers of a change of the key. The change must be decided on the records that were read so far. */
   headersFor(key: string): Headers {
     return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
-  /** Must be called with each record of the topic in order. Returns false if the record is ineffective. */
+  /** Processes a record. Must be called with each record of the topic in order. Returns false if the record is ineffective. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // A copy follows its original. Any other offset would make all later changes ineffective.
+    // Ignores the offset of an original that does not precede its copy. Such an offset would make all later changes
+    // ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A predecessor at or above the record's own offset was lost in a truncation.
+    // A predecessor offset at or above the record's own offset belongs to a record that a truncation removed.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -64,16 +67,17 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns each key, and whether its last record is effective. */
+  /** Returns each key with true if the last record of the key is effective, otherwise false. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns records that restore what a truncation removed: the values of lost effective records, each with the current
-   * record as its predecessor.
-   * @param current effective records of the truncated log.
-   * @param offset start of the truncation. Records at or above it were decided afterwards and are kept.
+   * Returns records that restore the lost effective records after a truncation. The predecessor of each record is the current
+   * effective record of its key.
+   * @param current the effective records of the truncated log.
+   * @param offset the start of the truncation. Current records at or above this offset were decided after the truncation and
+   * are kept.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {
@@ -89,7 +93,7 @@ export class EffectiveRecords {
     for (const [key, record] of other.#byKey) this.#byKey.set(key, record);
   }
 
-  /** Returns the copy to append for a key whose last record is ineffective. */
+  /** Returns a copy of the effective record of the key. Undefined if the last record of the key is effective. */
   copyFor(key: string): NewRecord | undefined {
     const effective = this.#byKey.get(key);
     if (effective === undefined || effective.isLast) return undefined;
@@ -101,7 +105,7 @@ export class EffectiveRecords {
   }
 }
 
-/** True if a record with this predecessor and offset replaces the effective one. */
+/** Returns true if a record with this predecessor and offset replaces the effective record. */
 function supersedes(effective: EffectiveRecord, predecessorOffset: number, offset: number): boolean {
   return predecessorOffset === effective.predecessorOffset
     ? offset <= effective.offset
@@ -116,7 +120,7 @@ function headerOf(offset: number): string {
   return offset === NO_RECORD ? '' : String(offset);
 }
 
-/** Returns undefined for a malformed header, because an invalid number would make all later changes ineffective. */
+/** Returns undefined for a malformed header, because a wrong offset would make all later changes ineffective. */
 function offsetFrom(header: string | undefined): number | undefined {
   if (header === '') return NO_RECORD;
   const offset = Number(header);

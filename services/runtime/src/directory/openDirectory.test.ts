@@ -77,7 +77,7 @@ test('does not lose another process’s change while it decodes that record', as
   };
   const other = await opened({ log, registry });
   let meanwhile = async (): Promise<void> => {};
-  // A change does not wait for records after the end that it requested.
+  // A change waits for the end offset that it has requested, and not for later records.
   const endOffsets = async (topic: string): Promise<number[]> => {
     const ends = await log.endOffsets(topic);
     await meanwhile();
@@ -141,7 +141,7 @@ test('a change throws Unavailable and writes nothing if the process cannot read 
   const tail: Log['tail'] = (options) =>
     log.tail({ ...options, onBatch: (batch) => mayRead.then(() => options.onBatch(batch)) });
   const blind = await opened({ log: withMethods(log, { tail }), registry, waitMs: 50 });
-  // Runs before the close, which waits for the current record.
+  // This hook runs before the directory is closed, because the close waits for the current record.
   onTestFinished(() => readOn());
   const id = randomUUID();
   await (await opened({ log, registry })).put('tenant', id, aTenant(id));

@@ -1,4 +1,4 @@
-/** Keeps the directory current by a tail of its topic, and writes changes to the topic. */
+/** Maintains the directory from a tail of its topic, and appends changes to the topic. */
 import {
   type DirectoryEntry,
   directoryEntry,
@@ -27,18 +27,18 @@ import {
 
 export interface DirectoryHandle {
   readonly current: Directory;
-  /** Appends an entity, or a tombstone for null, unconditionally. Returns once this process has read the record. */
+  /** Appends an entity, or a tombstone for null, without a conflict check. Resolves after this process has read the record. */
   put<K extends EntityKind>(kind: K, id: string, entity: Entity<K> | null): Promise<void>;
   /**
-   * Changes an entity with optimistic concurrency control. `decide` receives the current entity, and runs again if
-   * another process was faster. Returns once this process has read the change. If the last decision is to write
-   * nothing, ensures that the last record of the key is effective.
-   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if others were faster `MAX_ATTEMPTS`
-   *   times.
+   * Changes an entity with optimistic concurrency control. `decide` receives the current entity and runs again if another
+   * process has changed the entity. Resolves after this process has read the change. If the last decision is to write nothing,
+   * ensures that the last record of the key is effective.
+   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if all of `MAX_ATTEMPTS` attempts were
+   * ineffective.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
   /**
-   * Resolves once this process has read all records that the log had at the call.
+   * Resolves after this process has read all records that the log had at the time of the call.
    * @throws Unavailable after `WAIT_MS`.
    */
   caughtUp(): Promise<void>;
@@ -48,7 +48,7 @@ export interface DirectoryHandle {
   close(): Promise<void>;
 }
 
-/** Undefined writes nothing, null writes a tombstone. */
+/** Decides a change. If `entity` is undefined, nothing is written. Null writes a tombstone. */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -58,7 +58,7 @@ type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
-/** Time in which a running process has decided again. */
+/** Time after which a copy is appended. A running process has decided again within this time. */
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
 
@@ -66,13 +66,13 @@ export interface DirectoryDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
-  /** Maximum time for which a change waits until this process has read the end of the log. */
+  /** Maximum time for which a change waits until this process has read the log to its end. */
   readonly waitMs?: number;
-  /** Time after an ineffective last record until a copy of the effective record is appended. */
+  /** Time after which an ineffective last record is followed by a copy of the effective record. */
   readonly copyAfterMs?: number;
 }
 
-/** Resolves once the whole topic has been read. */
+/** Opens the directory. Resolves after the whole topic has been read. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createPreservingCodec(deps.registry, directoryEntry);
@@ -89,7 +89,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const decodeEntry = entryDecoder(decoder, logger);
   const closed = new AbortController();
   const listeners: ((truncation: RepairedTruncation) => void)[] = [];
-  /** Records below this offset were read by the repair of a truncation and are skipped. */
+  /** Offset below which the repair of a truncation has read all records. The tail skips these records. */
   let rebuiltTo = 0;
   let repaired: Promise<void> = Promise.resolve();
   const applyRebuilt = (rebuilt: RebuiltDirectory): void => {
@@ -104,7 +104,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // The cached directory stays in use until the repair is complete, so that valid tokens are not rejected.
+    // The directory in memory stays in use until the repair is complete, so that valid tokens are not rejected.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -114,7 +114,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       for (const record of batch.records) {
         if (record.offset < rebuiltTo) continue;
         const entry = await decodeEntry(record, batch.partition);
-        // No await from here on, because a change must not see a partially applied record.
+        // The remaining statements of the loop must not await, because a change must not see a partially applied record.
         const isEffective = effectiveRecords.accept(record);
         compactionGuard.onRecord(record.key ?? '', isEffective);
         if (!isEffective)
@@ -161,12 +161,12 @@ interface Shared {
   readonly log: Log;
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
-  /** Resolves once the repair of a truncation is complete. */
+  /** Resolves when the repair of a truncation is complete. */
   readonly whenRepaired: () => Promise<void>;
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** For each running change, the offsets of ineffective records that were read since its start. */
+  /** For each running change, the offsets of the ineffective records that were read since the start of the change. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }
@@ -212,7 +212,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
   return entities[kind].get(id);
 }
 
-/** Returns the offset of the record once this process has read it. */
+/** Appends a record and returns its offset after this process has read the record. */
 async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,

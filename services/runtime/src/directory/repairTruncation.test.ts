@@ -1,6 +1,6 @@
 /**
- * Tests truncations of the directory's topic while processes have lost records in memory: tokens stay valid,
- * revocations stay in force, and the log gets both again.
+ * Tests truncations of the directory's topic while processes have the lost records in memory. Tokens stay valid, revocations
+ * stay in force, and the log receives the lost records again.
  */
 import { randomUUID } from 'node:crypto';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -102,7 +102,7 @@ test('processes that change, start, and meet truncations at random agree in the 
   const change = fc.record({ by: fc.nat(1), key: fc.nat(2), isTombstone: fc.boolean() });
   const step = fc.record({
     before: fc.array(change, { maxLength: 4 }),
-    /** Number of records, counted from the end. */
+    /** Number of records that the truncation removes from the end of the log. */
     cut: fc.nat(4),
     meanwhile: fc.array(change, { maxLength: 2 }),
   });
@@ -132,7 +132,7 @@ test('processes that change, start, and meet truncations at random agree in the 
             .poll(() => all.every(({ repairs }, i) => repairs.length > (heard[i] ?? 0)), { interval: 1 })
             .toBe(true);
         }
-        // Every entity stays, unless a later change replaces it.
+        // Every entity stays, unless a concurrent change replaces it.
         const changed = new Set(meanwhile.map(({ key }) => key));
         for (const one of all) {
           expect(names(one).filter((_, key) => !changed.has(key))).toEqual(
@@ -167,7 +167,7 @@ interface Topic {
   start(log?: Log): Promise<Started>;
 }
 
-/** The topic is not compacted, so that it can be truncated. */
+/** Returns a topic that is not compacted, because a compacted topic cannot be truncated. */
 async function aTopic(): Promise<Topic> {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);

@@ -1,5 +1,5 @@
 /**
- * Repairs a truncation of the directory's topic. Each process reads the topic again, compares it with the records in
+ * Repairs a truncation of the directory's topic. Each process reads the topic again, compares the topic with the records in
  * memory, and appends the lost records. Valid tokens stay valid, and revoked tokens stay revoked.
  */
 import type { DirectoryEntry } from '@questlog/schemas/topics/directoryEntry';
@@ -14,22 +14,22 @@ import { EffectiveRecords } from './effectiveRecords.ts';
 export interface RepairedTruncation {
   /** First lost offset. */
   readonly offset: number;
-  /** Keys of the lost records, which were appended again. */
+  /** Keys of the lost records. The repair appended these records again. */
   readonly missing: readonly string[];
 }
 
-/** The directory as the log has it, including the restored records. */
+/** Directory that was read from the truncated log, including the lost records. */
 export interface RebuiltDirectory extends RepairedTruncation {
   readonly current: Directory;
   readonly predecessors: EffectiveRecords;
-  /** Records below this offset were read. */
+  /** Offset below which all records were read. */
   readonly end: number;
   /** Offsets of ineffective records. */
   readonly ineffectiveOffsets: readonly number[];
 }
 
 interface DirectoryTruncation {
-  /** Effective records before the truncation. */
+  /** Effective records of this process before the truncation. */
   readonly before: EffectiveRecords;
   readonly offset: number;
   readonly signal: AbortSignal;
@@ -41,13 +41,16 @@ interface Deps {
   readonly decode: DecodeEntry;
 }
 
-/** Returns the entry of a record: null for a tombstone, undefined if the record cannot be decoded. */
+/** Decodes a record. Returns null for a tombstone, and undefined if the record cannot be decoded. */
 export type DecodeEntry = (
   record: LogRecord,
   partition: number,
 ) => Promise<DirectoryEntry | null | undefined>;
 
-/** Retries until the log can be read and accepts the lost records. @throws Unavailable if the signal aborts. */
+/**
+ * Repairs a truncation. Retries until the log can be read and accepts the lost records.
+ * @throws Unavailable if the signal aborts.
+ */
 export async function repairTruncation(
   deps: Deps,
   truncation: DirectoryTruncation,

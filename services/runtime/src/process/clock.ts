@@ -1,4 +1,4 @@
-/** Time as a dependency. Tests move the clock by hand, and `core/` receives times as data. */
+/** Clocks that a module receives as a dependency. Tests use a clock that they move; modules in `core/` receive times as data. */
 export interface Clock {
   now(): number;
 }

@@ -1,4 +1,4 @@
-/** Tests that a reader that shares a request to the brokers still sees all records acknowledged before its call. */
+/** Tests that a reader that shares a request to the brokers sees all records that were acknowledged before its call. */
 import { expect, test } from 'vitest';
 import { coalesceCalls } from './waiting.ts';
 
@@ -30,7 +30,7 @@ test('never runs two at once, even if a caller arrives as one ends', async () =>
   const reader = async (): Promise<void> => {
     for (let calls = 0; calls < 20; calls += 1) {
       const startedRuns = rounds;
-      // A run that started before the call does not answer the call.
+      // The call must not get the result of a run that started before the call.
       expect(await ask()).toBeGreaterThan(startedRuns);
     }
   };
@@ -62,7 +62,7 @@ test('a failed run fails only its own callers', async () => {
   expect(await next).toBe('well');
 });
 
-/** Runs that end when the test decides. */
+/** Returns work whose runs end when the test decides. */
 function manual() {
   const rounds: PromiseWithResolvers<string>[] = [];
   const ask = coalesceCalls(() => {

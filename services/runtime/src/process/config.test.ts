@@ -47,14 +47,14 @@ describe('a name without the prefix', () => {
   });
 
   test.each([
-    // Variables that Kubernetes sets in a container for services named `kafka`, `kafka-tls`, `clickhouse`, and similar.
+    // Variables that Kubernetes sets in a container if services are named `kafka`, `kafka-tls`, `clickhouse`, or similar.
     'KAFKA_PORT',
     'KAFKA_PORT_9092_TCP_ADDR',
     'KAFKA_SERVICE_HOST',
     'KAFKA_TLS_PORT',
     'CLICKHOUSE_PORT',
     'SCHEMA_REGISTRY_PORT',
-    // Variables of Kafka's scripts, of ClickHouse's client, and of their images.
+    // Variables of Kafka's scripts, ClickHouse's client, and the container images of both products.
     'KAFKA_HEAP_OPTS',
     'KAFKA_OPTS',
     'KAFKA_HOME',

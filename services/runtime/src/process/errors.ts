@@ -1,14 +1,14 @@
-/** The kinds of errors that the code distinguishes. Any other error is a bug and ends the process. */
+/** Kinds of errors that the code handles differently. Any other error is a bug and ends the process. */
 
-/** A record that can never be processed. It becomes a dead letter, and processing continues after it. */
+/** A record that can never be processed. The record becomes a dead letter, and the consumer continues with the next record. */
 export class Invalid extends Error {
   override readonly name = 'Invalid';
 }
 
-/** A dependency (log, ClickHouse, registry) that does not respond or is overloaded. Callers back off and retry. */
+/** A dependency (log, ClickHouse, registry) does not respond or is overloaded. Callers wait and retry. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';
-  /** Seconds until a retry makes sense; sent as `Retry-After`. */
+  /** Seconds that a client waits before it retries, sent as `Retry-After`. */
   readonly retryAfterS: number;
 
   constructor(message: string, options: ErrorOptions & { retryAfterS?: number } = {}) {
@@ -17,12 +17,12 @@ export class Unavailable extends Error {
   }
 }
 
-/** This process lost a partition or a transactional id to another process, and must stop writing for it. */
+/** This process lost a partition or a transactional id to another process. It must no longer write for that partition or id. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }
 
-/** An error that prevents the start, such as a port in use. The operator sees one line, and the exit code is 1. */
+/** An error that prevents the start, such as a port in use. The process prints one line and exits with code 1. */
 export class StartRefused extends Error {
   override readonly name = 'StartRefused';
 }

@@ -1,23 +1,23 @@
-/** Readiness, computed from named checks. Each check returns a message if there is a problem, otherwise undefined. */
+/** Readiness of a process, computed from named checks. A check returns a message if there is a problem, otherwise undefined. */
 import { messageOf } from './errors.ts';
 import { withinLimit } from './waiting.ts';
 
 type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface Health {
-  /** Registers a check whose problem makes this process not ready. */
+  /** Registers a check. The process is not ready while this check reports a problem. */
   check(name: string, problem: Check): void;
-  /** Registers a check whose problem leaves the process ready, usually because it concerns all processes of a kind. */
+  /** Registers a check that never makes the process unready, usually because its problem affects all processes of a kind. */
   warn(name: string, problem: Check): void;
-  /** Returns the messages by name within a few seconds. The process is ready if there are no problems. */
+  /** Runs all checks and returns messages by check name within a few seconds. The process is ready if `problems` is empty. */
   state(): Promise<{ readonly problems: CheckMessages; readonly warnings: CheckMessages }>;
 }
 
 export type CheckMessages = Readonly<Record<string, string>>;
 
-/** Clients of `/readyz` wait only a few seconds, and an outage can delay a check for longer. */
+/** Time limit of a check. An outage can delay a check, but clients of `/readyz` wait only a few seconds. */
 const CHECK_LIMIT_MS = 3_000;
-/** Kubernetes waits only a second by default. A slow warning must not make the process fail. */
+/** Time limit of a warning. It is below one second, after which Kubernetes ends a probe by default. */
 const WARNING_LIMIT_MS = 500;
 
 export function createHealth(): Health {

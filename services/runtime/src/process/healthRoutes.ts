@@ -1,4 +1,4 @@
-/** Routes of every process for supervisors and Prometheus. */
+/** HTTP routes for supervisors and Prometheus. Every process serves these routes. */
 import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';
@@ -14,7 +14,7 @@ export interface HealthDeps {
   readonly metrics: { readonly exposition: Exposition };
 }
 
-/** Adds `/healthz`, `/readyz`, and `/metrics`, which need no token. */
+/** Adds the routes `/healthz`, `/readyz`, and `/metrics`. They require no token. */
 export function healthRoutes(router: RouterInstance, { health, metrics }: HealthDeps): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
@@ -34,7 +34,7 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
   });
 }
 
-/** Opens a listener with only these routes. @throws StartRefused if the address cannot be used. */
+/** Opens a listener that serves only the health routes. @throws StartRefused if the address cannot be used. */
 export function listenForHealth(deps: HealthDeps, address: ListenAddress): Promise<Listener> {
   const router = new Router({ sensitive: true });
   healthRoutes(router, deps);

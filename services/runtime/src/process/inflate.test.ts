@@ -1,4 +1,4 @@
-/** Tests small bodies that are decompressed in one call. */
+/** Tests the decompression of small bodies in one call. */
 import { brotliCompressSync, deflateSync, gzipSync, inflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { inflateSmall } from './inflate.ts';

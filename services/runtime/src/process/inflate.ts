@@ -1,4 +1,4 @@
-/** Decompresses bodies with a `Content-Encoding`, including bodies of several concatenated members. */
+/** Decompresses bodies that have a `Content-Encoding`. A body can consist of several concatenated compressed members. */
 import type { Transform } from 'node:stream';
 import {
   constants,
@@ -15,9 +15,9 @@ import {
 export type ByteStream = AsyncIterable<Buffer>;
 
 export interface InflateLimits {
-  /** Each member needs a decoder, except that a gzip decoder continues after its first member. */
+  /** Maximum number of members in a body. Each member needs a new decoder, except in gzip, where one decoder is enough. */
   readonly maxMembers?: number;
-  /** Maximum window size of zstd as a power of two. A frame with a larger window is an error. */
+  /** Maximum window size of zstd, as a power of two. A frame with a larger window is an error. */
   readonly maxWindowLog?: number;
 }
 
@@ -26,9 +26,9 @@ export function isInflatable(coding: string): boolean {
 }
 
 /**
- * Decompresses on demand: nothing is decompressed before the consumer reads. Node's zstd stream ends without an error
- * after the first member and drops the rest, so each member gets a new decoder.
- * @throws Error if any byte is not valid in the coding.
+ * Decompresses a body while the consumer reads the output. Each member gets a new decoder, because Node's zstd stream ends
+ * after the first member and drops the remaining bytes without an error.
+ * @throws Error if the body is not valid in the coding.
  */
 export async function* inflate(
   source: ByteStream | Iterable<Buffer>,
@@ -60,9 +60,9 @@ export async function* inflate(
 }
 
 /**
- * Decompresses a small body in one call, because a stream takes several turns of the event loop. Returns undefined if
- * the output exceeds `maxBytes`, the input could block the event loop (blocks can be empty), the body is not exactly
- * one member, or for brotli. `inflate` then handles the body.
+ * Decompresses a small body in one call, because a stream takes several turns of the event loop. Returns undefined if the
+ * output exceeds `maxBytes`, the body is not exactly one member, or the coding is brotli. Returns undefined for a large input,
+ * because even empty blocks could block the event loop. `inflate` then handles the body.
  */
 export function inflateSmall(
   body: Buffer,
@@ -80,7 +80,7 @@ export function inflateSmall(
   }
 }
 
-/** 64 KiB of empty blocks take 10 ms, 8 MiB of them seconds. */
+/** Maximum size of the input. 64 KiB of empty blocks take 10 ms, and 8 MiB of empty blocks take seconds. */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {
@@ -91,7 +91,7 @@ function decoderOf(coding: string): Decoder {
 
 type Inflater = Transform & { bytesWritten: number };
 
-/** A compressed member with its decoder. */
+/** A compressed member and its decoder. */
 class Member {
   hasEnded = false;
   readonly #decoder: Inflater;
@@ -112,7 +112,9 @@ class Member {
   }
 
   /**
-   * Yields decompressed output. Returns the number of consumed bytes, which is lower if the member ends in the chunk.
+   * Yields the decompressed output of `chunk`.
+   * @returns the number of bytes that the decoder consumed. The number is lower than the length of the chunk if the member
+   * ends inside the chunk.
    */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;
@@ -127,7 +129,7 @@ class Member {
     return consumed;
   }
 
-  /** Yields the rest after the source has ended. @throws Error if the member is incomplete. */
+  /** Yields the remaining output after the end of the source. @throws Error if the member is incomplete. */
   async *finish(): ByteStream {
     this.#decoder.end();
     yield* this.#outputUntil(() => this.hasEnded);
@@ -150,12 +152,12 @@ class Member {
   }
 }
 
-/** Larger than the buffers that Node allocates from a shared pool, so that `freeChunk` can free it. */
+/** Size of output chunks. It exceeds the size of Node's pooled buffers, so that `freeChunk` can free the chunks. */
 const CHUNK = { chunkSize: 64 * 1024 };
 const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
 
-/** Result of the synchronous functions with the option `info`. */
+/** Result of zlib's synchronous functions with the option `info`. */
 interface SyncResult {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -163,7 +165,7 @@ interface SyncResult {
 
 interface Decoder {
   open(limits: InflateLimits): Inflater;
-  /** Undefined for brotli, which fills its window of up to 16 MiB before the first byte of output. */
+  /** Decompresses a body in one call. Undefined for brotli, which allocates a window of up to 16 MiB before its first output. */
   decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 

@@ -1,4 +1,4 @@
-/** Work under a name runs alone: other work of the same name waits until it is done, in order. */
+/** Runs the work for one name sequentially, in the order of the calls. Work for different names runs concurrently. */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 

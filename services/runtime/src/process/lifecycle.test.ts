@@ -1,4 +1,4 @@
-/** Tests signals from the terminal, npm, and an impatient operator to a separate process. */
+/** Tests signals that a terminal, npm, or an impatient operator sends to a separate process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
@@ -33,7 +33,7 @@ test('is killed by a second signal seconds after the first, without a regular ex
   expect(performance.now() - startedAtMs).toBeGreaterThan(1_000);
 });
 
-/** Returns a process whose only closer runs this code. */
+/** Returns a process that runs this code when it stops. */
 async function stoppable(closer: string) {
   const code = `
     import { once } from 'node:events';

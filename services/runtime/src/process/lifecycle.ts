@@ -1,18 +1,18 @@
-/** Stops a process in the reverse order of its start, on a signal or after a fatal error. */
+/** Stops the components of a process in reverse order of their start, after a signal or a fatal error. */
 import { messageOf } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { withinLimit } from './waiting.ts';
 
 const STOP_DEADLINE_MS = 15_000;
-/** Time limit of a child process. Its parent kills it a second later and has one more second for itself. */
+/** Time limit for the stop of a child. One second later, the parent kills the child and has one more second for its own stop. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
-/** Ctrl-C reaches every process of the terminal, and npm forwards it. Signals within this time count as one. */
+/** Time within which signals count as one signal. Ctrl-C reaches every process of the terminal, and npm forwards it. */
 const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {
-  /** Registers a closer. Closers run in reverse order. */
+  /** Registers a function that stops a component. The functions run in reverse order of registration. */
   onStop(name: string, close: () => Promise<void> | void): void;
-  /** Stops everything once; later calls wait for the same stop. Rejects if a closer failed or the deadline passed. */
+  /** Stops all components. Repeated calls wait for the same stop. Rejects if a closer failed or the deadline passed. */
   stop(): Promise<void>;
   isStopping(): boolean;
 }
@@ -33,8 +33,9 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
 }
 
 /**
- * Stops on SIGTERM and SIGINT with status 0. A second signal seconds later kills the process. A regular exit would run
- * the destructors of an engine that is still closing, and crash in them.
+ * Stops the process on SIGTERM or SIGINT and exits with status 0. A second signal more than two seconds later kills the
+ * process. `process.exit` would be unsafe here: it runs the destructors of a database engine that is still closing, and the
+ * process would crash.
  */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;

@@ -1,4 +1,4 @@
-/** Logs to standard error, one line per entry: a constant event name plus fields, as JSON or as text. */
+/** Writes log entries to standard error, one line each: a constant event name with fields, as JSON or as text. */
 import { pino } from 'pino';
 import { messageOf } from './errors.ts';
 
@@ -10,15 +10,15 @@ export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 export interface Logger {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;
-  /** Logs the messages of `cause` and its causes. The stack is logged only for a bug of Questlog (`bug: true` in the fields). */
+  /** Logs the messages of `cause` and its causes. Logs the stack only if `fields` has `bug: true`, for a bug of Questlog. */
   error(event: string, cause: unknown, fields?: Fields): void;
 }
 
 export interface LoggerOptions {
   readonly destination?: { write(line: string): unknown };
-  /** Number of this worker. Undefined if the process is not a worker. */
+  /** Number of the worker that logs. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
-  /** Entries below this level are not logged. */
+  /** Lowest level that is logged. */
   readonly level?: (typeof LOG_LEVELS)[number];
   readonly format?: 'json' | 'text';
 }
@@ -45,8 +45,8 @@ export function createLogger(service: string, options: LoggerOptions = {}): Logg
 }
 
 /**
- * Returns the level and format that `QUESTLOG_LOG_LEVEL` and `QUESTLOG_LOG_FORMAT` choose. The logger needs them before all
- * settings are checked, so an invalid value means the default here; the check of all settings rejects the value.
+ * Returns the log level and format from `QUESTLOG_LOG_LEVEL` and `QUESTLOG_LOG_FORMAT`. An invalid value selects the default,
+ * because the logger is created before the settings are checked. The check of all settings rejects the value later.
  */
 export function logOptions(
   env: Readonly<Record<string, string | undefined>>,
@@ -57,7 +57,7 @@ export function logOptions(
   return { level, format: format === 'text' || (format !== 'json' && isTerminal) ? 'text' : 'json' };
 }
 
-/** A silent logger, for tests and tools. */
+/** Logger without output, for tests and tools. */
 export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** Formats an entry for people: `<time> <LEVEL> <service> <event> field=value …`. */

@@ -1,17 +1,20 @@
-/** Creates the metrics registry of a process with Node's metrics. Each service adds its own. */
+/** Creates a process's metrics registry, which contains Node's default metrics. Each service adds its own metrics. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
 /** The part of the registry that `/metrics` needs. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
-/** The usual 10 ms would use more CPU than the rest of an idle process. 100 ms would cause half of its wake-ups. */
+/**
+ * Interval between two samples of the event loop's delay. The default of 10 ms uses more CPU than the rest of an idle process.
+ * An interval of 100 ms would cause half of the wake-ups of an idle process.
+ */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {
   /** Version of Questlog. Undefined in tests and tools. */
   readonly version?: string;
-  /** Number of this worker, a label of every series. Undefined if the process is not a worker. */
+  /** Number of the worker, which becomes a label of every series. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
 }
 
@@ -29,7 +32,7 @@ export function createMetricsRegistry({ version, worker }: RegistryOptions = {})
   return registry;
 }
 
-/** Exposes a metric a second time under its deprecated name. */
+/** Exposes a metric under its deprecated name in addition to its current name. */
 export function keepDeprecatedName(
   metric: Counter | Gauge,
   deprecated: { readonly name: string; readonly replacement: string; readonly labelNames?: string[] },

@@ -1,8 +1,9 @@
-/** Finds the known name that a misspelled name probably means. */
+/** Finds the known name that a misspelled name probably stands for. */
 
 /**
- * Returns the closest candidate within `maxEdits` edits: an added, removed, or replaced character, or two swapped
- * neighbors. Ignores case. Fewer than half of the candidate's characters may differ.
+ * Returns the candidate with the fewest edits, or undefined if no candidate is close enough. An edit adds, removes, or
+ * replaces a character, or swaps two adjacent characters. Upper and lower case count as equal. A candidate is close enough if
+ * the number of edits is at most `maxEdits` and less than half of the candidate's length.
  */
 export function nearestName(
   name: string,
@@ -20,7 +21,7 @@ export function nearestName(
   return nearest;
 }
 
-/** Returns the optimal string alignment distance, or any value above `max` if it is larger. */
+/** Returns the optimal string alignment distance. If the distance exceeds `max`, the result is any value above `max`. */
 function editsBetween(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
   let beforeLast: number[] = [];

@@ -1,8 +1,8 @@
-/** Ways to wait: for a retry, a notification, a free slot, a shared run, or a promise with a time limit. */
+/** Functions and classes that wait: for a retry, a notification, a free slot, a shared call, or a promise with a time limit. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
-/** Pauses between attempts. Each pause is twice as long as the previous one, up to a maximum. */
+/** Computes the pauses between attempts. Each pause is twice as long as the previous pause, up to a maximum. */
 export class Backoff {
   readonly #firstMs: number;
   readonly #maxMs: number;
@@ -14,14 +14,14 @@ export class Backoff {
     this.#nextMs = firstMs;
   }
 
-  /** Returns the pause before the next attempt. */
+  /** Returns the pause before the next attempt, in milliseconds. */
   next(): number {
     const pauseMs = this.#nextMs;
     this.#nextMs = Math.min(pauseMs * 2, this.#maxMs);
     return pauseMs;
   }
 
-  /** Must be called after a success. */
+  /** Restores the first pause. Callers must call this method after a success. */
   reset(): void {
     this.#nextMs = this.#firstMs;
   }
@@ -33,15 +33,16 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 export interface RetryOptions {
-  /** Ends the retries. The last error is thrown then. */
+  /** Signal that ends the retries. The last error is then thrown. */
   readonly signal: AbortSignal;
   readonly backoff?: Backoff;
   onDelay(cause: Unavailable, backoffMs: number): void;
 }
 
 /**
- * Retries the work with growing pauses while a dependency is unavailable.
- * @throws Unavailable if the signal aborts; any other error of `work` at once.
+ * Calls `work` until it succeeds. While `work` throws `Unavailable`, waits with growing pauses between the attempts.
+ * @throws Unavailable if the signal aborts.
+ * @throws any other error of `work` immediately.
  */
 export async function retryUntilAvailable<T>(
   work: () => T | Promise<T>,
@@ -60,7 +61,7 @@ export async function retryUntilAvailable<T>(
   }
 }
 
-/** Wakes one waiting loop. A notification between two waits is not lost, so the loop need not poll. */
+/** Wakes one waiting loop. A notification before a wait ends the wait at once, so the loop need not poll. */
 export class Notifier {
   #isNotified = false;
   #resume: (() => void) | undefined;
@@ -71,7 +72,8 @@ export class Notifier {
   }
 
   /**
-   * Resolves at once after an earlier `notify`, else at the next one or after `waitMs`. Allows one waiter at a time.
+   * Resolves on the next `notify` or after `waitMs`. Resolves immediately if `notify` was called since the last wait. Only one
+   * caller may wait at a time.
    */
   async wait(waitMs?: number): Promise<void> {
     if (!this.#isNotified) {
@@ -84,27 +86,25 @@ export class Notifier {
   }
 }
 
-/** Lets timers, sockets, and other loops run between two chunks of synchronous work. */
+/** Lets timers, sockets, and other tasks run between two parts of synchronous work. */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Waits for `promise` for at most `waitMs`. The promise must never reject. */
+/** Waits until `promise` resolves, for at most `waitMs`. The promise must never reject. */
 export async function settledWithin(promise: Promise<unknown>, waitMs: number): Promise<void> {
   await withinLimit<unknown>(promise, waitMs, () => undefined);
 }
 
-/** A stop has 15 s for everything that it closes. */
+/** Maximum wait for one promise during a stop. The whole stop may take 15 s. */
 const STOP_WAIT_MS = 1_000;
 
-/** Waits briefly during a stop, in case a dependency does not respond. The promise must never reject. */
+/** Waits for `promise` during a stop, for at most one second. The promise must never reject. */
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
   await settledWithin(promise, STOP_WAIT_MS);
 }
 
-/**
- * Returns the result of the work or, after the limit, of `onTimeout`. The work continues, and its result is ignored.
- */
+/** Returns the result of `work`. After the limit, returns the result of `onTimeout` and ignores the result of `work`. */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, limitMs);
@@ -115,7 +115,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** Reports that a running component cannot continue. `failed` may be unobserved. */
+/** Reports that a running component cannot continue. Callers need not handle a rejection of `failed`. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;
@@ -129,8 +129,8 @@ export class Failure {
 }
 
 /**
- * Combines concurrent calls. Each caller gets the result of a run that starts after its call, because a run that has
- * already started may have read older data. At most one run is active and one is waiting.
+ * Combines concurrent calls of `work`. A caller never receives the result of a run that started before its call, because that
+ * run may have read older data. At most one run is active, and at most one run is waiting.
  */
 export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
@@ -147,7 +147,7 @@ export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Runs at most `limit` pieces of work at a time. The others wait in order. */
+/** Returns a function that runs at most `limit` pieces of work at a time. Further work waits in the order of the calls. */
 export function limitConcurrency(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;

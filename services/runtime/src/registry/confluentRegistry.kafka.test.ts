@@ -1,6 +1,6 @@
 /**
- * Tests a real registry: versions of a message read each other, incompatible versions are rejected, and an outage loses
- * nothing.
+ * Tests a real registry. Versions of a message can read each other, incompatible versions are rejected, and an outage loses no
+ * records.
  */
 import { randomUUID } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
@@ -17,9 +17,9 @@ import { registryAt } from './testing/registryStub.ts';
 const payload = Buffer.from('{"a":1e400,"ü":-0}');
 
 describeKafka('the registry', ({ registryUrl }) => {
-  /** Prefix of the test's own subjects. */
+  /** Returns a prefix for the subjects of one test. */
   const aPrefix = (): string => `${randomUUID()}.`;
-  /** Returns a registry with its own cache, as each process has. */
+  /** Returns a registry client with its own cache, as each process has. */
   const aProcess = (subjectPrefix: string, url = registryUrl): SchemaRegistry =>
     registryAt(url, { subjectPrefix, startTimeoutMs: 20_000 });
 
@@ -153,7 +153,7 @@ function changed<Next>(
   return messageContract<Next>(contract.topic, next, contract.compatibility);
 }
 
-/** Opens a proxy to the registry. While it is cut, it resets connections. */
+/** Opens a proxy to the registry. After `cut`, the proxy resets all connections until `mend` is called. */
 async function aCable(
   registryUrl: string,
 ): Promise<{ url: string; connections: number; cut(): void; mend(): void }> {

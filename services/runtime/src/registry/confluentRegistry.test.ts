@@ -60,7 +60,7 @@ test('rejects a start with an incompatible schema, with the registry’s reason 
   stub.respond = ({ method }) =>
     method === 'POST' ? errorResponse(409, 409, 'Schema being registered\nis incompatible') : undefined;
   const error = await rejectionOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
-  // The stub also rejects the lookup of the schema's id, because the subject does not have the schema.
+  // The stub also rejects the search for the schema's id, because the subject does not have the schema.
   expect(error.message).toMatch(/^the schema registry rejects a schema for s: .*registered is incompatible$/);
 });
 

@@ -1,6 +1,6 @@
 /**
- * Client of a Confluent-compatible schema registry. The kafkajs client registers schemas. Lookups of ids bypass it
- * (docs/decisions/0012-own-schema-lookups.md).
+ * Client of a Confluent-compatible schema registry. Registers schemas with the kafkajs client. Looks up schema ids without
+ * this client (docs/decisions/0012-own-schema-lookups.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
@@ -25,14 +25,14 @@ export interface ConfluentRegistryOptions extends RegistrySettings {
   readonly subjectPrefix: string;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Time for which a start waits for a registry that does not respond. */
+  /** Maximum wait of a start for a registry that does not respond. */
   readonly startTimeoutMs?: number;
 }
 
 export const START_TIMEOUT_MS = 30_000;
 const MAX_REASON_CHARACTERS = 500;
 
-/** Creates the client without connecting. @throws StartRefused for an invalid URL. */
+/** Creates the client. Does not connect. @throws StartRefused if the URL is invalid. */
 export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
   const address = registryAddress(options);
   const client = clientOf(address);
@@ -63,7 +63,7 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
   };
 }
 
-/** Stricter compatibility levels that are accepted instead of the required one. */
+/** Compatibility levels that are accepted for each required level: the required level and stricter levels. */
 const STRICT_ENOUGH: Readonly<Record<Compatibility, readonly Compatibility[]>> = {
   BACKWARD_TRANSITIVE: ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
   FULL_TRANSITIVE: ['FULL_TRANSITIVE'],
@@ -77,7 +77,7 @@ interface Registration {
   readonly compatibility: Compatibility;
 }
 
-/** Node's error codes for an untrusted certificate. Waiting does not help, because only an operator can replace it. */
+/** Matches Node's error codes for an untrusted certificate. Retries do not help: an operator must replace the certificate. */
 const UNTRUSTED = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 function rejectUntrustedCertificate(error: unknown): never {
@@ -86,7 +86,11 @@ function rejectUntrustedCertificate(error: unknown): never {
   throw UNTRUSTED.test(code) ? new StartRefused(messageOf(error), { cause: error }) : error;
 }
 
-/** @throws StartRefused if the registry rejects the schema; Unavailable if it does not respond. */
+/**
+ * Registers a schema.
+ * @throws StartRefused if the registry rejects the schema or the credentials.
+ * @throws Unavailable if the registry does not respond.
+ */
 async function registerOnce(registration: Registration): Promise<number> {
   const { address, client, subject, schema } = registration;
   const compatibility = COMPATIBILITY[await ensureCompatibility(registration)];
@@ -97,7 +101,7 @@ async function registerOnce(registration: Registration): Promise<number> {
     throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // When processes start at the same time, the second registration can get a conflict.
+    // If two processes register a schema at the same time, the second registration can get a conflict.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
@@ -113,10 +117,7 @@ async function registerOnce(registration: Registration): Promise<number> {
   }
 }
 
-/**
- * Sets the compatibility before the first schema, because an interrupted start would leave a subject that accepts any
- * schema.
- */
+/** Sets the compatibility before the first schema. Otherwise an interrupted start leaves a subject that accepts any schema. */
 async function ensureCompatibility({
   address,
   subject,
@@ -126,7 +127,7 @@ async function ensureCompatibility({
   const found = await requestRegistry(address, 'GET', path);
   if (isNotFound(found)) {
     const set = await requestRegistry(address, 'PUT', path, { compatibility });
-    // Another process was faster. The next attempt sees its setting.
+    // Another process has set the compatibility. The next attempt reads its setting.
     if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
     if (set.status !== 200) throw startRefused(address, `to set the compatibility of ${subject}`, set);
     return compatibility;
@@ -146,13 +147,13 @@ async function idOf({ client, subject, schema }: Registration): Promise<number |
     .catch(() => undefined);
 }
 
-/** Returns the schema's text. Undefined only if the registry itself reports that the id does not exist. */
+/** Returns the text of a schema. Undefined only if the registry itself reports that the id does not exist. */
 async function fetchSchema(address: RegistryAddress, id: number): Promise<string | undefined> {
   const answer = await requestRegistry(address, 'GET', `/schemas/ids/${id}`);
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // Other responses prove nothing about the record, so it must wait and must not become a dead letter.
+  // Other responses do not prove that the schema is missing. The record must wait and must not become a dead letter.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 
@@ -166,7 +167,7 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
     host: url,
     agent,
     clientId: 'questlog',
-    // Retries are done by this module.
+    // Disables the client's retries, because this module retries.
     retry: { retries: 0 },
     middlewares: [inTime],
     ...(auth && { auth }),
@@ -198,21 +199,21 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
 }
 
-/** A schema takes some kilobytes. Unknown ids have a separate limit, because invalid records can name any ids. */
+/** Maximum number of cached schemas of some kilobytes each. Unknown ids have another limit: invalid records can name any id. */
 export const MAX_CACHED_SCHEMAS = 1_000;
 export const MAX_CACHED_UNKNOWN_IDS = 10_000;
-/** An unknown id may exist later, because a writer may be upgraded before this process. */
+/** Time for which an unknown id is cached. The id may exist later, because writers can be upgraded before this process. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
 /**
- * Caches schemas by id. A schema never changes. An unknown id is cached for a while, to limit the requests for invalid
- * records. Failures are not cached.
+ * Caches schemas by id. A schema never changes. Unknown ids are cached for a limited time, which limits the requests that
+ * invalid records cause. Failed requests are not cached.
  */
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
   readonly #schemas = new LruMap<number, string>(MAX_CACHED_SCHEMAS);
-  /** Expiry times in milliseconds since the epoch. */
+  /** Time at which each unknown id expires, in milliseconds since the epoch. */
   readonly #unknownUntilMs = new LruMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
@@ -221,7 +222,7 @@ export class SchemaCache {
     this.#clock = clock;
   }
 
-  /** Returns the schema's text. Undefined if it does not exist. Rejects with the error of the lookup. */
+  /** Returns the text of a schema. Undefined if the schema does not exist. Rejects with the error of the request. */
   async get(id: number): Promise<string | undefined> {
     const known = this.#schemas.get(id);
     if (known !== undefined || this.#isUnknown(id)) return known;
@@ -233,7 +234,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /** Limits the remaining time, because the clock may have been set back. */
+  /** Returns true if the id is cached as unknown. Ignores expiry times far in the future: the clock may have been set back. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

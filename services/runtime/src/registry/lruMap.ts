@@ -1,4 +1,4 @@
-/** A map of limited size that evicts the least recently used entry. */
+/** Map of limited size that evicts the least recently used entry. */
 export class LruMap<K, V> {
   readonly #maxEntries: number;
   readonly #entries = new Map<K, V>();

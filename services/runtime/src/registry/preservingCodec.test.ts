@@ -67,7 +67,7 @@ test('if an unknown field does not match its schema, reads the message and keeps
   const value = newer.encode({ ...aNote, at: -1, signed: 'them', tag: red, big: 7 });
   const known = await own.decode(value);
   expect(JSON.stringify(known)).toBe(JSON.stringify({ ...aNote, tag: { word: 'w' } }));
-  // All bytes stay equal, including the invalid field, which this version cannot judge.
+  // All bytes are equal, including the bytes of the invalid field, which this version cannot validate.
   expect(own.encode(known)).toEqual(value);
   expect(await newer.decode(own.encode(aNote))).toEqual({ ...aNote, at: 0, signed: null, big: 0 });
 });

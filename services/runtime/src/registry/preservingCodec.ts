@@ -1,6 +1,6 @@
 /**
- * A codec for messages that are read, changed, and written again. While two versions run, the older version keeps the
- * unknown fields of the newer version, and writes them back.
+ * Codec for messages that a process reads, changes, and writes again. While two versions of Questlog run, the older version
+ * keeps the unknown fields of the newer version and writes them back.
  */
 import {
   frame,
@@ -12,18 +12,18 @@ import {
 } from '@questlog/schemas/topics/contract';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
-/** A symbol key survives copies of an object (`{...known}`) and is absent from JSON and from `Object.keys`. */
+/** Key of a message's unknown fields. Copies of an object (`{...known}`) keep a symbol key; JSON and `Object.keys` omit it. */
 const UNKNOWN_FIELDS = Symbol('fields of a later version');
 
-/** A schema with all fields of the contract's schema and more. */
+/** Schema of a later version, with all fields of the contract's schema and more fields. */
 interface LaterSchema {
   readonly id: number;
-  /** Decodes without validation, because this version cannot judge unknown fields. */
+  /** Type that decodes without validation, because this version cannot validate unknown fields. */
   readonly type: MessageType<unknown>;
   readonly fields: ReadonlySet<string>;
 }
 
-/** After it has read a message of a later version, it writes with the latest schema that it has read. */
+/** Creates a codec. After the codec has read a message of a later version, it writes with the latest schema that it has read. */
 export async function createPreservingCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -46,7 +46,7 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // Decoded first, because this reports what is wrong with an invalid value.
+      // Decodes with the contract's codec first, because its error describes an invalid value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
@@ -57,7 +57,7 @@ export async function createPreservingCodec<T>(
   };
 }
 
-/** Returns undefined if the schema has no additional fields, or cannot represent all messages of the contract. */
+/** Returns undefined if the schema has no additional fields, or if it cannot represent all messages of the contract. */
 function parseLaterSchema(
   { type }: MessageContract<unknown>,
   own: ReadonlySet<string>,
@@ -73,7 +73,7 @@ function parseLaterSchema(
   }
 }
 
-/** Returns the fields of all records in the schema, each with the name of its record. */
+/** Returns the names of all fields of all records in the schema. Each name includes the name of its record. */
 function fieldNamesOf(schema: string): Set<string> {
   const names = new Set<string>();
   const collect = (part: unknown): void => {
@@ -86,7 +86,7 @@ function fieldNamesOf(schema: string): Set<string> {
   return names;
 }
 
-/** Returns undefined if the unknown fields are not valid Avro. The known fields are used anyway. */
+/** Decodes all fields. Returns undefined if the unknown fields are not valid Avro; the known fields are used anyway. */
 function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);
@@ -95,7 +95,10 @@ function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   }
 }
 
-/** @param complete the same message, decoded with its writer's schema. */
+/**
+ * Copies the unknown fields of `complete` into `known`.
+ * @param complete the same message, decoded with the schema of its writer.
+ */
 function attachUnknownFields(known: unknown, complete: unknown): void {
   if (Array.isArray(known) && Array.isArray(complete)) {
     for (const [i, one] of known.entries()) attachUnknownFields(one, complete[i]);

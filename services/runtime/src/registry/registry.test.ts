@@ -14,14 +14,14 @@ interface Note {
 
 const fields = [{ name: 'text', type: 'string' }];
 const note = messageContract<Note>('notes', { name: 'Note', fields });
-/** The next version, with one more field that has a default. */
+/** Contract of the next version, which has one more field with a default. */
 const tagged = messageContract<Note & { tag: string }>('notes', {
   name: 'Note',
   fields: [...fields, { name: 'tag', type: 'string', default: 'none' }],
 });
 const other = JSON.stringify({ type: 'record', name: 'Other', fields: [{ name: 'count', type: 'long' }] });
 
-/** A registry with these schemas that can be made unavailable. */
+/** Registry that a test can make unavailable. */
 class Registry implements SchemaRegistry {
   readonly schemas: string[] = [];
   isAway = false;
@@ -110,7 +110,10 @@ const twice = (type: object | string, name: string) => [
 ];
 const named = (i: number, inside: readonly object[]) => ({ type: 'record', name: `R${i}`, fields: inside });
 const numbers = Array.from({ length: 50 }, (_, i) => i + 1);
-/** Fifty records, each twice in the next one. The nesting starts at the first record, or ends in null at the last. */
+/**
+ * Schemas of fifty nested records, in which each record has two fields of the next record's type. `upwards` starts with the
+ * innermost record. `downwards` ends with null.
+ */
 const upwards = numbers.reduce<object>((type, i) => named(i, twice(type, `R${i - 1}`)), named(0, []));
 const downwards = numbers
   .toReversed()

@@ -1,4 +1,4 @@
-/** The schema registry port, and the codec that writes Confluent's wire format with the registry's ids. */
+/** Interface of a schema registry, and the codec that writes Confluent's wire format with the registry's schema ids. */
 import {
   type Compatibility,
   frame,
@@ -12,38 +12,37 @@ import { LruMap } from './lruMap.ts';
 
 export interface SchemaRegistry {
   /**
-   * Registers the schema under the subject, unless it exists, and returns its id. Called only during a start.
-   * @throws StartRefused if the schema is incompatible with the subject, or the registry stays unavailable.
+   * Registers the schema under the subject and returns the id of the schema. An existing schema keeps its id. Called only
+   * during a start.
+   * @throws StartRefused if the schema is incompatible with the subject, or if the registry stays unavailable.
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
-  /**
-   * Returns the schema's text. Undefined if the id does not exist.
-   * @throws Unavailable if the registry does not respond.
-   */
+  /** Returns the text of a schema. Undefined if the id does not exist. @throws Unavailable if the registry does not respond. */
   schemaById(id: number): Promise<string | undefined>;
 }
 
 export interface Codec<T> {
   encode(message: T): Buffer;
   /**
-   * @throws Invalid if the bytes are not this message in any registered version; Unavailable if the registry does not
-   *   respond.
+   * Decodes a message.
+   * @throws Invalid if the bytes are not this message in any registered version.
+   * @throws Unavailable if the registry does not respond.
    */
   decode(value: Buffer | null): T | Promise<T>;
 }
 
 export interface OwnCodec<T> extends Codec<T> {
-  /** Id of the contract's schema, which the codec writes with. */
+  /** Id of the contract's schema, with which the codec encodes messages. */
   readonly schemaId: number;
 }
 
-/** Maximum number of cached readers, one per version of a message. */
+/** Maximum number of cached readers. Each version of a message has one reader. */
 const MAX_CACHED_READERS = 1_000;
 
-/** A reader for records of another version, or the reason why they can never be read. */
+/** Reader for records of another version, or the reason why these records can never be read. */
 type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
-/** Registers the contract's schema and returns its codec. Known and unknown ids are cached; failed requests are not. */
+/** Registers the contract's schema and returns its codec. Readers of other schemas are cached. Failed requests are not cached. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -69,7 +68,7 @@ export async function createCodec<T>(
   };
 }
 
-/** @throws Invalid if the id is unknown. */
+/** Opens a reader for a schema. @throws Invalid if the registry does not have the id. */
 async function openReader<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,

@@ -1,13 +1,13 @@
 /**
- * Sends one request to a Confluent-compatible registry, with limits on time and size. Distinguishes the registry's
- * responses from a proxy's, because a proxy's 404 must not make a schema unknown.
+ * Sends requests to a Confluent-compatible registry, with limits on time and size. Distinguishes responses of the registry
+ * from responses of a proxy. A status 404 of a proxy does not mean that a schema is unknown.
  */
 import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { StartRefused, Unavailable } from '../process/errors.ts';
 
 export interface RegistryAddress {
-  /** Without credentials and without a trailing slash. */
+  /** URL of the registry, without credentials and without a trailing slash. */
   readonly url: string;
   readonly auth: { readonly username: string; readonly password: string } | undefined;
   readonly agent: Agent;
@@ -15,26 +15,29 @@ export interface RegistryAddress {
 
 export interface RegistryResponse {
   readonly status: number;
-  /** Fields of a JSON object. Empty for any other content, such as a proxy's page. */
+  /** Fields of the response, which is a JSON object. Empty for any other content, such as the error page of a proxy. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** Time limit for connecting and reading together. */
+/** Time limit of a request, including the connection and the response. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
-/** Settings of an operator. An empty one counts as not set. */
+/** Settings of the registry, which an operator sets. An empty setting counts as not set. */
 export interface RegistrySettings {
-  /** URL before `/subjects`. User name and password below override those in the URL. */
+  /** URL of the registry, without `/subjects`. `username` and `password` override the credentials in the URL. */
   readonly url: string;
   readonly username?: string;
   readonly password?: string;
-  /** Certificate authorities that replace Node's list. */
+  /** Certificates of trusted authorities in PEM. They replace Node's list. */
   readonly caPem?: string;
 }
 
-/** @throws StartRefused for an invalid URL. The message omits the URL, because it may contain a password. */
+/**
+ * Returns the address and credentials of the registry.
+ * @throws StartRefused if the URL is invalid. The message omits the URL, because the URL may contain a password.
+ */
 export function registryAddress(options: RegistrySettings): RegistryAddress {
   const url = URL.parse(options.url);
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -52,7 +55,7 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
   };
 }
 
-/** @throws Unavailable if there is no response in time, or the response is not from a working registry. */
+/** Sends a request. @throws Unavailable if no response arrives in time, or if the response is not from a working registry. */
 export async function requestRegistry(
   address: RegistryAddress,
   method: 'GET' | 'PUT',
@@ -73,12 +76,12 @@ export async function requestRegistry(
   throw new Unavailable(`the schema registry at ${address.url} answers with status ${status}`);
 }
 
-/** The registry's codes for "not found": 40401 for a subject, 40403 for a schema, 40408 for a subject's setting. */
+/** Returns true if the registry reports "not found": 40401 (subject), 40403 (schema), or 40408 (setting of a subject). */
 export function isNotFound({ status, body }: RegistryResponse): boolean {
   return status === 404 && typeof body['error_code'] === 'number';
 }
 
-/** Returns a short reason. A failed connection over both IPv4 and IPv6 has no message, only a code. */
+/** Returns a short reason. If connections over both IPv4 and IPv6 fail, the error has a code but no message. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);

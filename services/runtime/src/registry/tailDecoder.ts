@@ -1,16 +1,13 @@
-/**
- * Decodes the records of a tail. Waits while the registry is unavailable, because an error would end the tail and the
- * process.
- */
+/** Decodes the records of a tail. Waits while the registry is unavailable, because an error would end the tail. */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {
-  /** @throws Invalid as the codec does; Unavailable only after `close`. */
+  /** Decodes a record. @throws Invalid if the codec throws Invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Must be called before the tail is closed, because its close waits for the current record. */
+  /** Stops waiting for the registry. Must be called before the tail is closed, because the tail waits for its current record. */
   close(): void;
 }
 

@@ -1,4 +1,4 @@
-/** Starts ClickHouse inside this process: an engine on a directory, with ClickHouse's HTTP interface on loopback. */
+/** Starts ClickHouse inside this process: an engine on a data directory, and ClickHouse's HTTP interface on loopback. */
 
 import { randomUUID } from 'node:crypto';
 import { glob, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
@@ -17,23 +17,23 @@ import { handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
 export interface EmbeddedClickHouseOptions {
-  /** Created if it is missing. Only one process can use it at a time. */
+  /** Data directory, which is created if it is missing. Only one process can use the directory at a time. */
   directory: string;
-  /** 0 (the default) selects any free port. */
+  /** Port of the HTTP interface. 0 (the default) selects any free port. */
   port?: number;
   username?: string;
   password: string;
-  /** Account that can only read the product's databases. Disabled by default. */
+  /** Account that can only read the product's databases. Undefined disables the account. */
   reader?: Credentials;
-  /** The only folder for backups and restores. */
+  /** Only folder that backups and restores can use. */
   backups?: string;
-  /** Concurrent queries. Each occupies a libuv thread, so keep it below UV_THREADPOOL_SIZE (default 4). */
+  /** Maximum number of concurrent queries, below UV_THREADPOOL_SIZE (default 4). Each query occupies a libuv thread. */
   maxConcurrentQueries?: number;
-  /** Concurrent queries of readers, in addition to `maxConcurrentQueries`. */
+  /** Maximum number of concurrent queries of readers, in addition to `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
-  /** Time limit of a reader's statement. Tests use a lower limit. */
+  /** Time limit of a reader's statement, in seconds. Tests use a lower limit. */
   maxReaderSeconds?: number;
-  /** Called if the engine must be restarted: it shut down, a write failed, or a statement cannot be killed. */
+  /** Called if the engine must be restarted, because it shut down, a write failed, or a statement cannot be killed. */
   onBroken?: (reason: string) => void;
 }
 
@@ -41,20 +41,23 @@ export interface EmbeddedClickHouse {
   url: string;
   username: string;
   password: string;
-  /** Resolves when the engine has answered a query with any result. Bypasses the concurrency limits. */
+  /** Resolves when the engine has responded to a query, even with an error. Ignores the concurrency limits. */
   probe(): Promise<void>;
-  /** Waits for running requests for a limited time, then releases the directory. */
+  /** Waits for running requests for a limited time, and then releases the directory. */
   close(): Promise<void>;
 }
 
-/** @throws StartRefused if the directory or the port is in use, or chdb has no build for this platform. */
+/**
+ * Starts the engine and the HTTP interface.
+ * @throws StartRefused if the directory or the port is in use, or chdb has no build for this platform.
+ */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,
 ): Promise<EmbeddedClickHouse> {
   const { username = 'default', password } = options;
   await mkdir(options.directory, { recursive: true });
   const directory = await realpath(options.directory);
-  // The engine reads the path of an insert's file as a glob pattern.
+  // The engine treats the path of an insert's file as a glob pattern, so the path must not contain pattern characters.
   if (/[*?{}]/.test(directory)) {
     throw new StartRefused(`the data directory's path must not contain any of * ? { }: ${directory}`);
   }
@@ -101,8 +104,8 @@ export async function startEmbeddedClickHouse(
 }
 
 /**
- * Checks that this process has no other engine, and the directory no other process.
- * @returns a function that releases it.
+ * Checks that this process has no other engine and that no other process uses the directory.
+ * @returns a function that releases the directory.
  */
 async function claimDirectory(directory: string): Promise<() => void> {
   if (claimedDirectory !== undefined) {
@@ -118,7 +121,7 @@ async function claimDirectory(directory: string): Promise<() => void> {
   throw new StartRefused(`another process (pid ${ownerPid}) uses the embedded ClickHouse in ${directory}`);
 }
 
-/** Waits for a short time, because an owner whose supervisor was just killed exits by itself. */
+/** Waits a short time until no process owns the directory, because an owner whose supervisor was killed exits by itself. */
 async function waitForOwner(statusFile: string): Promise<number | undefined> {
   const deadline = performance.now() + OWNER_WAIT_MS;
   for (;;) {
@@ -132,8 +135,8 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * On Linux, returns the id of the process that uses the directory, because the engine would print its own lock error to
- * stderr. The status file contains the id. After a crash, another process can have this id, so the open files of the
+ * Returns the id of the process that uses the directory (Linux only). Without this check, the engine would print its own lock
+ * error to stderr. The status file contains the id. After a crash, another process can have this id, so the open files of the
  * process are checked.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
@@ -147,10 +150,10 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
   return undefined;
 }
 
-/** Module state, because chdb can open only one directory per process. */
+/** Directory that this process has opened. It is module state, because chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** Returns an account with a random password that no client knows. */
+/** Returns an account with a random password, so that no client can use the account. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
@@ -160,7 +163,7 @@ async function startEngine(
   { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
   if (isDiskFull(directory)) await removeLeftovers(directory);
-  // The engine does not notice failed writes.
+  // Checks the free space, because the engine does not detect failed writes.
   if (isDiskFull(directory)) throw new StartRefused(`the disk is full: free space for ${directory}`);
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
@@ -178,8 +181,8 @@ async function startEngine(
 }
 
 /**
- * Removes files that a killed process left and that may have filled the disk. `findOwner` proves on Linux that they are
- * unused.
+ * Removes files that a killed process left and that may have filled the disk. Runs only on Linux, where `findOwner` proves
+ * that the files are unused.
  */
 async function removeLeftovers(directory: string): Promise<void> {
   if (process.platform !== 'linux') return;
@@ -187,7 +190,7 @@ async function removeLeftovers(directory: string): Promise<void> {
     await rm(join(directory, path), { recursive: true, force: true });
 }
 
-/** Files of requests, and two kinds that the engine also removes once it is open: spilled data and unfinished parts. */
+/** Patterns of removed files: files of requests, spilled data, unfinished parts. A started engine removes the latter two. */
 const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {
@@ -217,5 +220,5 @@ async function shutDown(
   await stopped;
 }
 
-/** An upload has no time limit while data arrives. */
+/** Options of the HTTP server. An upload has no time limit while data arrives. */
 const SERVER_OPTIONS = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

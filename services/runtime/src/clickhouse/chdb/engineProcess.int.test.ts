@@ -1,4 +1,4 @@
-/** Tests the supervised embedded ClickHouse: what ends it, and what is stored afterwards. */
+/** Tests the supervised embedded ClickHouse: the reasons for which its process ends, and the data that is stored afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -72,7 +72,7 @@ test.each([
   await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   const before = await pidOf(directory);
   const asked = ask(engine.url, sql, READER).catch(() => 'broken off');
-  // The product has its own concurrency limit.
+  // The query succeeds, because the product's concurrency limit is independent of the readers' limit.
   expect(await ask(engine.url, 'SELECT 1')).toBe('1\n');
   expect(await asked).toBe('broken off');
   await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
@@ -82,7 +82,7 @@ test.each([
 test('kills an engine that answers no query, although its HTTP interface still answers pings', {
   timeout: 60_000,
 }, async () => {
-  // A statement occupies the only thread, so that nothing else runs, as in a hung engine.
+  // Only one thread exists. A long statement occupies this thread, so no other query runs, as in a hung engine.
   vi.stubEnv('UV_THREADPOOL_SIZE', '1');
   onTestFinished(() => void vi.unstubAllEnvs());
   const directory = await aDirectory();
@@ -108,7 +108,7 @@ test.skipIf(!HAS_PRLIMIT).each([
   for (const from of [0, 30])
     await ask(engine.url, `INSERT INTO t SELECT number, randomString(2000) FROM numbers(${from}, 30)`);
   const before = await pidOf(directory);
-  // Limits files to 100 kB, like a full disk, for this process only.
+  // Limits the size of files to 100 kB for the engine's process. The effect is like a full disk.
   spawnSync('prlimit', ['--pid', `${before}`, `--fsize=${100_000}:${100_000}`]);
   const isAnswered = await ask(engine.url, sql).then(
     () => true,

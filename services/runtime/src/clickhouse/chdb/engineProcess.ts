@@ -1,7 +1,7 @@
 /**
- * Runs the embedded ClickHouse in a separate process. A statement can crash the engine or exceed every limit, and only
- * a process can be ended reliably. The process is restarted at once with the same port and accounts. No data is lost:
- * acknowledged rows are on disk, and the rest is in the log.
+ * Runs the embedded ClickHouse in a separate process. A statement can crash the engine or exceed every limit, and only the end
+ * of a process stops such a statement reliably. The process is restarted immediately with the same port and accounts. No data
+ * is lost, because acknowledged rows are on disk and the log contains the other rows.
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,19 +15,22 @@ import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-/** A start costs CPU time even if a full disk prevents it. After space is freed, the next start follows in seconds. */
+/** Range of the pause between starts. Failed starts cost CPU time. After disk space is freed, a start follows in seconds. */
 const RETRY_MS = [500, 4_000] as const;
 
 export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | { readonly stop: true };
 
 export interface EngineProcess {
   readonly url: string;
-  /** Returns a message while the engine is not running. */
+  /** Returns a message while the engine is not running, otherwise undefined. */
   problem(): string | undefined;
   close(): Promise<void>;
 }
 
-/** @throws StartRefused if the first start fails. Later starts are retried until one succeeds. */
+/**
+ * Starts the engine in a child process.
+ * @throws StartRefused if the first start fails. Later starts are retried until a start succeeds.
+ */
 export async function startEngineProcess(
   options: EmbeddedClickHouseOptions,
   logger: Logger,
@@ -36,7 +39,7 @@ export async function startEngineProcess(
   const { first, problem, close } = await superviseChild<number>({
     name: 'the embedded ClickHouse',
     spawn: (port) => {
-      // The child shares the process group and the output of this process, but ignores the signals of the terminal.
+      // The child is in the process group of this process and shares its output, but ignores the signals of the terminal.
       const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       sendMessage(child, { start: port === undefined ? options : { ...options, port } } satisfies ToEngine);
       return child;

@@ -55,7 +55,7 @@ test('runs in UTC on a machine in another time zone', async () => {
 test('answers a short query while seven long queries run', async () => {
   const { ask } = await startFront();
   const long = 'SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1';
-  // The queries end with the process. Their results are ignored.
+  // The queries end when the process is killed. Their results are ignored.
   for (let i = 0; i < 7; i++) ask(long).catch(() => {});
   const running = () => ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'");
   await expect.poll(running, { timeout: 20_000 }).toBe('7\n');

@@ -1,7 +1,7 @@
 /**
- * Entry point of the embedded ClickHouse as a separate process. Questlog supervises it, or several Questlog processes
- * share it until SIGTERM (not for production). It kills itself when the engine is unusable, so its supervisor must
- * restart it.
+ * Entry point of the embedded ClickHouse as a separate process. Usually, Questlog supervises this process. Several Questlog
+ * processes can also share an unsupervised process until SIGTERM (not for production). The process kills itself when the
+ * engine is unusable, so its supervisor must restart it.
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
@@ -10,9 +10,9 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClic
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
 
-// Set before libuv's thread pool is used, because each query occupies a thread.
+// Sets the size of libuv's thread pool before its first use. Each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
-// The engine ignores `timezone` in its configuration file (measured on 26.7).
+// Sets the time zone here, because the engine ignores `timezone` in its configuration file (measured on 26.7).
 process.env['TZ'] = 'UTC';
 
 const CONCURRENCY = {
@@ -20,20 +20,20 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// A supervised process has an IPC channel (`engineProcess.ts`). Only an unsupervised process loads settings, because
-// that takes half of the CPU time before the engine starts.
+// A supervised process has an IPC channel (`engineProcess.ts`). Only an unsupervised process loads settings, because loading
+// takes half of the CPU time before the engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
- * Runs until the supervisor requests a stop or exits. Ignores the terminal's signals, which reach the whole process
- * group, because the supervisor needs ClickHouse during its own stop.
+ * Runs until the supervisor requests a stop or exits. Ignores the signals of the terminal, which the whole process group
+ * receives, because the supervisor needs ClickHouse during its own stop.
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
-  // Exits at once, so that the next start finds the directory released.
+  // Exits immediately, so that the directory is released before the next start.
   process.on('disconnect', killSelf);
   process.on('message', async (message: ToEngine) => {
     if ('stop' in message) {
@@ -65,7 +65,7 @@ function sendToSupervisor(message: FromChild<number>, onSent: () => void = () =>
   process.send?.(message, undefined, undefined, onSent);
 }
 
-/** Does not exit regularly, because the destructors of a running engine can crash or hang. */
+/** Kills this process. A regular exit would run the destructors of the engine, which can crash or hang. */
 function killSelf(): void {
   process.kill(process.pid, 'SIGKILL');
 }

@@ -1,4 +1,4 @@
-/** Runs the embedded ClickHouse with settings from the environment. The caller must restart it. */
+/** Runs the embedded ClickHouse with settings from the environment. The operator must restart the process if it exits. */
 import Type from 'typebox';
 import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';
@@ -43,7 +43,7 @@ const settings = Type.Object({
 
 /** Runs until SIGTERM, or until the engine is unusable. */
 export async function runUnsupervised(options: UnsupervisedOptions): Promise<void> {
-  // Only this user may read its rows and accounts. A supervised process inherits the mask.
+  // Only the user of this process may read the data and the accounts. A supervised process inherits its parent's mask.
   process.umask(0o077);
   const logger = createLogger('embedded-clickhouse', logOptions(process.env));
   const lifecycle = createLifecycle(logger);

@@ -1,4 +1,4 @@
-/** A table in memory for tests that write blocks. */
+/** In-memory table for tests that write blocks. */
 import type { Log } from '../../log/log.ts';
 import { type Clock, systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
@@ -7,15 +7,15 @@ import type { BlockOptions } from '../blocks.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
 import type { StoredRows } from '../findTruncation.ts';
 
-/** Keeps every row that it receives. A row that is inserted twice is in `rows` twice. */
+/** Table that keeps every row. If a row is inserted twice, `rows` contains the row twice. */
 export class BlockTable {
   readonly rows: number[] = [];
   readonly deadLettered: number[] = [];
-  /** First offsets of blocks that were written without reading stored rows. */
+  /** First offsets of the blocks that were written without a read of the stored rows. */
   readonly unverified: number[] = [];
   name = 'as made';
   refuses = (_offset: number): boolean => false;
-  /** Called before each row. Can throw to simulate a crash or a lost response. */
+  /** Called before each row. A test can throw here to simulate a crash or a lost response. */
   beforeRow = (_written: number): void => {};
 
   /** Offsets that were published for this table. */
@@ -55,7 +55,7 @@ export class BlockTable {
   }
 }
 
-/** Returns options that write a topic to the table. A test overrides what it needs. */
+/** Returns options that write a topic to the table. A test overrides the options that it changes. */
 export function blockOptions(
   log: Log,
   topic: string,

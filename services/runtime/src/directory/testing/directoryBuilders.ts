@@ -1,4 +1,4 @@
-/** Builders for tests of the directory: its topic on an embedded log, a process that uses it, a tenant. */
+/** Builders for tests of the directory: its topic on an embedded log, a process that uses the directory, and a tenant. */
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';

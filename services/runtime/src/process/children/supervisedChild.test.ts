@@ -7,7 +7,7 @@ import { CHILD_STOP_DEADLINE_MS, createLifecycle } from '../lifecycle.ts';
 import { silentLogger } from '../logger.ts';
 import { type ChildOptions, type SupervisedChild, superviseChild } from './supervisedChild.ts';
 
-/** Reports its arguments, answers probes, and exits on request. */
+/** Script of a child that reports its arguments, answers probes, and exits on request. */
 const USUAL = `process.on('message', (m) => m.probe ? process.send({ answers: true }) : process.exit(0));
   process.send({ ready: process.argv[1] });`;
 const HANGS = `process.send({ ready: process.argv[1] }); setTimeout(() => { for (;;); }, 20)`;
@@ -16,7 +16,7 @@ const REFUSES = `process.send({ refused: 'no room' }, () => process.exit(1))`;
 
 const STAYS = `process.on('message', () => process.send({ stopping: true })); process.send({ ready: '' })`;
 
-/** Starts a child for each script in turn, and the last one repeatedly. */
+/** Supervises children that run the scripts in order. Further children run the last script. */
 async function supervised(scripts: readonly string[], options: Partial<ChildOptions<string>> = {}) {
   const children: ChildProcess[] = [];
   const logged: [event: string, fields: object | undefined][] = [];

@@ -1,4 +1,4 @@
-/** Restarts a child process that exits or hangs. Parent and child communicate over Node's IPC channel. */
+/** Starts a child process and restarts it if it exits or hangs. Parent and child communicate over Node's IPC channel. */
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../errors.ts';
@@ -7,11 +7,11 @@ import type { Logger } from '../logger.ts';
 import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 
 export const PROBE_INTERVAL_MS = 5_000;
-/** Unanswered probes after which a running child counts as hung. A busy machine can delay a few. */
+/** Number of unanswered probes after which a child is killed. A busy machine can delay a few answers. */
 const MAX_MISSED_PROBES = 6;
-/** Even a database with many parts starts faster. */
+/** Time limit of a child's start. A database with many parts also starts within this time. */
 const START_TIMEOUT_MS = 120_000;
-/** Longer than the stop deadline of the child, shorter than that of this process. */
+/** Time limit of a child's stop. The child's own stop deadline is shorter, and the deadline of this process is longer. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };
@@ -20,24 +20,24 @@ export interface Probe {
   readonly probe: true;
 }
 type StartResult<T> = { readonly ready: T } | { readonly refused: string };
-/** Messages of a child: the result of its start, later the answers to probes. */
+/** Messages that a child sends: first the result of its start, later the answers to probes. */
 export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
-  /** Name in messages to operators. */
+  /** Name of the child in messages to operators. */
   readonly name: string;
-  /** @param firstReady value that the first child reported when it was ready. Undefined for the first child. */
+  /** @param firstReady the value that the first child reported when it was ready. Undefined when the first child is spawned. */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
-  /** Log event names and additional fields. */
+  /** Names of the log events, and fields that are added to each event. */
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
-  /** Pauses between two attempts. */
+  /** Range of the pause between two attempts to start the child. */
   readonly retryMs: readonly [first: number, most: number];
   /**
-   * A child fails if it does not start, or exits within `withinMs`. Ends the supervision after `most` failures in a
-   * row.
+   * Limits the failures. A start that fails, and an exit within `withinMs` after a start, count as failures. The supervision
+   * ends after `most` consecutive failures.
    */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
@@ -45,14 +45,14 @@ export interface ChildOptions<T> {
 export interface SupervisedChild<T> {
   /** Value that the first child reported when it was ready. */
   readonly first: T;
-  /** Returns a message while the child is not running. */
+  /** Returns a message while the child is not running, otherwise undefined. */
   problem(): string | undefined;
-  /** Rejects after too many consecutive failures. */
+  /** Promise that rejects after too many consecutive failures. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** @throws StartRefused if the first start fails. Later starts are retried. */
+/** Starts the child and supervises it. @throws StartRefused if the first start fails. Later starts are retried. */
 export async function superviseChild<T>(options: ChildOptions<T>): Promise<SupervisedChild<T>> {
   const { name, logger, events: told, retryMs } = options;
   const { times = DEFAULT_TIMES, failures = { withinMs: 0, most: Number.POSITIVE_INFINITY } } = options;
@@ -99,7 +99,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
 
   async function close(): Promise<void> {
     closing.abort();
-    // Lets a start that is under way report its child.
+    // If a child is starting, this wait lets the start report the child.
     await Promise.race([supervision, delay(0)]);
     if (problem !== undefined) await supervision;
     if (hasEnded(child)) return;
@@ -112,7 +112,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
   return { first, problem: () => problem, failed, close };
 }
 
-/** Sends a message and ignores errors, because the exit of a child is noticed anyway. */
+/** Sends a message to a child. Ignores errors, because the supervision notices the exit of a child. */
 export function sendMessage(child: ChildProcess, message: object): void {
   child.send(message, () => {});
 }
@@ -122,10 +122,10 @@ async function waitForStart<T>(
   child: ChildProcess,
   startMs: number,
 ): Promise<{ child: ChildProcess; ready: T }> {
-  // This listener stays. Without a listener, a failed signal or message would later end this process.
+  // Keeps the listener after the start. Without a listener, a signal or message that fails later would end this process.
   const failed = new Promise<never>((_, reject) => child.on('error', reject));
   const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
-  // Other messages of the child have other recipients.
+  // Ignores other messages, which other listeners handle.
   const reported = new Promise<StartResult<T>>((resolve) =>
     child.on('message', (message: StartResult<T>) => {
       if ('ready' in message || 'refused' in message) resolve(message);
@@ -157,7 +157,10 @@ async function superviseUntilExit(child: ChildProcess, probeMs: number): Promise
   return waitForExit(child).finally(() => clearInterval(probe));
 }
 
-/** Does not use `once` of node:events, which an `error` event rejects although the child may still run. */
+/**
+ * Resolves when the child has exited. Does not use `once` of `node:events`, because an `error` event rejects its promise while
+ * the child may still run.
+ */
 function waitForExit(child: ChildProcess): Promise<readonly unknown[]> {
   return new Promise((resolve) => {
     if (hasEnded(child)) resolve([child.exitCode, child.signalCode]);

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { aListener, allOf, MIB } from '../testing/aListener.ts';
 import { yieldToEventLoop } from '../waiting.ts';
 
-/** Long enough for a busy machine. */
+/** Time limit that is long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
@@ -29,7 +29,7 @@ test('ends a connection after its timeout, but answers a request that arrived be
   const client = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(client, 'data');
   const [server] = sockets;
-  // Simulates a suspended process: the request has arrived and is unread.
+  // Simulates a suspended process: the request has arrived but is unread.
   client.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
   server?.emit('timeout');
   const [answer] = await once(client, 'data');
@@ -43,7 +43,7 @@ test('a stopping listener answers requests that have arrived, on kept connection
   const open = await aListener((request, response) => void response.end(request.url));
   const kept = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(kept, 'data');
-  // Both requests are in the kernel's buffers, unread, as if the process had been busy when it was stopped.
+  // Simulates a process that was busy at the stop: both requests are unread in the kernel's buffers.
   kept.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
   const fresh = open('GET /third HTTP/1.1\r\nHost: x\r\n\r\n');
   const closed = open.close();
@@ -72,7 +72,7 @@ test.each([
     }
 
     expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
-    // Excludes the kernel's buffers.
+    // The sent bytes do not include the bytes in the kernel's buffers.
     expect(sent).toBeLessThan(64 * MIB);
   },
 );
@@ -106,7 +106,7 @@ test('closes the connection of a slow client that does not read the response', a
   });
   open(`${HEAD}Content-Length: 2\r\n\r\na`);
   const { socket } = await started;
-  // Emitted by Node when the time limit of a request expires.
+  // Error that Node emits when the time limit of a request expires.
   const tooSlow = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
   (socket as Socket & { server?: Server }).server?.emit('clientError', tooSlow, socket);
 
@@ -301,7 +301,7 @@ test('reads all rejected clients that keep sending at a limited rate, and delive
   const started = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 4 }, () => {
-      // This client also ignores the end of the connection.
+      // This client keeps its side of the connection open when the server ends the connection.
       const socket = open(`${HEAD}Content-Length: ${1024 * MIB}\r\n\r\n`, { allowHalfOpen: true });
       const goOn = (): void => {
         while (socket.writable && socket.write(more));
@@ -313,6 +313,6 @@ test('reads all rejected clients that keep sending at a limited rate, and delive
   );
 
   for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 401 /);
-  // 16 MiB of each connection. The burst is 16 MiB and the rate 32 MiB per second, for all together.
+  // The connections send 16 MiB each. For all connections together, the burst is 16 MiB and the rate is 32 MiB per second.
   expect(performance.now() - started).toBeGreaterThan(1_200);
 });

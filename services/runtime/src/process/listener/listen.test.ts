@@ -1,4 +1,4 @@
-/** Tests the time limits of requests and the headers of every response. */
+/** Tests the time limits of requests, and the headers of responses. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -62,7 +62,7 @@ test.each<[string, (response: ServerResponse) => unknown]>([
 });
 
 test('rejects a connection that arrives while an address is checked, and does not delay the start', async () => {
-  // As for a response that is being sent.
+  // Replaces `setTimeout`, so no timeout of the product's code ends a connection during this test.
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const address = { host: '127.0.0.1', settings: { host: 'HOST', port: 'PORT' } };
@@ -122,7 +122,7 @@ test('keeps headers that the response sets itself', async () => {
   expect(await headersOf((response) => response.writeHead(200, received).end())).toMatchObject(otherwise);
 });
 
-/** Returns each header with all of its values. */
+/** Returns each header name with all values of the header. */
 async function headersOf(answer: (response: ServerResponse) => unknown): Promise<Record<string, string[]>> {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const listener = await listen((_, response) => void answer(response), at);

@@ -1,4 +1,4 @@
-/** An HTTP listener with time limits, limits per connection, and a stop that lets running requests finish. */
+/** Opens an HTTP listener with time limits and limits per connection. A stop lets running requests finish. */
 import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { yieldToEventLoop } from '../waiting.ts';
@@ -20,12 +20,12 @@ import { UnsentResponses } from './unsentResponses.ts';
 
 export interface Listener {
   readonly port: number;
-  /** Rejects new connections, closes idle ones at once, and closes the others after their response. */
+  /** Rejects new connections, closes idle connections immediately, and closes other connections after their response. */
   close(): Promise<void>;
 }
 
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Timeout of a request that may take long. */
+/** Timeout of a request for which `mayTakeLong` returns true. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
 const SLOW_CHECK_INTERVAL_MS = 5_000;
 const HEADERS_TIMEOUT_MS = 15_000;
@@ -34,20 +34,21 @@ const DRAIN_MS = 6_000;
 const IDLE_CHECK_INTERVAL_MS = 50;
 const COMMON_HEADER_LIST = [...COMMON_HEADERS].flat();
 const STALLED_TIMEOUT_MS = 60_000;
-/** Maximum small chunks of a body, plus one for each `MEAN_CHUNK_BYTES`. */
+/** Number of small chunks that a body may contain, plus one chunk for each `MEAN_CHUNK_BYTES` of the body. */
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 
 export interface AddressGuard {
-  /** Returns false to close a new connection at once. */
+  /** Returns true if a new connection may stay open. The listener closes other connections immediately. */
   admitsConnection(socket: Socket): boolean;
-  /** Counts a connection without a readable request. */
+  /** Counts a connection that sent no readable request. */
   countConnection(socket: Socket): void;
 }
 
 /**
- * @param mayTakeLong returns true for a request with a timeout of an hour instead of a minute.
- * @throws StartRefused as `bind`.
+ * Opens a listener on the address.
+ * @param mayTakeLong returns true if the timeout of a request is one hour. The timeout is otherwise one minute.
+ * @throws StartRefused if the address cannot be used.
  */
 export async function listen(
   handler: RequestListener,
@@ -66,7 +67,7 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // `isMalformed` checks the header instead, and the response is the usual rejection.
+    // Disables Node's own check. `isMalformed` checks the `Host` header instead, so the response is the usual rejection.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -87,7 +88,8 @@ export async function listen(
   });
   server.on('request', (request, response) => pipelines.begin(request, response));
   server.setTimeout(STALLED_TIMEOUT_MS, (socket) => {
-    // The timeout restarts whenever the client reads a part. A response without data yet has no unsent bytes.
+    // This timeout restarts whenever the client reads a part of the response. A response that has no data yet has no unsent
+    // bytes.
     if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, pipelines);
   });
@@ -95,7 +97,7 @@ export async function listen(
     continueOnceRead(request, response);
     server.emit('request', request, response);
   });
-  // The handler decides about other values of the header `Expect`.
+  // Passes requests with other values of the `Expect` header to the handler.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
     pipelines.onBroken(error, socket, () => {
@@ -108,7 +110,7 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** Returns a request class that calls `onRead` when a handler reads the body, and rejects too many small chunks. */
+/** Returns a request class that calls `onRead` when a handler reads the body, and `rejectChunks` after too many small chunks. */
 function requestClass(
   onRead: (request: IncomingMessage) => void,
   rejectChunks: (socket: Socket) => void,
@@ -124,8 +126,8 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Drops the remaining chunks. After `false`, Node would stop reading, and the client would not receive the
-      // rejection.
+      // Drops the remaining chunks but returns true. If `push` returned false, Node would stop reading, and the client would
+      // not receive the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -138,8 +140,8 @@ function requestClass(
 }
 
 /**
- * Returns a class of responses that add the common headers and are tracked until they are sent. If a response is sent
- * before its request is complete, the connection closes after it.
+ * Returns a response class that adds the common headers and tracks each response until it is sent. If a response starts before
+ * its request is complete, the connection closes after the response.
  */
 function responseClass(
   lingeringClose: LingeringClose,
@@ -155,14 +157,15 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // Runs before Node's own listener, which would read and drop the rest of the body without a limit.
+        // This listener runs before Node's own listener, which would read and drop the rest of the body without a limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
           lingeringClose.begin(request.socket);
         });
       }
-      // A header list cannot override defaults and is written unchanged, which is the fastest way.
+      // Passes a header list to Node unchanged, because this is the fastest way to write headers. A header list cannot
+      // override the common headers.
       if (Array.isArray(args[0]))
         return Reflect.apply(super.writeHead, this, [status, [...args[0], ...COMMON_HEADER_LIST]]);
       for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
@@ -172,22 +175,22 @@ function responseClass(
 }
 
 /**
- * Closes an idle connection after its timeout. A process that was suspended first reads and answers requests that
- * arrived meanwhile.
+ * Closes a connection that was idle until its timeout. First starts the requests that arrived while the process was suspended;
+ * a connection with such a request stays open.
  */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
   await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
-/** Resolves once requests and connections in the kernel's buffers have started and are no longer idle. */
+/** Resolves when the kernel's pending connections and requests are read. Their connections are then no longer idle. */
 async function pendingInputIsRead(): Promise<void> {
-  // The first turn may end before anything was read.
+  // Waits for two turns of the event loop, because the first turn may end before anything is read.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }
 
-/** Sends 100 Continue when the handler starts to read the body, that is, after it has accepted the head. */
+/** Sends `100 Continue` when the handler starts to read the body, because it has then accepted the request's headers. */
 function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
   const onListener = (event: string | symbol): void => {
     if (event !== 'data' && event !== 'readable') return;
@@ -197,7 +200,7 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
   request.on('newListener', onListener);
 }
 
-/** Enforces the normal timeout if some requests may take long, because Node has only one timeout for all requests. */
+/** Enforces the normal timeout if some requests may take long. Node has only one timeout for all requests of a listener. */
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,
@@ -206,7 +209,8 @@ function endSlowRequests(
   const latest = new Map<Socket, IncomingMessage>();
   const firstSeenAtMs = new WeakMap<IncomingMessage, number>();
   server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
-  // This is the only cost per request. Most requests are complete before the next check.
+  // Remembers the latest request of each connection. This call is the only cost per request; most requests are complete before
+  // the next check.
   server.prependListener('request', (request) => latest.set(request.socket, request));
   const check = setInterval(() => {
     const nowMs = performance.now();
@@ -231,7 +235,8 @@ function portOf(server: Server): number {
 }
 
 async function drain(server: Server): Promise<void> {
-  // Clients with persistent connections must not delay the stop forever.
+  // Closes each persistent connection after its next response, because the connection's client could otherwise delay the stop
+  // forever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
   await pendingInputIsRead();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

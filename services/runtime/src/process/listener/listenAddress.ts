@@ -1,20 +1,20 @@
-/** The address that a process listens on, with the settings that define it. */
+/** Address that a process listens on, and the names of the settings that define the address. */
 import { createServer, type Server } from 'node:net';
 import { StartRefused } from '../errors.ts';
 
 export interface ListenAddress {
   readonly host: string;
-  /** 0 selects any free port. */
+  /** Port number. 0 selects any free port. */
   readonly port: number;
-  /** In a worker (node:cluster): listens in this worker only, without the parent process. */
+  /** True if only this worker of a `node:cluster` listens on the address, without the parent process. */
   readonly exclusive?: boolean;
-  /** Names of the settings, for error messages. */
+  /** Names of the settings that define the address, for error messages. */
   readonly settings: { readonly host: string; readonly port: string };
 }
 
 const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 
-/** @throws StartRefused if the address is in use or belongs to another host. */
+/** Listens on the address. @throws StartRefused if the address is in use or cannot be used on this host. */
 export function bind(
   server: Server,
   { host, port, exclusive = false, settings }: ListenAddress,
@@ -34,7 +34,7 @@ function addressTaken({ host, port }: ListenAddress['settings']): string {
   return `is already in use: set another port in ${port}${orHost}`;
 }
 
-/** Checks every address before anything starts. @throws StartRefused naming each address that cannot be used. */
+/** Checks all addresses before the process starts anything. @throws StartRefused with each address that cannot be used. */
 export async function checkAddresses(addresses: readonly ListenAddress[]): Promise<void> {
   const rejected: StartRefused[] = [];
   for (const address of addresses) {
@@ -48,9 +48,9 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
   throw new StartRefused(rejected.map(({ message }) => message).join('; '), { cause: first.cause });
 }
 
-/** Binds the address and releases it. @throws StartRefused as `bind`. */
+/** Binds the address and releases it. @throws StartRefused if the address cannot be used. */
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // Drops connections that arrive meanwhile. Otherwise their clients would wait for a response.
+  // Closes connections that arrive during the check, because their clients would otherwise wait for a response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

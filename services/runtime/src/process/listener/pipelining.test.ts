@@ -1,4 +1,4 @@
-/** Tests requests that a connection sends before it has read the answers to earlier requests. */
+/** Tests requests that a client sends before it has read the responses to its earlier requests. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -7,7 +7,7 @@ import { aListener, allOf } from '../testing/aListener.ts';
 import { yieldToEventLoop } from '../waiting.ts';
 import { MAX_WAITING } from './pipelining.ts';
 
-/** Long enough for a busy machine. */
+/** Time limit that is long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 const END = 'GET /end HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
 
@@ -16,7 +16,7 @@ const requests = (count: number): string =>
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-/** Requests to `/held` are answered when the test decides, others at once. */
+/** Opens a listener that answers `/held` when the test decides, and other paths immediately. */
 async function aSlowListener() {
   const pending: ServerResponse[] = [];
   const open = await aListener((request, response) => {
@@ -26,7 +26,7 @@ async function aSlowListener() {
   return { held: pending, open };
 }
 
-/** Answers each request with its path and the length of its body, in a later turn of the event loop. */
+/** Opens a listener that answers with the request's path and the length of its body, in a later turn of the event loop. */
 async function anEcho() {
   const open = await aListener(async (request, response) => {
     const body = Buffer.concat(await request.toArray().catch(() => []));
@@ -83,7 +83,7 @@ test('above 16 waiting requests the socket is not read, and nothing more is pars
   await vi.waitFor(() => expect(pending).toHaveLength(1), SOON);
   const { socket } = pending[0] as ServerResponse;
   const piece = requests(1_000);
-  // Waits until neither the socket nor the kernel accepts more bytes.
+  // Waits until the socket and the kernel accept no more bytes.
   let isFull = false;
   for (let i = 0; i < 2_000 && !isFull; i += 1) {
     flood.write(piece);
@@ -121,7 +121,7 @@ test('waiting requests begin in turns, so that other connections are served in b
   await counted;
 
   expect(started).toBe(8 * 201);
-  // Four waiting requests, and the first request of each connection.
+  // The limit is four waiting requests plus the first request of each connection.
   expect(most).toBeLessThanOrEqual(4 + 8);
 });
 
@@ -134,7 +134,7 @@ test('a request after a request that ends the connection does not begin', async 
   const received = await allOf(open(requests(3_000)));
 
   expect(started).toEqual(['/held0']);
-  // The answer is not lost in a reset, although most of the requests were not read.
+  // The response arrives without a reset, although the server did not read most of the requests.
   expect(received).toMatch(/the last$/);
 });
 
@@ -206,7 +206,7 @@ test('drops the waiting requests of a client that has disconnected', async () =>
   const flood = open(requests(1_600));
   await vi.waitFor(() => expect(pending).toHaveLength(1), SOON);
   flood.resetAndDestroy();
-  // The connection is not read, so that the server notices the reset when it answers.
+  // The server does not read the connection, so it notices the reset only when it answers.
   pending[0]?.end('gone');
   await once(pending[0] as ServerResponse, 'close');
   await vi.waitFor(() => {

@@ -1,63 +1,63 @@
-/** Answers the requests of a connection one after another, and stops reading a connection while too many of them wait. */
+/** Answers the requests of a connection one after another. Stops reading the connection while too many requests wait. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { LingeringClose } from './lingeringClose.ts';
 import { TOO_SLOW_CODE } from './rejections.ts';
 
-/** Maximum requests that wait for the running request of their connection. At this number, parsing stops. */
+/** Maximum number of waiting requests per connection. The parser stops when this number is reached. */
 export const MAX_WAITING = 16;
 /**
- * Maximum waiting requests of all connections that begin in one turn of the event loop, so that other clients are
- * delayed by only a few requests.
+ * Maximum number of waiting requests, over all connections, that start in one turn of the event loop. The limit keeps the
+ * delay of other clients to a few requests.
  */
 const MAX_STARTS_PER_TURN = 4;
-/** Maximum bytes of all connections that were read and not parsed. A connection that would exceed the limit is closed. */
+/** Maximum bytes of all connections that were read but not parsed. A connection that would exceed the limit is closed. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
 
-/** llhttp's error code. If `on_headers_complete` returns it, the parser stops after that head. */
+/** Error code of llhttp. If `on_headers_complete` returns this code, the parser pauses after the request's headers. */
 const PAUSED = 21;
 const PAUSED_CODE = 'HPE_PAUSED';
 
 type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
 
-/** A request with its response, or a function that rejects bytes that are not a request. */
+/** A request's response, or a function that rejects bytes that are not a request. */
 type Waiting = Response | (() => void);
 
 interface Connection {
   readonly socket: Socket;
-  /** Undefined if no request is running. */
+  /** Response to the request that is running. Undefined if no request is running. */
   running: Response | undefined;
   readonly waiting: Waiting[];
-  /** True while a request is under way or waits. */
+  /** True while a request is running or waiting. */
   isBusy: boolean;
-  /** Bytes that were read after the last request that was parsed. */
+  /** Bytes that were read from the socket but not parsed. */
   unparsed: Buffer | undefined;
-  /** True while nothing is read. */
+  /** True while the socket is not read. */
   isStopped: boolean;
   isPipelined: boolean;
   hasRequest: boolean;
 }
 
-/** The parts of node's parser that are used here. */
+/** Members of Node's internal parser that this file uses. */
 interface Parser {
-  /** Begins a request once its head is complete. The result goes to llhttp: 0, or 2 for an upgrade. */
+  /** Starts a request when its headers are complete. llhttp receives the result: 0, or 2 for an upgrade. */
   onIncoming(request: IncomingMessage, shouldKeepAlive: boolean): number;
   resume(): void;
 }
 
-/** https://nodejs.org/api/http.html#event-clienterror */
+/** Error of Node's event `clientError`: https://nodejs.org/api/http.html#event-clienterror */
 type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
 
 /**
- * Node parses a whole chunk of up to 64 KiB at once and starts every request in it, up to 1,800 small ones. This class
- * stops the parser inside a chunk and parses the rest after the waiting requests have started. Responses keep the order
- * of requests (RFC 9112, section 9.3.2).
+ * Limits the number of requests that start at once. Node parses a chunk of up to 64 KiB at once and starts every request in
+ * the chunk, up to 1,800 small requests. This class stops the parser inside a chunk and parses the remaining bytes after the
+ * waiting requests have started. Responses have the order of the requests (RFC 9112, section 9.3.2).
  */
 export class Pipelines {
   readonly #handler: RequestListener;
   readonly #lingeringClose: LingeringClose;
   readonly #connections = new WeakMap<Socket, Connection>();
-  /** Connections whose next request may begin. */
+  /** Connections whose next request may start. */
   #due: Connection[] = [];
   #unparsedBytes = 0;
 
@@ -66,7 +66,7 @@ export class Pipelines {
     this.#lingeringClose = lingeringClose;
   }
 
-  /** Must be called for each new connection, after Node has attached a parser. */
+  /** Prepares a new connection. Must be called after Node has attached a parser to the socket. */
   watch(socket: Socket): void {
     const connection: Connection = {
       ...{ socket, running: undefined, waiting: [], isBusy: false },
@@ -87,37 +87,37 @@ export class Pipelines {
     return this.#connections.get(socket)?.hasRequest === true;
   }
 
-  /** Continues to parse the body of a running request. Must be called whenever the handler of the request reads the body. */
+  /** Continues to parse the body of a running request. Must be called each time the request's handler reads the body. */
   onRead(request: IncomingMessage): void {
     const connection = this.#connections.get(request.socket);
     if (connection?.unparsed === undefined) return;
     setImmediate(() => {
       const { running, unparsed } = connection;
-      // After its answer, the rest of a body is dropped and not parsed.
+      // After the response has ended, the rest of the body is dropped without parsing.
       if (running?.req !== request || request.complete || running.writableEnded) return;
       if (unparsed !== undefined) this.#parse(connection);
     });
   }
 
-  /** True if a request of the connection is under way or waits. */
+  /** Returns true while a request of the connection is running or waiting. */
   isBusy(socket: Socket): boolean {
     return this.#connections.get(socket)?.isBusy === true;
   }
 
-  /** Runs the handler, at once or after the earlier requests of the connection. */
+  /** Runs the handler for a request. If earlier requests of the connection are unfinished, the request waits for them. */
   begin(request: IncomingMessage, response: Response): void {
     const connection = this.#connections.get(request.socket);
     if (connection === undefined) return void this.#handler(request, response);
     connection.hasRequest = true;
     if (!connection.isBusy) return void this.#run(connection, response);
     this.#expectMore(connection);
-    // Bytes after a rejection are not parsed as requests.
+    // Drops requests that follow a rejection on the same connection.
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
   /**
-   * Handles an error of the parser or of a request's time limit.
-   * @param reject rejects the bytes that cannot be read. It is called after the earlier requests of the connection were
+   * Handles an error of the parser or an expired time limit of a request.
+   * @param reject a function that rejects the unreadable bytes. It is called after the earlier requests of the connection are
    * answered.
    */
   onBroken(error: ParserError, socket: Socket, reject: () => void): void {
@@ -127,7 +127,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // The parser was stopped inside of a request that waits: the request is not slow.
+    // If bytes are unparsed, this class stopped the parser inside a waiting request. The client of the request is not slow.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -160,14 +160,14 @@ export class Pipelines {
 
   #beginNext(connection: Connection): void {
     const { socket, waiting } = connection;
-    // Drops requests after the last answer of a connection, because they could not be answered.
+    // Drops the waiting requests if the socket is closed for writing, because they cannot be answered.
     if (!socket.writable) {
       waiting.length = 0;
       this.#takeUnparsed(connection);
       return;
     }
-    // Parses before the last waiting request runs, because the end of this request may not have been parsed. Chunks are
-    // parsed when the handler reads the body.
+    // Parses the remaining bytes before the last waiting request runs, because the end of this request may be among the bytes.
+    // A chunked body is parsed later, when the handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -180,7 +180,7 @@ export class Pipelines {
     else this.#run(connection, next);
   }
 
-  /** Keeps what the parser has not read of a chunk, and stops reading. */
+  /** Keeps the bytes of a chunk that the parser has not read, and stops reading the socket. */
   #hold(connection: Connection, { rawPacket = Buffer.alloc(0), bytesParsed = 0 }: ParserError): void {
     const { socket, unparsed } = connection;
     const more = unparsed === undefined ? rawPacket.subarray(bytesParsed) : rawPacket;
@@ -191,15 +191,15 @@ export class Pipelines {
     if (this.#unparsedBytes > MAX_UNPARSED_BYTES) socket.destroy();
   }
 
-  /** Parses what was read, up to the next limit. */
+  /** Parses the unparsed bytes until the parser stops again. */
   #parse(connection: Connection): void {
     const { socket } = connection;
     const bytes = this.#takeUnparsed(connection);
     connection.isStopped = false;
     parserOf(socket)?.resume();
-    // Resumes before the bytes are parsed, because the parser or an unread body may stop the socket again.
+    // Resumes the socket before the bytes are parsed, because the parser or an unread body may pause the socket again.
     socket.resume();
-    // Node's own listener parses them, as if they were read now.
+    // Node's own listener parses the bytes as if they had just arrived.
     if (bytes !== undefined) socket.emit('data', bytes);
   }
 
@@ -210,15 +210,16 @@ export class Pipelines {
     return unparsed;
   }
 
-  /** Prepares a connection on which bytes may be unread when its last answer is sent. */
+  /** Prepares a connection that may have unread bytes when its last response is sent. */
   #expectMore(connection: Connection): void {
     if (connection.isPipelined) return;
     connection.isPipelined = true;
     const { socket } = connection;
     socket.once('close', () => this.#takeUnparsed(connection));
-    // Node starts to read whenever 'resume' is emitted, also if the socket was paused after `resume()`.
+    // Pauses the socket again on each 'resume' event. Node starts to read on this event, even if the socket was paused after
+    // `resume()`.
     socket.on('resume', () => {
-      // After the last answer, the remaining bytes are read and dropped.
+      // After the last response, the remaining bytes are read and dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -233,8 +234,8 @@ export class Pipelines {
 }
 
 /**
- * Rejects a request whose body cannot be read, unless its response has begun. A second response would be taken for the
- * response to another request.
+ * Rejects a request whose body cannot be read. If the response has started, no rejection is sent, because the client would
+ * treat the rejection as the response to another request.
  */
 function rejectRunning(
   response: Response,
@@ -243,14 +244,14 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // After a complete response, the connection lingers once the response is sent. If the client does not read it, the
-  // time limit ends the connection here.
+  // A complete response is still being sent, and the connection closes after it. The time limit closes the connection here if
+  // the client does not read the response.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
 /**
- * True if the body is chunked. Each chunk costs about 200 bytes and two microseconds. If the response needs no body,
- * such as without a valid token, the chunks are not parsed.
+ * Returns true if the body is chunked. Parsing a chunk costs about 200 bytes and two microseconds. The chunks are not parsed
+ * if the handler does not read the body, for example because the token is invalid.
  */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;

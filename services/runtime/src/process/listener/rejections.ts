@@ -1,4 +1,4 @@
-/** Rejects requests that cannot be read or are ambiguous, before they reach a handler. */
+/** Rejects requests that are unreadable or ambiguous before a handler receives them. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { LingeringClose } from './lingeringClose.ts';
@@ -8,14 +8,17 @@ export interface Rejection {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-/** Reason of a rejection: not HTTP or too large a head, too slow, or too many small chunks in the body. */
+/**
+ * Reason of a rejection. `malformed`: the bytes are not valid HTTP, or the headers are too large. `tooSlow`: the request took
+ * too long. `smallChunks`: the body has too many small chunks.
+ */
 export type RejectionReason = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RejectionFor = (reason: RejectionReason) => Rejection;
 
 export const TOO_SLOW_CODE = 'ERR_HTTP_REQUEST_TIMEOUT';
 export const SMALL_CHUNKS_CODE = 'SMALL_CHUNKS';
 
-/** Default headers of every response: caches must not store it, and browsers must not guess its type. */
+/** Default headers of every response. Caches must not store the response, and browsers must not guess its content type. */
 export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
@@ -59,7 +62,7 @@ export function errorWithCode(message: string, code: string): NodeJS.ErrnoExcept
   return Object.assign(new Error(message), { code });
 }
 
-/** True if the target, the version, the framing or the hosts of a request are ambiguous (RFC 9112, sections 2.3, 3.2 and 6). */
+/** Returns true if a request's target, version, framing, or hosts are ambiguous (RFC 9112, sections 2.3, 3.2, and 6). */
 export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): boolean {
   const isOld = httpVersion === '1.0';
   const coding = headers['transfer-encoding'];
@@ -72,9 +75,7 @@ export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: Inco
   );
 }
 
-/**
- * True for a path, `*`, or an absolute URL without user and fragment (RFC 9110, section 4.2; RFC 9112, section 3.2).
- */
+/** Returns true for a path, `*`, or an absolute URL without user and fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
 function isTarget(url: string): boolean {
   if (url.startsWith('/')) return !url.includes('#');
   return url === '*' || (ADDRESS.test(url) && URL.canParse(url));

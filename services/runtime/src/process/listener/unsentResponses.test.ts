@@ -1,4 +1,4 @@
-/** Tests which connections are closed when clients leave too many responses unread. */
+/** Tests which connections the listener closes if clients leave too many responses unread. */
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -7,10 +7,10 @@ import { aListener, MIB } from '../testing/aListener.ts';
 import { UnsentResponses } from './unsentResponses.ts';
 
 const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-/** Long enough for a busy machine. */
+/** Time limit that is long enough for a busy machine. */
 const SOON = { interval: 5, timeout: 20_000 };
 
-/** Responds with as many MiB as the path requests. */
+/** Opens a listener that responds with the number of MiB in the path. */
 async function aGenerousListener() {
   const answers: ServerResponse[] = [];
   const open = await aListener(({ url }, response) => {
@@ -48,7 +48,7 @@ test('delivers the whole response to a slow reader, however many clients read no
   let taken = 0;
   reader.on('data', (chunk: Buffer) => {
     taken += chunk.length;
-    // Until the other clients have sent their requests.
+    // Stops reading until the other clients have sent their requests.
     if (taken > 8 * MIB && answers.length === 1) reader.pause();
   });
   await vi.waitFor(() => expect(taken).toBeGreaterThan(8 * MIB), SOON);
@@ -95,7 +95,7 @@ test('a large response closes no more of the other responses than necessary', ()
   expect([small, large, last].map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
 });
 
-/** Responses that clients read as the test decides, and a clock that the test moves. */
+/** Returns responses that clients read when the test decides, and a clock that the test moves. */
 function untaken() {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());

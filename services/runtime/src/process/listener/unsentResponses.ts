@@ -1,30 +1,31 @@
-/** Limits the memory of responses that clients do not read, by closing some of their connections. */
+/** Limits the memory of responses that clients do not read. Closes connections with such responses if the limit is exceeded. */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Maximum unsent bytes of all responses except the largest, so that a large response for an operator closes no others.
+ * Maximum bytes of all tracked responses together, except the largest. A large response for an operator therefore does not
+ * close other connections.
  */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
-/** Smaller responses are not tracked. */
+/** Minimum unsent bytes of a response that is tracked. */
 const MIN_TRACKED_BYTES = 64 * 1024;
-/** Time without progress after which a response counts as stalled. */
+/** Time without progress after which a response is stalled. */
 const STALLED_AFTER_MS = 5_000;
 
 interface UnsentResponse {
   readonly response: ServerResponse;
   readonly address: string;
-  /** Size of the response, which stays in memory until its last byte is sent. */
+  /** Bytes of the response. All of them stay in memory until the last byte is sent. */
   readonly bytes: number;
   unsentBytes: number;
-  /** Time at which `unsentBytes` last changed. */
+  /** Time of the last change of `unsentBytes`. */
   progressAtMs: number;
 }
 
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** Tracks a response that has ended. Tracking it may close other responses, never this one. */
+  /** Tracks a response that has ended. May close the connections of other responses, but not that of this response. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;
@@ -51,8 +52,8 @@ export class UnsentResponses {
   }
 
   /**
-   * Returns the response to close: a stalled one, else one of the address with the most bytes, else the one with the
-   * most unsent bytes.
+   * Returns the response whose connection is closed next. Stalled responses are closed first, then responses of the client
+   * address with the most bytes, then the response with the most unsent bytes. Undefined if the limit is not exceeded.
    */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();
@@ -83,7 +84,7 @@ export class UnsentResponses {
   }
 }
 
-/** Returns libuv's queue size. Node itself reports no progress of a large chunk until all of it is sent. */
+/** Returns the size of libuv's write queue. Node's own counter does not change until a whole chunk is sent. */
 function unsentBytesOf({ socket }: ServerResponse): number {
   const { _handle: handle } = (socket ?? {}) as Socket & { _handle?: { writeQueueSize: number } };
   return handle?.writeQueueSize ?? 0;

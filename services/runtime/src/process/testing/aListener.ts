@@ -1,4 +1,4 @@
-/** A listener for tests, and raw TCP connections to it. */
+/** Opens an HTTP listener for tests and raw TCP connections to the listener. */
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -9,11 +9,11 @@ export const MIB = 1024 * 1024;
 
 interface Connecting {
   readonly allowHalfOpen?: boolean;
-  /** Simulates another client, such as 127.0.0.2. */
+  /** Address of the client, such as 127.0.0.2. Different addresses simulate different clients. */
   readonly localAddress?: string;
 }
 
-/** Returns a function that opens connections to a listener. The body of a rejection names its reason. */
+/** Opens a listener and returns a function that connects to it. The body of a rejection is the reason of the rejection. */
 export async function aListener(
   handler: RequestListener,
   mayTakeLong?: (request: IncomingMessage) => boolean,
@@ -26,7 +26,7 @@ export async function aListener(
   const open = (sent: string, connecting: Connecting = {}): Socket => {
     const socket = connect({ port: listener.port, host: '127.0.0.1', ...connecting });
     onTestFinished(() => void socket.destroy());
-    // A reset also ends the connection.
+    // Ignores a reset, which also ends the connection.
     socket.on('error', () => {});
     socket.write(sent);
     return socket;

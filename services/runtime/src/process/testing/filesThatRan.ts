@@ -1,4 +1,4 @@
-/** Lists the source files that a reader opens to follow one operation: the files with a function that ran during it. */
+/** Lists the source files with a function that ran during an operation. A reader opens these files to follow the operation. */
 import { Session } from 'node:inspector/promises';
 import { onTestFinished } from 'vitest';
 
@@ -6,7 +6,7 @@ const MAX_EXPORT_CHARACTERS = 80;
 
 const PRODUCT_FILE = /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/;
 
-/** Returns a function that lists the product's files with calls since its previous call. */
+/** Returns a function that lists the product files whose functions ran since its previous call. */
 export async function watchFiles(): Promise<() => Promise<string[]>> {
   const session = new Session();
   session.connect();
@@ -18,7 +18,7 @@ export async function watchFiles(): Promise<() => Promise<string[]>> {
     const called = result.filter(({ functions }) =>
       functions.some(({ functionName, ranges: [whole] }) => {
         const length = (whole?.endOffset ?? 0) - (whole?.startOffset ?? 0);
-        // Vitest reads a module's exports through short anonymous arrow functions.
+        // Ignores short anonymous arrow functions, because Vitest reads the exports of a module through such functions.
         return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MAX_EXPORT_CHARACTERS);
       }),
     );

@@ -1,4 +1,4 @@
-/** A cached Python virtual environment for tests with third-party tools. */
+/** Creates and caches Python virtual environments for tests with third-party tools. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { access, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,9 +11,10 @@ const run = promisify(execFile);
 const CACHE = fileURLToPath(new URL('../../../../../node_modules/.cache', import.meta.url));
 
 /**
+ * Returns the path of a Python interpreter with the required packages.
  * @param what the tested subject, for the message about skipped tests.
- * @returns the interpreter. Undefined if it cannot be installed; the reason is printed.
- * @throws instead if `QUESTLOG_REQUIRE` contains python.
+ * @returns undefined if the packages cannot be installed. The reason is printed.
+ * @throws an error instead of returning undefined if `QUESTLOG_REQUIRE` contains `python`.
  */
 export async function pythonWith(requirements: string, what: string): Promise<string | undefined> {
   try {

@@ -1,7 +1,7 @@
 /** Tests whether a component closes in time while its dependencies do not respond. */
 import { vi } from 'vitest';
 
-/** A stop has 15 s for everything that it closes. */
+/** Time limit for the stop of one component. The whole process has 15 s for its stop. */
 const STOP_LIMIT_MS = 1_000;
 
 export async function stopsInTime(close: () => Promise<void>): Promise<boolean> {

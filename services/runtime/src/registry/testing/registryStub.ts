@@ -1,4 +1,4 @@
-/** A small registry for tests. It responds like Confluent's, counts requests, and can return wrong responses. */
+/** Small schema registry for tests. It responds like Confluent's registry, counts requests, and can return wrong responses. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ interface StubRequest {
 
 interface StubResponse {
   readonly status: number;
-  /** A string is sent unchanged, like a proxy's page. */
+  /** Body of the response. A string is sent unchanged, like the error page of a proxy. */
   readonly body: object | string;
 }
 
@@ -24,9 +24,9 @@ export class RegistryStub {
   readonly requests: StubRequest[] = [];
   /** Compatibility levels by subject. */
   readonly levels = new Map<string, string>();
-  /** A schema's id is its position in this list, starting at 1. */
+  /** Schemas in the order of their ids. The first id is 1. */
   readonly schemas: string[] = [];
-  /** Overrides the response if it returns one. */
+  /** Returns a response that replaces the usual response. Undefined keeps the usual response. */
   respond = (_request: StubRequest): StubResponse | undefined => undefined;
   url = '';
 
@@ -72,7 +72,7 @@ export function errorResponse(status: number, errorCode: number, message: string
   return { status, body: { error_code: errorCode, message } };
 }
 
-/** Runs until the test ends. Uses TLS if a certificate is given. */
+/** Starts a registry that runs until the test ends. The registry uses TLS if a certificate is passed. */
 export async function aRegistryStub(tls?: { key: string; cert: string }): Promise<RegistryStub> {
   const stub = new RegistryStub();
   const server = tls === undefined ? createServer(stub.listener) : createHttpsServer(tls, stub.listener);

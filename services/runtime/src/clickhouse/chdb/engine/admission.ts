@@ -1,14 +1,12 @@
-/** Limits the number of concurrent queries in the engine, first come, first served. */
+/** Limits the number of concurrent queries in the engine. Waiting queries start in the order of their arrival. */
 
 import { exceptions } from '../http/httpErrors.ts';
 import { MAX_UNSENT_RESULT_BYTES } from './limits.ts';
 
 export interface Admission {
-  /**
-   * Waits for a slot, and rejects if the signal aborts. The returned function must be called once to release the slot.
-   */
+  /** Waits for a slot. The returned function releases the slot and must be called once. Rejects if the signal aborts. */
   enter(signal: AbortSignal): Promise<() => void>;
-  /** Counts a result until the returned function is called. While too many bytes are unsent, no query starts. */
+  /** Counts a result as unsent until the returned function is called. No query starts while too many bytes are unsent. */
   trackResult(bytes: number): () => void;
 }
 

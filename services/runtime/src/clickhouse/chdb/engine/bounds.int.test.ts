@@ -48,7 +48,7 @@ test('spills a reader’s join above its memory limit to disk', async () => {
   expect(await it.askAsReader(joined)).toBe('1000000\n');
   const either =
     'SELECT count() FROM numbers(9) AS a JOIN numbers(300000) AS b ON a.number = b.number OR a.number + 1 = b.number';
-  // A hash join, because a grace join does not support OR.
+  // This join is a hash join, because a grace join does not support OR.
   await expect(it.askAsReader(either)).rejects.toThrow(/Limit for JOIN exceeded/);
   expect(await it.askAsReader(`${either} SETTINGS max_bytes_in_join = 60000000`)).toBe('18\n');
 });
@@ -122,7 +122,7 @@ test('rejects a reader’s request by its length before reading it', async () =>
   expect(error).toMatch(/^Code: 91.*longer than 262144 bytes/);
 });
 
-/** Returns the targets of this process's file descriptors, or nothing without /proc. */
+/** Returns the targets of this process's file descriptors. Returns an empty list if /proc does not exist. */
 async function openFiles(): Promise<string[]> {
   const names = await readdir('/proc/self/fd').catch(() => []);
   return Promise.all(names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => '')));

@@ -1,27 +1,28 @@
 /**
- * Types of the engine's native functions. They come from chdb's loader instead of its `Session` class, for two measured
- * reasons. Closing a `Session` waits for all running calls of the process, so a long query keeps the sessions of short
- * queries open (0.14 MB each). Only `InsertRawAsyncConnection` returns the number of written rows, which clients need.
+ * Types of the engine's native functions. The functions come from chdb's loader and not from its class `Session`, for two
+ * measured reasons. Closing a `Session` waits for all running calls of the process. A long query would therefore keep the
+ * sessions of short queries open (0.14 MB per session). Only `InsertRawAsyncConnection` returns the number of written rows,
+ * which clients need.
  */
 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { StartRefused } from '../../../process/errors.ts';
 
-/** A connection to the engine: a session with its own settings, parameters, and current database. */
+/** Connection to the engine: a session with its own settings, parameters, and current database. */
 export type Connection = { readonly brand: 'chdb connection' };
 
 export interface QueryOutcome {
   bytes: Buffer;
   elapsed: number;
-  /** Number of rows of the result, despite its name. */
+  /** Number of rows of the result, despite the name of the field. */
   rowsRead: number;
   bytesRead: number;
 }
 
 export interface WriteOutcome {
   elapsed: number;
-  /** Number of written rows, including rows of materialized views. */
+  /** Number of written rows, including the rows of materialized views. */
   rowsWritten: number;
   bytesWritten: number;
 }
@@ -30,7 +31,7 @@ export interface ChdbAddon {
   CreateConnection(path: string, args?: readonly string[]): Connection;
   CloseConnection(connection: Connection): void;
   QueryAsyncConnection(connection: Connection, sql: string, format: string): Promise<QueryOutcome>;
-  /** Runs `prefix`, a line feed, and `data` as one statement. */
+  /** Runs one statement, which consists of `prefix`, a line feed, and `data`. */
   InsertRawAsyncConnection(
     connection: Connection,
     prefix: string,
@@ -39,7 +40,7 @@ export interface ChdbAddon {
   ): Promise<WriteOutcome>;
 }
 
-/** Loads the engine, a library of 566 MB that is mapped on first use. @throws StartRefused if it is not installed. */
+/** Loads the engine, a library of 566 MB that is mapped at first use. @throws StartRefused if the library is not installed. */
 export function loadChdbAddon(): ChdbAddon {
   const require = createRequire(import.meta.url);
   const loader: { loadNative(): ChdbAddon } = require(

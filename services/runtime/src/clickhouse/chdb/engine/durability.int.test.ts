@@ -1,4 +1,4 @@
-/** Tests that one process owns the directory, and that acknowledged rows survive a kill. */
+/** Tests that only one process can own the directory, and that acknowledged rows survive a kill. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -40,7 +40,7 @@ test(`${KILLS} kills lose no acknowledged row and write no partial insert`, asyn
     }
     await exited;
     expect(child.signalCode).toBe('SIGKILL');
-    // The engine itself prints nothing.
+    // The engine itself must print nothing.
     expect(child.errors()).toBe('');
   }
   await using it = await aClickHouse({ directory });
@@ -54,7 +54,7 @@ test(`${KILLS} kills lose no acknowledged row and write no partial insert`, asyn
   expect(acknowledged.size).toBeGreaterThan(KILLS * 4);
   expect([...acknowledged].filter((batch) => stored.get(batch) !== INSERT_ROWS)).toEqual([]);
   expect([...stored.values()].filter((count) => count !== INSERT_ROWS)).toEqual([]);
-  // At most the insert that was running at each kill.
+  // At each kill, at most one insert was running. Its rows may be stored without an acknowledgement.
   expect(stored.size - acknowledged.size).toBeLessThanOrEqual(KILLS);
 });
 

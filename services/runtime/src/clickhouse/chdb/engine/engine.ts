@@ -1,8 +1,8 @@
 /**
- * Runs statements in the embedded engine, each on its own connection and off the event loop. A connection is never
- * reused. It keeps its settings, and after an error in the middle of an output, its next query returned rows of the
- * failed one. A new connection costs 0.2 ms while another connection keeps the data directory open. That connection
- * also lets merges run between requests.
+ * Runs statements in the embedded engine. Each statement has its own connection and runs outside the event loop. A connection
+ * is never reused, because it keeps its settings. After an error in the middle of an output, the next query of a connection
+ * also returned rows of the failed query. One connection stays open to keep the data directory open. A new connection then
+ * costs 0.2 ms, and merges can run between requests.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -19,18 +19,18 @@ import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 export interface EngineRequest {
   sql: string;
   database: string | undefined;
-  /** Settings by name, and query parameters as `param_<name>`. */
+  /** Settings by name, and query parameters by name with the prefix `param_`. */
   settings: ReadonlyMap<string, string>;
-  /** Set for an account that can only read. */
+  /** Properties of a reader's statement. Undefined if the account is not read-only. */
   reader?: ReaderRequest;
-  /** Aborting kills a `query`. A `write` that has started is completed. */
+  /** Signal whose abort kills a query. A write that has started is completed. */
   signal: AbortSignal;
 }
 
 export interface ReaderRequest {
-  /** Settings of the caller, unchecked. */
+  /** Settings of the caller, which are not yet checked. */
   settings: ReadonlyMap<string, string>;
-  /** Result of `normalize`, without the added INTO OUTFILE. */
+  /** Result of `normalize` for the statement, without the added INTO OUTFILE. */
   normalized: string;
 }
 
@@ -38,16 +38,16 @@ export interface Engine {
   readonly version: string;
   readonly timezone: string;
   /**
-   * Formats a statement on one line with the engine's own parser: without comments, with literals in single quotes, and
-   * with unusual names in backquotes. Omits data after an INSERT.
-   * @throws ClickHouseException for a syntax error, and for several statements.
+   * Formats a statement on one line with the engine's own parser. The result has no comments, literals in single quotes, and
+   * unusual names in backquotes. Omits the data after an INSERT.
+   * @throws ClickHouseException for a syntax error or for several statements.
    */
   normalize(statement: string, signal: AbortSignal): Promise<string>;
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   write(request: EngineRequest): Promise<WriteOutcome>;
-  /** Resolves when the engine has answered a query. The query also detects incomplete file writes. */
+  /** Resolves when the engine has responded to a query. The query also detects incomplete file writes. */
   probe(): Promise<void>;
-  /** Kills running statements, waits for them for a limited time, and releases the data directory. */
+  /** Kills running statements, waits a limited time until they have ended, and releases the data directory. */
   close(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface EngineMonitor {
   onBroken(reason: string): void;
 }
 
-/** Opens the directory. @throws the engine's error. */
+/** Opens the engine on a directory. @throws the engine's error. */
 export async function openEngine(
   addon: ChdbAddon,
   directory: string,
@@ -94,15 +94,15 @@ interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
   monitor: EngineMonitor;
-  /** Shared by all waiting writes. Each check starts after their end. */
+  /** Checks for failed writes. Waiting writes share a check that starts after these writes have ended. */
   hasFailedWrites: () => Promise<boolean>;
-  /** Work that has its own connection. */
+  /** Running work. Each piece of work has its own connection. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
   normalizedStatements: Map<string, string>;
 }
 
-/** Caches results, because each takes as long as a small query, and the product repeats a few statements. */
+/** Normalizes a statement. Caches results, because each takes as long as a small query and statements repeat. */
 async function normalize(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
   const cached = open.normalizedStatements.get(statement);
   if (cached !== undefined) return cached;
@@ -110,7 +110,7 @@ async function normalize(open: OpenEngine, statement: string, signal: AbortSigna
   const settings = new Map([
     ['max_query_size', String(Buffer.byteLength(sql) + 1)],
     ['max_memory_usage', String(limits.MAX_QUERY_MEMORY_BYTES)],
-    // chdb accepts `1 + 1` as a query; a server does not.
+    // chdb accepts an expression such as `1 + 1` as a query, but a ClickHouse server does not.
     ['implicit_select', '0'],
   ]);
   const request = { sql, database: undefined, settings, signal, format: 'TabSeparatedRaw' };
@@ -133,7 +133,8 @@ async function runQuery(
   request: EngineRequest & { format: string },
   hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
-  // The only property of a query that can be set here and is visible in `system.processes`.
+  // Tag that identifies the query for KILL. `log_comment` is the only property that can be set here and is visible in
+  // `system.processes`.
   const queryTag = `questlog-${randomUUID()}`;
   const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
@@ -152,7 +153,7 @@ async function runQuery(
   }
 }
 
-/** Some functions check no limit while they process a value. Only the end of the process stops them. */
+/** Starts the time limit of a statement. Some functions ignore all limits, and only the end of the process stops them. */
 function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = monitor;
   const stuck = () =>
@@ -160,7 +161,7 @@ function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   return setTimeout(stuck, (maxReaderSeconds + limits.READER_OVERTIME_SECONDS) * 1000);
 }
 
-/** Writes are not killed, because a partially executed write is harder to handle than a completed one. */
+/** Runs a write. A write is never killed, because a partial write is harder to handle than a completed write. */
 function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
   const run = async (connection: Connection) => {
     const outcome = await open.addon.InsertRawAsyncConnection(
@@ -169,7 +170,7 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
       Buffer.alloc(0),
       false,
     );
-    // If the check itself fails, the rows stay written, and the next probe checks again.
+    // If the check itself fails, the rows stay written, and the next probe repeats the check.
     if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(INCOMPLETE_FILE);
     return outcome;
   };
@@ -179,9 +180,10 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Detects failed file writes. chdb only counts them, because `WriteBufferFromFileDescriptor` has its throw commented
- * out. On a full disk, an INSERT seems successful, and an incomplete merged part replaces its sources. The next start
- * finds such parts by their file sizes, detaches them, and restores the sources, which are kept for minutes.
+ * Returns true if a file write has failed. chdb only counts failed writes, because the throw in its
+ * `WriteBufferFromFileDescriptor` is commented out. On a full disk, an INSERT seems successful, and an incomplete merged part
+ * replaces its source parts. The next start detects such parts by their file sizes, detaches them, and restores the source
+ * parts, which are kept for minutes.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
@@ -193,11 +195,11 @@ async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
 const FAILED_WRITES =
   "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed' AND value > 0";
 
-/** Repeats KILL until the query has ended, because the query may not be visible yet, or check its flag late. */
+/** Repeats KILL until the query has ended. The query may not be visible yet, or may check its flag late. */
 async function killUntil(open: OpenEngine, settled: AbortSignal, queryTag: string): Promise<void> {
   const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(queryTag)} ASYNC`;
   while (!settled.aborted) {
-    // Failures are ignored. A permanent failure also ends the query.
+    // Ignores failures. A permanent failure of the engine also ends the query.
     await runOnNewConnection(open, sql).catch(() => undefined);
     await delay(limits.KILL_INTERVAL_MS);
   }
@@ -230,7 +232,7 @@ function mentionsShutdown(error: unknown): boolean {
   return /shutting down/i.test(messageOf(error));
 }
 
-/** Sends another query, because the text of an error can contain the statement. */
+/** Returns true if the engine has shut down. Sends another query, because an error can contain the text of its statement. */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
 }
@@ -247,8 +249,8 @@ async function runOnNewConnection(
 }
 
 /**
- * Restricts a connection to the rights of a reader. The settings are set before `readonly`, which would reject them,
- * and after the profile that limits them.
+ * Restricts a connection to the rights of a reader. The settings are set after the profile, which limits them, and before
+ * `readonly`, which would reject them.
  */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
@@ -282,7 +284,7 @@ async function close(open: OpenEngine, keepAliveConnection: Connection): Promise
   while (open.running.size > 0 && !deadline.aborted) {
     await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_INTERVAL_MS)]);
   }
-  // The directory stays open under a running statement, because closing it would crash the process.
+  // Does not close the directory while a statement is running, because the process would crash.
   if (open.running.size === 0) open.addon.CloseConnection(keepAliveConnection);
 }
 
@@ -291,7 +293,7 @@ function preparation(request: EngineRequest): string[] {
     throw exceptions.accessDenied(`${READER}: read tables of system as system.<table>.`);
   }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  // Long parameters make the SET statement longer than the default limit, so the limit is raised first.
+  // Long parameters can make the SET statement longer than the default limit, so another SET statement raises the limit first.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
   const raiseLimit = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
@@ -299,8 +301,8 @@ function preparation(request: EngineRequest): string[] {
 }
 
 const LONG_SET_CHARACTERS = 50_000;
-/** ClickHouse's default. */
+/** ClickHouse's default, in bytes. */
 const DEFAULT_MAX_QUERY_SIZE = '262144';
 
-/** chdb's own database `default` is an Overlay (Atomic, plus files as tables) that every start recreates. */
+/** Questlog's database. chdb's database `default` is an Overlay (Atomic, plus files as tables). Every start recreates it. */
 export const DEFAULT_DATABASE = 'questlog';

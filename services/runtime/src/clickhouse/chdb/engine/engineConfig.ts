@@ -1,19 +1,19 @@
-/** Configuration and users of the engine. Both are files, because the engine reads other sources only partially. */
+/** Configuration and users of the engine. Both are files, because the engine supports other sources only partially. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
 
-/** Roles of the single user of all connections. `SET ROLE` restricts a connection to one role. */
+/** Roles of the engine's only user, which all connections use. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * Returns the configuration file. `merge_tree` sets the defaults of new tables. Measured: these settings are not query
- * settings (`SET` fails with error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a
- * table's DDL. The memory worker corrects the tracked memory. At its default interval of 50 ms, it takes a fifth of the
- * CPU time of an idle engine. Idle tables are checked at growing intervals of up to a minute. A factor of 1.5 instead
- * of 1.1 halves the CPU time of the first minute. Writes and mutations are noticed at once; leftover merges, old parts,
- * and aborted mutations at the next check.
+ * Returns the content of the configuration file. `merge_tree` contains the defaults of new tables. Measurements showed that
+ * these settings work only in this file and in the DDL of a table. `SET` fails with error 115, and arguments
+ * (`--merge_tree.…`) are ignored. The memory worker corrects the tracked memory. At its default interval of 50 ms, the worker
+ * uses a fifth of the CPU time of an idle engine. The engine checks idle tables at growing intervals of up to a minute. A
+ * factor of 1.5 instead of 1.1 halves the CPU time of the first minute. Writes and mutations do not wait for a check. Leftover
+ * merges, old parts, and aborted mutations wait for the next check.
  * @param backups the only folder for BACKUP and RESTORE.
  */
 export function engineConfig(usersPath: string, backups?: string): string {
@@ -42,7 +42,7 @@ export function engineConfig(usersPath: string, backups?: string): string {
 `;
 }
 
-/** Without a path, all paths would be allowed. */
+/** Path that allows no backup. If the setting were missing, all paths would be allowed. */
 const NOWHERE = '/dev/null/';
 
 function inXml(text: string): string {
@@ -50,8 +50,8 @@ function inXml(text: string): string {
 }
 
 /**
- * Returns the file of users. No role has a grant for sources, so neither files nor addresses can be used as tables.
- * (The file of an INSERT needs no grant.) The constraints of a profile apply to every connection that sets it.
+ * Returns the content of the users file. No role has a grant for sources, so files and addresses cannot be used as tables.
+ * (The file of an INSERT needs no grant.) The constraints of a profile apply to every connection that sets the profile.
  */
 export function usersConfig(): string {
   const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
@@ -83,7 +83,7 @@ export function usersConfig(): string {
 `;
 }
 
-/** Includes all deployments that share an engine: `questlog_a`, `questlog_b`. */
+/** Pattern of the product's databases. Several deployments can share an engine, such as `questlog_a` and `questlog_b`. */
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
   'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';

@@ -1,4 +1,4 @@
-/** Tests the read-only account with attacks and with queries of analytics and BI clients. */
+/** Tests the read-only account with attacks and with typical queries of analytics and BI clients. */
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -33,7 +33,8 @@ async function attack(query: string): Promise<string> {
 test.each(refused)('rejects: %s', async (query) => {
   const answer = await attack(query);
   expect(answer).toMatch(/^refused: Code: \d+\. /);
-  // An attack on a missing object would prove nothing. A path is never a table.
+  // An attack that fails because an object is missing would prove nothing. An attack with a path is exempt, because a path is
+  // never a table.
   if (!query.includes('@FILE@')) expect(answer).not.toMatch(/Code: (46|47|60)\. /);
 });
 

@@ -1,6 +1,6 @@
 /** Formats values and names as SQL text. */
 
-/** Returns a string literal. Without the first escape, a trailing backslash would escape the closing quote. */
+/** Returns a string literal. Backslashes are escaped first, because a trailing backslash would escape the closing quote. */
 export function sqlString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
 }
@@ -9,15 +9,15 @@ export function sqlIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** Returns `SET a='1', b='2'`. */
+/** Returns a SET statement, such as ``SET `a`='1', `b`='2'``. */
 export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string {
   const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
   return `SET ${changes.join(', ')}`;
 }
 
 /**
- * Replaces all quoted characters of a normalized statement by `_`. Only keywords, symbols, and names remain, at their
- * positions. A normalized statement has no comments, and backslashes only inside quotes.
+ * Replaces all quoted characters of a normalized statement by `_`. Keywords, symbols, and unquoted names keep their positions.
+ * A normalized statement has no comments, and has backslashes only inside quotes.
  */
 export function maskQuoted(normalized: string): string {
   return normalized

@@ -1,4 +1,4 @@
-/** Runs a parsed query. A SELECT writes to a file, and an INSERT reads its data from a file. */
+/** Runs a parsed query. A SELECT writes its result to a file, and an INSERT reads its data from a file. */
 
 import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';
@@ -26,7 +26,7 @@ export interface ExecutionDeps {
 
 export interface ExecutionResult {
   body: ResultBody;
-  /** Undefined for a statement without rows. */
+  /** Format of the rows. Undefined for a statement without rows. */
   format: string | undefined;
   summary: Summary;
 }
@@ -85,7 +85,7 @@ async function runWrite({ deps, head, signal }: Execution, sql: string): Promise
   return writeResult(await deps.engine.write({ sql, database: head.database, settings, signal }));
 }
 
-/** Runs the normalized text, so that a reader's statement is exactly the checked one. */
+/** Runs a statement that returns rows. Runs the normalized text, because this text was checked for readers. */
 async function runRead(
   { deps, head, signal }: Execution,
   statement: Statement,

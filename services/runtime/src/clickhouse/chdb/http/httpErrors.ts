@@ -1,8 +1,8 @@
-/** ClickHouse's errors in HTTP responses: the text, the code, and the status that clients rely on. */
+/** ClickHouse's errors in HTTP responses. Clients rely on the text, the code, and the status. */
 
 import { messageOf } from '../../../process/errors.ts';
 
-/** An error with ClickHouse's number and name. */
+/** Error with ClickHouse's number and name. */
 export class ClickHouseException extends Error {
   override readonly name = 'ClickHouseException';
   readonly code: number;
@@ -53,7 +53,7 @@ export function errorText(error: ClickHouseException, version: string): string {
   return `Code: ${error.code}. DB::Exception: ${error.message} (${error.type}) (version ${version} (official build))\n`;
 }
 
-/** Returns the HTTP status of an error, as ClickHouse's `exceptionCodeToHTTPStatus` does. */
+/** Returns the HTTP status for an error code, as ClickHouse's `exceptionCodeToHTTPStatus` does. */
 export function httpStatusOf(code: number): number {
   return STATUS_BY_CODE.get(code) ?? 500;
 }

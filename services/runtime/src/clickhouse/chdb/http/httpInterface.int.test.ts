@@ -1,4 +1,4 @@
-/** Tests the HTTP interface as curl uses it. */
+/** Tests the HTTP interface with requests as curl sends them. */
 
 import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
@@ -235,7 +235,7 @@ describe('a response', () => {
   });
 });
 
-/** Decompresses a response. `fetch` decompresses other codings itself; Node's does not know zstd. */
+/** Decompresses a response. `fetch` itself decompresses all codings except zstd, which Node's `fetch` does not support. */
 async function unpacked(response: Response, coding: string): Promise<string> {
   const bytes = Buffer.from(await response.arrayBuffer());
   const isPacked = coding === 'zstd' && bytes.readUInt32LE(0) === 0xfd2fb528;

@@ -1,4 +1,4 @@
-/** Tests that an acknowledged INSERT is one block, stored and counted once, for every kind of body. */
+/** Tests that an acknowledged INSERT is one block that is stored and counted once, for every kind of body. */
 
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';

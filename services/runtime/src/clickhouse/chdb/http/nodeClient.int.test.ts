@@ -1,4 +1,4 @@
-/** Tests `@clickhouse/client` as the product and its users call it. */
+/** Tests `@clickhouse/client` with calls that the product and its users make. */
 
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';

@@ -1,4 +1,4 @@
-/** Reads the body of a request: compressed or not, a form, the text of a query, or an INSERT's data. */
+/** Reads the body of a request, which can be compressed. The body is a form, the text of a query, or the data of an INSERT. */
 
 import { messageOf } from '../../../process/errors.ts';
 import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
@@ -7,8 +7,8 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * Decompresses the body, which can have several members: `clickhouse-connect` compresses each block separately.
- * @throws ClickHouseException for an unknown coding or, during the read, for invalid bytes.
+ * Decompresses the body, which can have several members, because `clickhouse-connect` compresses each block separately.
+ * @throws ClickHouseException for an unknown coding or, while the body is read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
   if (coding === '' || coding === 'identity') return source;
@@ -32,8 +32,8 @@ async function* translateErrors(source: ByteStream): ByteStream {
 }
 
 /**
- * Reads a query and its parameters from a multipart form, which clients use for long parameters.
- * @throws ClickHouseException if the form is too large, invalid, or contains files (data of external tables).
+ * Reads a query and its parameters from a multipart form. Clients use such forms for long parameters.
+ * @throws ClickHouseException if the form is too large, is invalid, or contains files (data of external tables).
  */
 export async function readForm(head: RequestHead, body: ByteStream): Promise<RequestHead> {
   const bytes = await new BodyReader('', body).all(MAX_FORM_BYTES);
@@ -55,7 +55,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
   };
 }
 
-/** Reads the query as ClickHouse defines it: the URL's query, a line feed, and the body. */
+/** Reads the query as ClickHouse defines it: the query in the URL, a line feed, and the body. */
 export class BodyReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #start: Buffer<ArrayBuffer>;
@@ -65,7 +65,7 @@ export class BodyReader {
     this.#start = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
   }
 
-  /** Returns at least this many bytes from the start, or all bytes if there are fewer. */
+  /** Returns at least this number of bytes from the start, or all bytes if there are fewer. */
   async start(bytes: number): Promise<Buffer<ArrayBuffer>> {
     const parts: Buffer[] = [this.#start];
     for (let length = this.#start.length; length < bytes; ) {
@@ -78,14 +78,14 @@ export class BodyReader {
     return this.#start;
   }
 
-  /** @throws ClickHouseException if there are more bytes. */
+  /** Returns all bytes. @throws ClickHouseException if there are more than `maxBytes`. */
   async all(maxBytes: number): Promise<Buffer<ArrayBuffer>> {
     const bytes = await this.start(maxBytes + 1);
     if (bytes.length > maxBytes) throw exceptions.tooLarge(`The query is longer than ${maxBytes} bytes.`);
     return bytes;
   }
 
-  /** Yields the bytes from an offset inside the start. */
+  /** Yields all bytes from an offset, which must lie in the bytes that `start` has returned. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };
@@ -93,8 +93,8 @@ export class BodyReader {
 }
 
 /**
- * Decodes the text of a query, which must be UTF-8, because the engine would alter other bytes.
- * @throws ClickHouseException
+ * Decodes the text of a query.
+ * @throws ClickHouseException if the text is not UTF-8, because the engine would alter other bytes.
  */
 export function sqlOf(bytes: Uint8Array): string {
   try {

@@ -1,4 +1,4 @@
-/** Handles an HTTP request: authenticates, parses, runs the query, and sends the response. */
+/** Handles an HTTP request: authenticates the client, parses the request, runs the query, and sends the response. */
 
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -18,11 +18,11 @@ import { sendError, sendResult, sendText } from './responses.ts';
 
 export interface HandlerDeps extends ExecutionDeps {
   accounts: Accounts;
-  /** Returns the number of open requests, including this one. */
+  /** Returns the number of open requests, including the current request. */
   openRequests: () => number;
 }
 
-/** Never rejects: errors are sent as responses, unless the client has disconnected. */
+/** Handles a request. Never rejects: errors are sent as responses, unless the client has disconnected. */
 export async function handleRequest(
   deps: HandlerDeps,
   request: IncomingMessage,
@@ -51,7 +51,7 @@ async function executeRequest(
   urlHead: RequestHead,
   signal: AbortSignal,
 ): Promise<void> {
-  // An unread rest of the body must not close the connection, because an error may have to be sent.
+  // Keeps the connection open if a part of the body is unread, because an error may have to be sent.
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
@@ -63,7 +63,7 @@ async function executeRequest(
   await sendResult(response, head, deps.engine, result);
 }
 
-/** Reads for a while before an error is sent, because a client that is still sending would see a reset instead. */
+/** Reads a part of the body before an error is sent. A client that is still sending would otherwise see a reset. */
 async function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return;
   let bytes = 0;
@@ -94,7 +94,7 @@ function authenticate(
 
 const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;
 
-/** Compares digests of equal length, so that neither timing nor length reveals anything. */
+/** Compares digests of equal length, so that neither the time nor the length of a comparison reveals a secret. */
 function areEqual(one: Credentials, other: Credentials): boolean {
   const digest = ({ username, password }: Credentials) =>
     hash('sha256', JSON.stringify([username, password]), 'buffer');

@@ -4,22 +4,22 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { exceptions } from './httpErrors.ts';
 
-/** `product` has the grants of its role. `reader` can only read. */
+/** Access rights of an account. `product` has the grants of the product's role, and `reader` can only read. */
 export type Access = 'product' | 'reader';
 
 export interface RequestHead {
   access: Access;
   path: string;
   method: string;
-  /** The part of the query in the URL. The rest is in the body. */
+  /** Part of the query that is in the URL. The body contains the remaining part. */
   urlQuery: string;
   queryId: string;
   database: string | undefined;
   defaultFormat: string;
   settings: ReadonlyMap<string, string>;
-  /** Query parameters, as `param_<name>`. */
+  /** Query parameters by name with the prefix `param_`. */
   parameters: ReadonlyMap<string, string>;
-  /** Compression of the response. */
+  /** Compression of the response. Undefined if the response is not compressed. */
   encoding: ResponseEncoding | undefined;
   contentEncoding: string;
   contentType: string;
@@ -34,15 +34,15 @@ export type Accounts = Readonly<Record<Access, Credentials>>;
 
 export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
-/** @throws ClickHouseException for an unsupported parameter. */
+/** Parses a request. @throws ClickHouseException for an unsupported parameter. */
 export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
   const field = (name: string) => searchParams.get(name) ?? '';
   const { settings, parameters } = splitParameters(searchParams);
   const method = request.method ?? 'GET';
-  // A GET must not change anything, because caches, crawlers, and curl rely on that.
+  // A GET request must not change data, because caches, crawlers, and curl rely on this.
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
-  // Readers have stricter limits.
+  // Removes the setting for readers, because the engine restricts readers more strictly.
   if (access === 'reader') settings.delete('readonly');
   return {
     access,
@@ -60,7 +60,7 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   };
 }
 
-/** Returns the credentials. Headers override the URL. Undefined without credentials. */
+/** Returns the credentials of a request. Headers override the URL. Undefined if the request has no credentials. */
 export function readCredentials(request: IncomingMessage): Credentials | undefined {
   const username = header(request, 'x-clickhouse-user');
   const password = header(request, 'x-clickhouse-key');
@@ -78,7 +78,7 @@ export function readCredentials(request: IncomingMessage): Credentials | undefin
   };
 }
 
-/** Separates settings and query parameters from the HTTP interface's own parameters. */
+/** Separates settings and query parameters from the parameters of the HTTP interface. */
 export function splitParameters(fields: Iterable<readonly [name: string, value: string]>): {
   settings: Map<string, string>;
   parameters: Map<string, string>;
@@ -120,5 +120,5 @@ const RESERVED = new Set(
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
 );
 
-/** `compress` and `decompress` are ClickHouse's own block compression, independent of HTTP's. */
+/** Unsupported parameters. `compress` and `decompress` select ClickHouse's block compression, not HTTP's compression. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

@@ -14,8 +14,9 @@ export interface ServerFacts {
 }
 
 /**
- * Sets `X-ClickHouse-Format` only for statements with rows, because clients read nothing without this header. If a
- * large result becomes unreadable, the connection closes, so that the response is not considered complete.
+ * Sends a result. Sets `X-ClickHouse-Format` only for statements with rows, because clients read rows only if this header is
+ * present. If a large result becomes unreadable, the connection closes, so that the client does not treat the response as
+ * complete.
  */
 export async function sendResult(
   response: ServerResponse,
@@ -35,7 +36,7 @@ export async function sendResult(
   if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
   const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
   const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
-  // The client has disconnected or the disk failed. In both cases only the connection can be closed.
+  // The client has disconnected or the disk has failed. In both cases, the connection can only be closed.
   await pipeline([source, ...steps, response]).catch(() => response.destroy());
 }
 
@@ -45,7 +46,7 @@ export function sendText(response: ServerResponse, text: string): void {
   response.end(text);
 }
 
-/** Sends the error's status. No part of a result has been sent before, because results are sent only when complete. */
+/** Sends an error with its status. No part of a result was sent before, because only complete results are sent. */
 export function sendError(
   response: ServerResponse,
   head: RequestHead | undefined,
@@ -66,7 +67,7 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
   response.setHeader('X-ClickHouse-Timezone', facts.timezone);
 }
 
-/** Counts are strings, because some clients cannot represent 64-bit numbers. */
+/** Returns the summary as JSON. Counts are strings, because some clients cannot represent 64-bit numbers. */
 function summaryText(summary: Summary): string {
   const all = { ...EMPTY_SUMMARY, ...summary };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));
@@ -90,10 +91,10 @@ function contentTypeOf(format: string | undefined): string {
   return 'text/plain; charset=UTF-8';
 }
 
-/** Compressing smaller results costs more than it saves. */
+/** Minimum bytes of a result that is compressed. The compression of a smaller result costs more than it saves. */
 const MIN_COMPRESSED_BYTES = 512;
 
-/** Fast levels, because the network is the loopback interface. */
+/** Compressors with fast levels, because the network is the loopback interface. */
 const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {
   zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   gzip: () => createGzip({ level: 1 }),

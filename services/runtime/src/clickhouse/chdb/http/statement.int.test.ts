@@ -1,6 +1,6 @@
 /**
- * Tests how the HTTP interface classifies statements: an INSERT with the start of its data, rows with a format, or a
- * rejection.
+ * Tests how the HTTP interface classifies statements. A statement is an INSERT with data, returns rows in a format, or is
+ * rejected.
  */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Classifies statements for the HTTP interface, from the text that the engine's own parser returns. */
+/** Classifies statements for the HTTP interface. Uses the normalized text that the engine's own parser returns. */
 
 import { maskQuoted } from '../engine/sqlText.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
@@ -7,17 +7,18 @@ import { sqlOf } from './requestBody.ts';
 type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
-  /** `select` returns possibly many rows, `report` a few rows (SHOW, DESCRIBE, …). Other statements are `write`. */
+  /** `select` may return many rows. `report` returns a few rows (SHOW, DESCRIBE, …). All other statements are `write`. */
   kind: 'select' | 'report' | 'write';
   /** Text before the FORMAT clause. */
   beforeFormat: string;
   format: string | undefined;
-  /** SETTINGS clause after FORMAT. */
+  /** SETTINGS clause after the FORMAT clause. */
   settings: string;
 }
 
 /**
- * @param normalized result of `Engine.normalize`.
+ * Classifies a statement.
+ * @param normalized the result of `Engine.normalize`.
  * @throws ClickHouseException for statements that a server rejects over HTTP.
  */
 export function readStatement(normalized: string): Statement {
@@ -26,7 +27,7 @@ export function readStatement(normalized: string): Statement {
   if (reason !== undefined) throw exceptions.notImplemented(reason);
   const verb = /^\(*(\w+)/.exec(text)?.[1] ?? '';
   const kind = SELECTS.has(verb) ? 'select' : REPORTS.has(verb) ? 'report' : 'write';
-  // Some format names are keywords, and therefore in backquotes.
+  // Some format names are keywords, which the engine writes in backquotes.
   const clauses = /^(?<front>.*) FORMAT (?<name>\w+|`_+`)(?: SETTINGS .*)?$/s.exec(text)?.groups;
   const { front: beforeFormat = text, name } = clauses ?? {};
   const nameStart = beforeFormat.length + ' FORMAT '.length;
@@ -39,20 +40,20 @@ export function readStatement(normalized: string): Statement {
   };
 }
 
-/** An INSERT with its rows after the statement. */
+/** INSERT whose rows follow the statement. */
 export interface DataInsert {
-  /** Example: `INSERT INTO t (a, b)` */
+  /** Start of the statement, such as `INSERT INTO t (a, b)`. */
   target: string;
-  /** Example: ` SETTINGS a = 1 FORMAT CSV` */
+  /** End of the statement, such as ` SETTINGS a = 1 FORMAT CSV`. */
   clauses: string;
   /** Offset of the first row. */
   dataStart: number;
 }
 
 /**
- * Finds an INSERT with data at the start of a body. Its text ends with VALUES or with the name of a format. At each
- * such word, the engine checks whether the text is a complete INSERT, after which even unbalanced brackets are
- * accepted.
+ * Finds an INSERT with data at the start of a body. The statement ends with VALUES or with the name of a format. At each such
+ * word, the engine checks whether the text is a complete INSERT. After a complete INSERT, the engine accepts even unbalanced
+ * brackets.
  * @throws ClickHouseException for text between the name of a format and the data.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
@@ -74,7 +75,7 @@ function emptyOnSyntaxError(error: unknown): string {
   throw error;
 }
 
-/** Blanks and one line feed follow the name of a format (`ParserInsertQuery`). Data can start with any byte. */
+/** Returns the offset of the data, after blanks and one line feed (`ParserInsertQuery`). Data can start with any byte. */
 function dataStartAt(text: string, nameEnd: number): number {
   const gap = /(?<more>[ \t\f]*;|\s+SETTINGS\s+\w+\s*=)?[ \t\f]*\r?\n?/iy;
   gap.lastIndex = nameEnd;
@@ -86,7 +87,7 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// A comment can end in only one way. With two ways, the matching time doubled with each dash of a comment.
+// The pattern allows only one way to end a comment. With two ways, the matching time doubled with each dash of a comment.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
@@ -94,12 +95,12 @@ const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL
 const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
-  // The start of the data was not found. Rejecting the statement is safer than running its data as SQL.
+  // The start of the data was not found. The statement is rejected, because its data must not run as SQL.
   [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',
   ],
-  // These statements affect later requests of a session, which does not exist here.
+  // These statements affect later requests of a session, but the embedded ClickHouse has no sessions.
   [
     /^(?:USE|SET|(?:CREATE |CREATE OR REPLACE |REPLACE )TEMPORARY) /,
     'The embedded ClickHouse has no sessions: pass settings and the database as URL parameters, and use a table instead of a temporary one.',

@@ -1,4 +1,4 @@
-/** A server on its own directory for tests. */
+/** Starts an embedded ClickHouse on its own directory for tests. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,9 +15,9 @@ export interface TestServer extends AsyncDisposable {
   server: EmbeddedClickHouse;
   client: ClickHouseClient;
   directory: string;
-  /** Posts a query and returns the response's text. Throws the text of an error. */
+  /** Posts a query and returns the text of the response. Throws the text of an error response. */
   ask(sql: string, parameters?: Record<string, string>): Promise<string>;
-  /** Does the same with the read-only account. */
+  /** Posts a query with the read-only account. Otherwise equal to `ask`. */
   askAsReader(sql: string, parameters?: Record<string, string>): Promise<string>;
   /** Returns the only value of a result. */
   number(sql: string): Promise<number>;
@@ -35,7 +35,7 @@ export async function aClickHouse({
     url: server.url,
     username: server.username,
     password: server.password,
-    // Tests assert expected errors, so they are not printed.
+    // Disables the client's log, because tests expect errors and assert them.
     log: { level: ClickHouseLogLevel.OFF },
   });
 

@@ -1,6 +1,6 @@
 /**
- * Attacks with a read-only account, and unusual queries that are allowed. `@FILE@` is a path that must not be read, like
- * the table `private` of another database. `@OUT@` is a path that must not be written.
+ * Attacks with a read-only account, and unusual queries that are allowed. `@FILE@` is a path that must not be read. The table
+ * `private` of another database must also not be read. `@OUT@` is a path that must not be written.
  */
 // biome-ignore format: one attack a line
 export const refused: readonly string[] = [
@@ -234,7 +234,7 @@ export const refused: readonly string[] = [
   "INSERT INTO events FROM INFILE '@FILE@' FORMAT CSV",
 ];
 
-/** Unusual queries that are answered, because they access nothing outside. */
+/** Unusual queries that are allowed, because they access no data outside the reader's databases. */
 // biome-ignore format: one a line
 export const answered: readonly string[] = [
   'WITH c AS (SELECT 1), private AS c SELECT 1 IN c',

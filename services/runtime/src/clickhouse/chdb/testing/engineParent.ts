@@ -1,4 +1,4 @@
-/** Supervises an engine and prints its URL until it is killed. */
+/** Supervises an engine and prints the URL of the engine. Runs until it is killed. */
 import { createLogger } from '../../../process/logger.ts';
 import { startEngineProcess } from '../engineProcess.ts';
 
