@@ -1,4 +1,7 @@
-/** Errors of requests. `Rejected` is a fault that the caller must fix, and becomes a problem document with its code. */
+/**
+ * Errors of requests. `Rejected` is a fault that the caller must fix. The response is a problem document with the code of the
+ * fault.
+ */
 
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
@@ -8,7 +11,7 @@ export class Rejected extends Error {
   override readonly name = 'Rejected';
   readonly code: ProblemCode;
   readonly errors: readonly ElementProblem[] | undefined;
-  /** Offset of the fault in the body. 0 for the whole body. */
+  /** Offset of the fault in the body. 0 if the fault concerns the whole body. */
   readonly failedAt: number;
   /** Response headers that the status requires. */
   readonly headers: Readonly<Record<string, string>>;
@@ -22,8 +25,8 @@ export class Rejected extends Error {
       headers?: Record<string, string>;
     } & ErrorOptions = {},
   ) {
-    // Skips the stack trace, which is never read. It took 10 % of a rejection's time, and its frames kept the request
-    // in memory.
+    // Creates no stack trace, because no code reads it. A stack trace took 10 % of a rejection's time and kept the request in
+    // memory.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(detail, options);
@@ -35,7 +38,7 @@ export class Rejected extends Error {
   }
 }
 
-/** The report is in the log, but some of its events are not stored, or the report could not be read back. */
+/** The report is in the log. Some of its events are not stored, or the report could not be read back. */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 

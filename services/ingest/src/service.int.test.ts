@@ -1,4 +1,4 @@
-/** Counts the files whose functions run for one event, and tests ingest with faults of the log and of ClickHouse. */
+/** Tests ingest with faults of the log and of ClickHouse. Also counts the files whose functions run for one event. */
 import { createHash, randomUUID } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { Router } from '@koa/router';
@@ -24,7 +24,9 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
-/** Includes the files for token uses, the shared writer, the clock skew, and the rate limit by address. */
+/**
+ * Maximum number of files. Includes the files for token uses, the shared writer, the clock skew, and the rate limit by address.
+ */
 const MOST_FILES = 40;
 const TOKEN = 'the-token-of-a-game';
 
@@ -34,10 +36,10 @@ test(`an event passes through at most ${MOST_FILES} files from its bytes to its 
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
   const event = { sessionId, eventType: 'checkpoint', occurredAt: '2026-11-21T12:00:00Z', payload: {} };
-  // Excludes work that only the first event needs.
+  // Sends an event before the measurement, because the first event causes additional work.
   await post('/v1/ingest/events', event);
 
-  // Timers of other work can run during an event, so the smallest of three results counts.
+  // Uses the smallest of three results, because timers of other work can run during an event.
   const results: string[][] = [];
   while (results.length < 3) {
     await filesThatRan();
@@ -61,7 +63,7 @@ test('a game continues when the log is truncated under ingest, and ingest append
   await log.truncate(TOPICS.sessions, partition, 0);
   await log.truncate(TOPICS.events, partition, 0);
 
-  // A request without a key does not look for stored events, so its append detects the truncation.
+  // The append of this request detects the truncation. Without a key, ingest does not search for stored events first.
   expect((await post('/v1/ingest/events', event)).status).toBe(201);
   const again = await post('/v1/ingest/events', event, keyed);
   expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([201, null]);
@@ -203,7 +205,7 @@ test.each([
   },
 );
 
-/** Returns a ClickHouse that stalls for some projects. For other projects, each key was stored with `BODY`. */
+/** Returns a ClickHouse whose queries for some projects do not end. For these projects, every key was stored with `BODY`. */
 function aStallingStore() {
   let projects: readonly unknown[] = [];
   const stalled: (() => void)[] = [];
@@ -233,9 +235,10 @@ function aStallingStore() {
 const PARTITIONS = 4;
 
 /**
- * Starts an ingest on its own log, with a token.
- * @param sickOf returns the partition without a leader for a home partition. By default, all have one.
- * @param store an empty ClickHouse by default.
+ * Starts an ingest on its own log and creates a project with a token.
+ * @param sickOf returns the partition without a leader. Its argument is the home partition of the tenant. By default, all
+ * partitions have leaders.
+ * @param store ClickHouse of the ingest. By default, ClickHouse is empty.
  */
 async function aGame(sickOf?: (home: number) => number, store?: Store) {
   const whole = await aLog({ clock: systemClock });
@@ -252,7 +255,7 @@ async function aGame(sickOf?: (home: number) => number, store?: Store) {
 
 const NAMED = { name: 'N', createdAt: 1 };
 
-/** @returns the token of the new project. */
+/** Creates a project. @returns the token of the project. */
 async function aProject(
   directory: DirectoryHandle,
   { tenantId, projectId }: { tenantId: string; projectId: string },
@@ -301,7 +304,7 @@ async function anIngest(log: Log, store = EMPTY) {
     },
   });
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
-  // The first lag measurement has ended, so later queries belong to requests.
+  // Waits until the first lag measurement has ended. All later queries belong to requests.
   for (const group of Object.values(GROUPS))
     await expect.poll(metrics).toContain(`questlog_group_lag_records{group="${group}"`);
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };

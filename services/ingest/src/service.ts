@@ -70,9 +70,9 @@ import { watchLag } from './watchLag.ts';
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
-  /** ClickHouse through a read-only account, for SQL queries of operators. Undefined if not configured. */
+  /** Access to ClickHouse through a read-only account, for SQL queries of operators. Undefined if no account is configured. */
   readonly reader: AddressedStore | undefined;
-  /** Undefined if uploads are not configured. */
+  /** Store for uploads. Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
@@ -88,19 +88,21 @@ export interface IngestServiceDeps {
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
-    /** True if this worker serves operators. Only one of several workers does. */
+    /** True if this worker serves operators. Only one of several workers serves operators. */
     readonly hasOperators: boolean;
-    /** Allowed `Host` names besides the loopback names and `toOperators`. */
+    /** Allowed names in the `Host` header of operators. The loopback names and `toOperators` are always allowed. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
-    /** Address at which games reach this ingest, without a trailing slash. Empty: the address of each request. */
+    /**
+     * Address at which games reach this ingest, without a trailing slash. If it is empty, the address of each request is used.
+     */
     readonly publicUrl: string;
     /** Origins whose pages may read the responses to games. */
     readonly corsOrigins: AllowedOrigins;
     readonly hasDocs: boolean;
     /** Maximum number of links that a report gets through its session. */
     readonly maxSessionLinks: number;
-    /** Maximum erased sessions and reports, whose ids are kept in memory. */
+    /** Maximum number of erased sessions and reports. Their ids are kept in memory. */
     readonly maxErasedIds: number;
     /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;
@@ -111,7 +113,7 @@ export interface IngestServiceDeps {
 export interface IngestService {
   readonly port: number;
   readonly adminPort: number | undefined;
-  /** Rejects if a log tail fails that requests depend on. */
+  /** Rejects if a log tail fails and requests depend on this tail. */
   readonly failed: Promise<never>;
 }
 
@@ -175,7 +177,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
-  // Stops in reverse order: streams end before the listeners, because the listeners wait for open responses.
+  // Parts stop in the reverse order of their start. Streams end before the listeners, because the listeners wait for open
+  // responses.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
   const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);
@@ -195,7 +198,7 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Closes both listeners together, because a stop has one time limit.
+  // Closes both listeners at the same time, because a stop has one time limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }
@@ -205,7 +208,7 @@ async function openTokens(deps: IngestServiceDeps) {
   deps.lifecycle.onStop('uses of tokens', () => uses.close());
   const { jwt, trustedProxies } = deps.settings;
   const addresses = openAddressLimits({ ...deps, trustedProxies });
-  // Loads jose only if it is needed, because loading takes time.
+  // Loads the library jose only if JWTs are configured, because loading takes time.
   const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, deps);
   return { uses, addresses, jwts, unauthenticated: openUnauthenticated(deps, jwts) };
 }

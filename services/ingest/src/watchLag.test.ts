@@ -58,7 +58,7 @@ test('keeps warning about a lag of more than half of the retention time after th
   const warning = `${GROUP} was up to 85 h behind on ${TOPICS.events} since this ingest started. The log keeps records for only 168 h, which is less than twice that lag`;
   await expect.poll(readiness).toEqual({ status: 200, warning });
 
-  // An operator increased the retention time.
+  // Simulates an operator who increases the retention time.
   log.keptMs = 171 * HOUR_S * 1000;
   later(60);
   await expect.poll(readiness).toEqual({ status: 200, warning: undefined });
@@ -86,7 +86,7 @@ test.each(['silent', 'failing'] as const)(
 
 const GROUPS_AND_TOPICS = 6;
 
-/** Starts an ingest that measures every few milliseconds, with a manual clock. */
+/** Starts an ingest with a manual clock. The ingest measures the lag every few milliseconds. */
 async function anIngest() {
   const clock = new ManualClock();
   const whole = await aLog({ clock });
@@ -129,7 +129,7 @@ async function anIngest() {
     later: (seconds: number) => {
       clock.nowMs += seconds * 1000;
     },
-    /** Commits as the projector does. */
+    /** Commits an offset as the projector does. */
     commit: async (offset: number) => {
       const done = Promise.withResolvers<void>();
       const process: Parameters<Log['consume']>[0]['process'] = async (owned) => {
@@ -140,7 +140,7 @@ async function anIngest() {
       await done.promise;
       await consumer.stop();
     },
-    /** Returns the lag metrics by the last part of their names. */
+    /** Returns the lag metrics of the group. The key is the last part of the metric's name. */
     lag: async (): Promise<Record<string, number>> => {
       const text = await (await get('/metrics')).text();
       const lines = text.matchAll(/^questlog_group_lag_(\w+)\{group="([^"]+)",topic="[^"]+"\} (\S+)$/gm);

@@ -1,4 +1,6 @@
-/** Reports the lag of all consumer groups. A projector that is down cannot report its own lag. */
+/**
+ * Reports the lag of all consumer groups. Ingest measures the lag, because a projector that is down cannot report its own lag.
+ */
 import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
@@ -18,7 +20,7 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** Share of the retention time from which a lag is a warning. The page Health uses the same value. */
+/** Minimum lag of a warning, as a share of the retention time. The page Health uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
@@ -37,7 +39,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // The processes of the group use the same names for their health checks.
+  // Uses the same name as the health checks in the processes of the group.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;
@@ -49,7 +51,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
       warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
-      // Keeps the last values with their time. The warning `log` reports the cause.
+      // Keeps the last values and their time. The warning `log` reports the cause of the failure.
     } finally {
       isRunning = false;
     }
@@ -70,14 +72,14 @@ function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: n
   metrics.groupLagRatio.set(of, shareOfRetention);
 }
 
-/** Warns about a group that is too slow, or that resumed too late. */
+/** Returns a warning if the lag is a large share of the retention time. The group is too slow or resumed too late. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
+/** Returns a warning if the retention time is less than twice the largest lag, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);

@@ -1,4 +1,4 @@
-/** Tests operators at several ingests on one log: each response is valid at every ingest. */
+/** Tests changes by operators at several ingests on one log. Each response is valid at every ingest. */
 import { randomUUID } from 'node:crypto';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -24,7 +24,7 @@ test('keeps all concurrent changes of fields at three ingests', async () => {
       elsewhere.operations.patchTenant({ spread: n }, id),
     ]);
     expect([named.body.name, limited.body.monthlySoftQuota, widened.body.spread]).toEqual([name, n, n]);
-    // An empty change returns the current entity.
+    // A change without fields returns the current entity.
     for (const { operations } of [here, there, elsewhere]) {
       const { body } = await operations.patchTenant({}, id);
       expect(body).toMatchObject({ name, monthlySoftQuota: n, spread: n });

@@ -1,4 +1,7 @@
-/** Changes of tenants, projects, and tokens. A change is answered after it was read back from the directory topic. */
+/**
+ * Changes tenants, projects, and tokens. The response to a change is sent after ingest has read the change back from the
+ * directory topic.
+ */
 import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -26,10 +29,12 @@ import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
 import { newToken } from '../tokens/tokenText.ts';
 
-/** Scopes of a published game. Its players can read the token, so the token must not read their data. */
+/**
+ * Default scopes of a token. Players can read the token of a published game, so the token must not allow reads of player data.
+ */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 
-/** @param lastUsedAt returns when a token was last used. Null if never. */
+/** @param lastUsedAt returns the time of the token's last use. Null if the token was never used. */
 export function administer(
   directory: DirectoryHandle,
   clock: Clock,
@@ -130,7 +135,8 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
 /**
- * Keeps omitted fields. Returns null if no field is set. @throws Rejected if sessions would expire before other data.
+ * Merges the retention days of the patch with the previous retention days. Omitted fields stay unchanged. Returns null if no
+ * retention time remains.
  */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
@@ -138,11 +144,11 @@ function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | n
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // Fields of later versions have symbols as keys, which `Object.values` does not return.
+  // Later versions can add fields. They have symbols as keys, which `Object.values` does not return.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
-/** Uses a fixed order of fields, so that equal windows have equal JSON. */
+/** Copies the fields in a fixed order, so that equal windows have equal JSON. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
@@ -214,7 +220,7 @@ function updated<T extends { readonly createdAt: number }>(entity: T) {
   return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
-/** Returns the stored entity if the request repeats it. @throws Rejected `conflict` otherwise. */
+/** Returns the stored entity if its fields equal the requested fields. @throws Rejected `conflict` otherwise. */
 function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
   const { createdAt } = previous;
   if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))
@@ -222,7 +228,9 @@ function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, 
   throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/** Excludes a project's switches, which have their own route. */
+/**
+ * Returns the fields of the entity for a response. Excludes the switches of a project, because a separate route returns them.
+ */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

@@ -1,4 +1,4 @@
-/** Tests the index of dead letters: truncation, expiry, and its size limit. */
+/** Tests the truncation, the expiry, and the size limit of the index of dead letters. */
 import { randomUUID } from 'node:crypto';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';

@@ -1,11 +1,11 @@
-/** Index of dead letters and decisions, without the values, which can be megabytes. */
+/** Index of dead letters and decisions. Excludes the values of the dead letters, because a value can have megabytes. */
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstPage, type PagePosition } from '../core/newestFirst.ts';
 
 export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
-  /** Position of the dead letter in the topic of dead letters. */
+  /** Position of the dead letter in the dead-letter topic. */
   readonly position: { readonly partition: number; readonly offset: number };
 }
 
@@ -20,7 +20,7 @@ export interface DeadLetterFilters {
   readonly group: string | undefined;
   readonly topic: string | undefined;
   readonly cause: string | undefined;
-  /** Time range in milliseconds since the epoch. `toMs` is exclusive. */
+  /** Start of the time range, in milliseconds since the epoch. The start is inclusive, and the end `toMs` is exclusive. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -30,11 +30,11 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Maximum dead letters in memory. An entry takes less than 1 KiB. */
+/** Maximum number of dead letters in memory. An entry takes less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {
-  /** Entries in log order. For duplicate ids, the first one counts. */
+  /** Entries by id, in log order. If an id occurs twice, the first dead letter stays. */
   readonly #entries = new Map<string, Entry>();
   readonly #openByGroup = new Map<string, number>();
   readonly #max: number;
@@ -51,7 +51,7 @@ export class DeadLetterIndex {
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
-  /** Only the first decision about a dead letter counts. */
+  /** Adds a decision. Ignores further decisions about the same dead letter. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
@@ -59,7 +59,7 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** Removes dead letters and decisions at or after the offset, which the log has lost. */
+  /** Removes the dead letters and decisions that a truncation of the log has removed. @param offset first lost offset. */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -71,7 +71,10 @@ export class DeadLetterIndex {
     }
   }
 
-  /** Removes expired dead letters: those below the start offset of their partition. */
+  /**
+   * Removes expired dead letters.
+   * @param starts start offset of each partition. Records before the start offset have expired.
+   */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -83,7 +86,7 @@ export class DeadLetterIndex {
     return this.#entries.get(id);
   }
 
-  /** Returns all dead letters of a topic, also replayed and discarded ones. */
+  /** Returns all dead letters of a source topic, including replayed and discarded dead letters. */
   ofTopic(topic: string): IndexedDeadLetter[] {
     return [...this.#entries.values()]
       .map(({ deadLetter }) => deadLetter)
@@ -125,7 +128,8 @@ export class DeadLetterIndex {
   }
 
   /**
-   * Counts unknown groups as `other`, because producers can invent group names, and each would be a permanent metric.
+   * Counts groups that are not in `DEAD_LETTER_GROUPS` as `other`. Producers can invent group names, and each name would create
+   * a permanent metric.
    */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';

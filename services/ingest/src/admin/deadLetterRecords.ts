@@ -1,4 +1,4 @@
-/** Decodes the records of dead letters, and excludes erased data. */
+/** Decodes the records of dead letters. Excludes erased data. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';
@@ -9,14 +9,14 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
-/** `unreadable` means that the record does not decode, so that only its key identifies the tenant. */
+/** A record is `unreadable` if it does not decode. Then only the key of the record identifies the tenant. */
 export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
   | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };
 
 export interface DeadLetterRecords {
   isReplayable(topic: string): boolean;
-  /** Returns the data of the record that was not erased. The state is `erased` if no data remains. */
+  /** Returns the data of the record without erased data. The state is `erased` if no data remains. */
   read(erased: ErasedData, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
@@ -35,7 +35,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
     });
   };
   await add(eventsAccepted, (erased, message) => {
-    // A replay appends the remaining events, also of other tenants.
+    // Keeps the events that were not erased, including events of other tenants, because a replay appends the whole record.
     const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
@@ -47,7 +47,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   return {
     isReplayable: (topic) => readers.has(topic),
     read: async (erased, deadLetter) => {
-      // A dead letter of an erased tenant is erased even if it does not decode.
+      // All dead letters of an erased tenant are erased, including records that do not decode.
       if (isOfErasedTenant(erased, deadLetter)) return { state: 'erased' };
       try {
         return (

@@ -1,4 +1,4 @@
-/** Tests dead letters on the embedded log, with operations at several ingests. */
+/** Tests dead letters on the embedded log. Operators use several ingests. */
 import { randomUUID } from 'node:crypto';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -55,7 +55,7 @@ async function aDeployment() {
   return {
     ...{ log, registry, clock, codec, opened, ingest, erased },
     warned: async () => (await health.state()).warnings['dead_letters'],
-    /** @returns the id of the newest dead letter after the append. */
+    /** Appends a dead letter. @returns its id. */
     append: async (
       of: Partial<LogRecord> = {},
       at: { topic?: string; partition?: number } = {},
@@ -97,11 +97,11 @@ test('lists open dead letters, the newest first, by group, topic, cause, and tim
   const first = await append({}, { partition: 0 }, 'no such schema');
   const second = await append({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
   const third = await append();
-  // Neither record is a dead letter, and neither stops the reader.
+  // Appends two records that are no dead letters. They must not stop the reader.
   const headers = { [APPEND_ID_HEADER]: randomUUID() };
   await log.append(TOPICS.deadLetters, 0, [{ key: null, value: Buffer.from('foreign'), headers }]);
   const { list } = await ingest();
-  // The gauge is set before the first request.
+  // The warning exists before the first request.
   await expect.poll(warned).toBe('3 dead letters are open: run "questlog dead-letters list"');
   const ids = async (filters: Partial<DeadLetterFilters>) =>
     (await list(filters)).deadLetters.map(({ id }) => id);
@@ -182,7 +182,7 @@ test('a dead letter stays open if its decision was not written, and its next rep
   isAway = false;
   await replay(id);
   const [first, second] = await recordsOf(TOPICS.events);
-  // Consumers recognize the record by its append id.
+  // Consumers recognize the second record as a duplicate by its append id.
   expect({ ...second, offset: 0, timestampMs: 0 }).toEqual({ ...first, offset: 0, timestampMs: 0 });
 });
 
@@ -273,7 +273,7 @@ test('an erasure covers a dead letter if all of its data is erased, for every ke
   const ids = async (state: DeadLetterFilters['state']) =>
     (await list({ state })).deadLetters.map(({ id }) => id).sort();
   expect(await ids('discarded')).toEqual([keyed, foreign, keyless].sort());
-  // A replay appends the events of other tenants.
+  // `mixed` stays open, because a replay appends its events that were not erased.
   expect(await ids('open')).toEqual([mixed, other].sort());
 });
 

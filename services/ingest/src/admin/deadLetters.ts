@@ -1,6 +1,6 @@
 /**
- * Lists, inspects, replays, and discards dead letters. A decision is a record after its dead letter in the same
- * partition, so every ingest reads it, and it expires later.
+ * Lists, inspects, replays, and discards dead letters. A decision is a record in the partition of its dead letter. Therefore
+ * every ingest reads the decision, and the decision expires after the dead letter.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
@@ -53,16 +53,21 @@ export interface DeadLetterAdminDeps {
   readonly erased: Pick<Erasures, 'latest'>;
 }
 
-/** Each method throws Rejected, or Unavailable if the topic could not be read to its end in time. */
+/**
+ * Methods throw Rejected for faults of the caller. They throw Unavailable if the topic could not be read to its end in time.
+ */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** Returns a dead letter without erased data. @throws Rejected `not_found`, also if all data was erased. */
+  /**
+   * Returns a dead letter without erased data.
+   * @throws Rejected `not_found` if the dead letter is unknown or all its data was erased.
+   */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /** Discards open dead letters whose data was completely erased. @returns their number. */
+  /** Discards open dead letters whose data was completely erased. @returns the number of discarded dead letters. */
   discardErased(erased: ErasedData): Promise<number>;
-  /** Returns the values of all dead letters of a topic, also replayed and discarded ones. */
+  /** Returns the values of all dead letters of a source topic, including replayed and discarded dead letters. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
@@ -81,7 +86,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
   const view = new DeadLetterView(deps, codec);
-  /** Serializes the replays of a dead letter, so that only one of them succeeds. */
+  /** Serializes the replays of each dead letter, so that only one replay succeeds. */
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {
@@ -149,7 +154,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   };
 }
 
-/** Reads dead letters one by one, and skips expired ones. */
+/** Reads dead letters one after another. Skips expired dead letters. */
 async function* readMessages(
   deadLetters: readonly IndexedDeadLetter[],
   readMessage: (deadLetter: IndexedDeadLetter) => Promise<DeadLetter>,
@@ -177,8 +182,9 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * Appends the unchanged record to its source partition, because a tenant uses several lanes. If that partition does not
- * exist, uses the home partition of the key. The header makes the linker search for existing links.
+ * Appends the unchanged record to its source partition. The key does not determine that partition, because a tenant uses
+ * several lanes. If the source partition does not exist, uses the home partition of the key. Because of the dead-letter id in
+ * the headers, the linker searches for existing links.
  */
 async function appendToSource(
   log: Log,
@@ -209,7 +215,7 @@ function shownValue(
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
-  // The raw bytes contain the erased data.
+  // Shows no value, because the raw bytes contain the erased data.
   if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
@@ -222,7 +228,7 @@ function toJson(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toJson(field)]));
 }
 
-/** Returns undefined if the log no longer has the record. */
+/** Returns undefined if the record is no longer in the log. */
 async function recordAt(
   log: Log,
   { partition, offset }: IndexedDeadLetter['position'],
@@ -247,7 +253,7 @@ async function recordAt(
   }
 }
 
-/** Follows the topic of dead letters from its start. */
+/** Reads the dead-letter topic from its start and keeps the index up to date. */
 class DeadLetterView {
   readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;
@@ -295,7 +301,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // The next request opens a new tail of the topic.
+    // After a failure, the next request starts to read the topic again.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);
@@ -315,14 +321,14 @@ class DeadLetterView {
       return index.decide(headers[DEAD_LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
-    // Decoding megabytes would delay requests of games.
+    // Lets other requests run first, because decoding a value of megabytes delays them.
     await yieldToEventLoop();
     try {
       const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
       const deadLetter = await retryUntilAvailable(() => this.#codec.decode(value), retry);
       index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
-      // The record is not a dead letter.
+      // Ignores records that are not dead letters.
       if (!(error instanceof Invalid)) throw error;
     }
   }
@@ -336,7 +342,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Does not wait for the log, because readiness checks must be fast. */
+/** Uses the current index without waiting for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
@@ -359,7 +365,7 @@ function indexedDeadLetter(
   };
 }
 
-/** Copies the text, because a substring keeps the whole string in memory. */
+/** Copies the text, because a substring would keep the whole original string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

@@ -1,5 +1,5 @@
 /**
- * Tests an upgrade in progress: this version changes tenants, projects, and tokens that have fields of a later version.
+ * Tests an upgrade that is in progress. This version changes tenants, projects, and tokens that have fields of a later version.
  */
 import { randomUUID } from 'node:crypto';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
@@ -58,7 +58,7 @@ test('does not show fields of a later version, and ignores them when it looks fo
   expect(again).toMatchObject({ status: 200, body: { id: tenantId } });
 });
 
-/** Returns a topic with a tenant, a project, and a token of the later version. */
+/** Returns a topic with a tenant, a project, and a token that the later version wrote. */
 async function aTopicOfTwo() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
@@ -91,7 +91,7 @@ async function aTopicOfTwo() {
   return { operations, switches: projectSwitches(directory, systemClock), later };
 }
 
-/** Returns the schema with one more field in tenants, projects, retention days, and tokens. */
+/** Returns the schema of the later version. Tenants, projects, retention days, and tokens have one more field each. */
 function laterContract(): MessageContract<DirectoryEntry> {
   const more: Readonly<Record<string, object>> = {
     Tenant: { name: 'plan', type: 'string', default: 'free' },

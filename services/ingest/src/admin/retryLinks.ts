@@ -1,4 +1,6 @@
-/** POST /admin/links/retry: makes the linker look up reports again if their named events did not arrive in time. */
+/**
+ * POST /admin/links/retry: retries links to named events that did not arrive in time. The linker looks up these reports again.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
@@ -6,9 +8,9 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Maximum reports of a request. Each report causes one lookup by the linker. */
+/** Maximum number of reports per request. The linker performs one lookup per report. */
 const MAX_REPORTS = 1_000;
-/** Number of appends that share a commit of the log. */
+/** Number of concurrent appends. The log commits them together. */
 const APPENDS_PER_BATCH = 50;
 
 export async function retryLinks(
@@ -20,8 +22,8 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Selects the reports that the linker gave up first. An unsuccessful retry updates that time, so the next request
-  // selects other reports.
+  // Starts with the reports whose lookup ended earliest. A failed retry updates that time, so the next request selects other
+  // reports.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

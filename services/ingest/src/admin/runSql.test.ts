@@ -1,5 +1,6 @@
 /**
- * Tests the limits of queries: a limit of the query is a 400 with ClickHouse's text, a limit of the server is a 503.
+ * Tests the limits of queries. A query that exceeds its own limit is a 400 with the text of ClickHouse. A query that exceeds a
+ * limit of the server is a 503.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -9,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { Rejected } from '../rejected.ts';
 import { runSql } from './runSql.ts';
 
-/** The texts of ClickHouse 23.8 and 26.7. */
+/** Error messages of ClickHouse 23.8 and 26.7 for limits of the query. */
 const OF_THE_QUERY = [
   [
     241,

@@ -1,4 +1,4 @@
-/** POST /admin/sql: runs an operator's query. ClickHouse decides what the read-only account may read. */
+/** POST /admin/sql: runs a query of an operator. ClickHouse decides what the read-only account may read. */
 
 import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -7,14 +7,14 @@ import { Rejected } from '../rejected.ts';
 
 export const SQL_LIMITS = {
   rows: 100_000,
-  /** Time limit of a query, below the client's timeout, so that the response states the cause. */
+  /** Time limit of a query in seconds, shorter than the timeout of the client. Therefore the response states the cause. */
   seconds: 25,
-  /** Limit of a result in ClickHouse's own count, and of the response text. */
+  /** Maximum size of a result in bytes. Limits the size that ClickHouse counts, and the size of the response text. */
   bytes: 256 * 1024 * 1024,
-  /** Maximum queries of a process that run or wait for a connection. Further queries would wait for minutes. */
+  /** Maximum number of queries per process that run or wait for a connection. More queries would wait for minutes. */
   maxConcurrent: 32,
 } as const;
-/** Advice for queries that exceed their own limits, by ClickHouse's error code. */
+/** Advice for queries that exceed a limit, by the error code of ClickHouse. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -24,7 +24,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** ClickHouse's error codes for missing permissions, and for text that is not a single statement. */
+/** Error codes of ClickHouse for missing permissions and for text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR
@@ -37,7 +37,7 @@ const NOT_ALLOWED = new Set([
 /**
  * Runs a query. The response is in ClickHouse's `JSON` format unless the query has a FORMAT clause.
  * @param disconnected aborts when the client disconnects.
- * @throws Rejected if the query is not allowed, fails, or its client has disconnected.
+ * @throws Rejected if the query is not allowed or fails, or if the client has disconnected.
  */
 export async function runSql(
   reader: AddressedStore | undefined,
@@ -54,7 +54,7 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // The client caused this error, so it must not count as a 503 of ClickHouse.
+    // The client caused this error by disconnecting, so the error must not count as a 503 of ClickHouse.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {
@@ -70,7 +70,10 @@ export async function runSql(
   }
 }
 
-/** True if the error has a numeric code of ClickHouse. A failed connection has a name instead, such as ECONNREFUSED. */
+/**
+ * True if ClickHouse reported the error. Then the code is a number. A failed connection has a name as code, such as
+ * ECONNREFUSED.
+ */
 function isClickHouseError(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
@@ -87,8 +90,8 @@ function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): st
 }
 
 /**
- * ClickHouse names the word after the position. Its client truncates the message before that word if the word is in
- * capitals.
+ * Returns the start of the query at the position at which the message ends, or an empty text. ClickHouse names the word at that
+ * position, but its client truncates the message before a word in capitals.
  */
 function textAtPosition(message: string, query: string): string {
   const [, position] = /failed at position (\d+) $/.exec(message) ?? [];

@@ -40,7 +40,7 @@ test('removes bytes that arrived after the removal of their upload at the next s
     list: async function* (day: string) {
       for (const key of left) if (key && dayOf(millisOf(key.uploadId)) === day) yield key;
     },
-    // A file without a description cannot be read, and its owner is unknown.
+    // `orphan` has no description, so its owner is unknown and clients cannot read it.
     find: async (key: unknown) => (key === other ? { description: { sessionId: null } } : undefined),
     remove: async (key: typeof orphan) => void left.delete(key),
   };

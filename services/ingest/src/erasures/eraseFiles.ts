@@ -7,12 +7,12 @@ import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * Days after which the sweep has certainly removed a file that no record names. The sweep removes such a file within a day and
- * an hour.
+ * Number of days after which the sweep has removed every file that no report names. The sweep removes such a file within a day
+ * and an hour.
  */
 const UNNAMED_DAYS = 3;
 
-/** Returns existing files. Checks one file at a time, because a process can open a limited number of files. */
+/** Returns the files that exist. Checks one file at a time, because the number of open files per process is limited. */
 export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -22,7 +22,7 @@ export async function existingFiles(
   return existing;
 }
 
-/** Removes files, including bytes that arrived after the removal of their description. */
+/** Removes files. Also removes bytes that arrived after their description was removed. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -31,9 +31,10 @@ export async function removeFiles(
 }
 
 /**
- * Finds files that no row of a report names: for sessions, new files; for projects, also files of expired reports.
- * Includes bytes without a description, which arrived after a removal and have no owner.
- * @param sinceMs time of the oldest requested file. Undefined for all days.
+ * Finds files that no row of a report names. An erasure of sessions searches only files of the last days. An erasure of a
+ * project searches all days, because it includes files of expired reports. Also finds bytes without a description. They arrived
+ * after a removal and have no owner.
+ * @param sinceMs time of the oldest file to find. Undefined if all files are searched that the erasure can include.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -1,4 +1,4 @@
-/** Tests on the real engine which rows are erased. */
+/** Tests on the real engine which rows an erasure removes. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -95,7 +95,7 @@ test('finds the ids of the reports of an erased project that were linked to even
     await add('report_link_versions', { report_id: id, event_id, changed_at, state: 'linked', version: 2 });
     return id;
   };
-  // The linker's clock can be behind, and the row of the event can arrive later.
+  // The clock of the linker was behind when it wrote the first link. The event of the second link has no row yet.
   const open = [await report(before, since, before), await report(before, randomUUID(), after)];
   await report(before, old, before);
   await report(after, since, after);
@@ -109,7 +109,7 @@ test('finds the ids of the reports of an erased project that were linked to even
 test('an erasure is not complete while ClickHouse has a detached part that can contain erased rows', async () => {
   const { tenantId, add } = aProject();
   const { store } = shared;
-  // A part cannot be detached during a merge.
+  // Stops merges, because a part cannot be detached during a merge.
   await store.command('SYSTEM STOP MERGES events');
   onTestFinished(() => store.command('SYSTEM START MERGES events'));
   await add('events', { ...RECEIVED, id: randomUUID() });
@@ -128,7 +128,7 @@ test('an erasure is not complete while ClickHouse has a detached part that can c
 test('hides rows although a dropped partition cancelled the previous mutation', async () => {
   const { tenantId, projectId, asked } = aProject();
   const { store } = shared;
-  // ClickHouse cancels a mutation between two blocks of rows, so the mutation must be slow and have many rows.
+  // The mutation must be slow and have many rows, because ClickHouse cancels a mutation only between two blocks of rows.
   await store.command(
     `INSERT INTO events (tenant_id, project_id, id, log_id) SELECT '${tenantId}', '${projectId}', generateUUIDv4(), '${tenantId}'
      FROM numbers(150_000)`,

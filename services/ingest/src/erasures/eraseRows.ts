@@ -1,6 +1,6 @@
 /**
- * Erases rows of ClickHouse, first for `SELECT` and then on disk. A finished mutation is never trusted: the rows are
- * counted again. Every step can be repeated, also by two processes at the same time.
+ * Erases rows of ClickHouse. First hides them from `SELECT`, and then removes them from disk. Counts the rows again after each
+ * mutation, because a finished mutation can leave rows. Every step can be repeated, also by two processes at the same time.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -18,7 +18,9 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/** Counts erased rows. Queries each table except `events` once, because a project's links require a scan of events. */
+/**
+ * Counts the rows to erase. Queries each table except `events` once, because the links of a project require a scan of events.
+ */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -50,10 +52,16 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** Time limit of a statement, below the timeout of the client, which would send a copy of the running statement. */
+/**
+ * Time limit of a statement in seconds, shorter than the timeout of the client. After its timeout, the client would send the
+ * running statement again.
+ */
 const STATEMENT_LIMIT_SECONDS = 25;
 
-/** Writes large groups to disk, because a project can have one record per event. */
+/**
+ * Setting for queries with large groups. ClickHouse writes these groups to disk, because a project can have one record per
+ * event.
+ */
 const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
@@ -86,8 +94,9 @@ export async function reportsIn(
 }
 
 /**
- * Records the erased events per log record before they are erased, so that `verify` does not report them as missing.
- * @param part of the erasure. Events of one log record can be in several parts.
+ * Records the number of erased events per log record. Runs before the erasure, so that `verify` does not report the events as
+ * missing.
+ * @param part number of the part of the erasure. Several parts can contain events of one log record.
  */
 export async function recordErasedEvents(
   store: Store,
@@ -106,7 +115,7 @@ export async function recordErasedEvents(
   }
 }
 
-/** First interval between checks of a mutation, which takes between 10 ms and minutes. */
+/** First interval between checks of a mutation. A mutation takes between 10 ms and minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
@@ -123,7 +132,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // A running mutation may delete these rows or block a second one.
+      // Waits for a running mutation, because it may delete these rows or block a second mutation.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -134,16 +143,16 @@ export async function hideRows(
   }
 }
 
-/** Lifetime of replaced parts during an erasure. ClickHouse's default is 8 minutes. */
+/** Time for which ClickHouse keeps replaced parts during an erasure. ClickHouse's default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
- * Resolves when no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for
- * minutes because new parts may not be on disk. Flushing new parts makes a shorter lifetime safe.
+ * Resolves when no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for minutes,
+ * because new parts may not be on disk yet. A shorter lifetime is safe, because the settings also flush new parts to disk.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Keeps the lifetime of replaced parts if an operator has set it.
+  // Does not change tables for which an operator has set the lifetime of replaced parts.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -167,7 +176,7 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
-  // ClickHouse may have detached a part during a restart.
+  // Checks again, because ClickHouse may have detached a part during a restart.
   await rejectDetachedParts(store);
 }
 
@@ -188,18 +197,18 @@ async function rejectDetachedParts(store: Store): Promise<void> {
 const PARTS_POLL_MS = 2_000;
 
 /**
- * Drops a partition that does not exist, which makes ClickHouse remove old parts. Otherwise, ClickHouse does so every
- * ten minutes. (On 26.7, merges, OPTIMIZE, and mutations have no such effect.)
+ * Makes ClickHouse remove old parts by dropping a partition that does not exist. Without such a statement, ClickHouse removes
+ * them every ten minutes. (On 26.7, merges, OPTIMIZE, and mutations have no such effect.)
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
-/** An id that no partition has, because partition ids are months or `all`. */
+/** Partition id that does not exist, because partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Resets the settings of all tables, including settings that a killed process has left. */
+/** Resets the changed settings of all tables, including settings that a killed process did not reset. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
@@ -210,7 +219,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** Identifies a table whose settings this module has changed. */
+/** Setting that identifies a table whose settings this module has changed. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

@@ -91,7 +91,7 @@ test('erases a player with more sessions than a record can have, and returns one
   const ids = written.map(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
   expect(ids.map(({ length }) => length).sort()).toEqual([20_000, 20_000, 5_000]);
   expect(new Set(ids.flat()).size).toBe(45_000);
-  // One result with all sessions would block requests of games while it is read.
+  // Sessions are read in pages, because a result with all sessions would block requests of games.
   expect(Math.max(...pages)).toBeLessThanOrEqual(20_001);
   expect(erasures.list().map((one) => one.id)).toEqual([id]);
 });
@@ -175,7 +175,7 @@ test('waits until the reports of a session are in ClickHouse, because their rows
   const inTime = asking({ filedIn: async () => void steps.push(`written: ${inTime.written.length}`) });
   await inTime.erasures.request({ tenantId: TENANT, sessionId });
   expect([steps, inTime.written.length]).toEqual([['written: 0'], 1]);
-  // Its links are selected by their time.
+  // An erasure of a project does not wait, because its links are selected by their time.
   await late.erasures.request({ tenantId: TENANT, projectId: PROJECT });
   expect(late.written).toHaveLength(1);
 });

@@ -1,4 +1,4 @@
-/** Tests that an erasure finds the data of a player whose sessions have expired, on the real engines. */
+/** Tests on the real engines that an erasure finds the data of a player whose sessions have expired. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -35,7 +35,7 @@ test('erases the events and the report of a player whose session has expired', a
   expect(erased.found).toMatchObject({ sessions: 1, events: 7, reports: 1 });
   expect(await game.rows()).toEqual({ sessions: 0, events: 7, reports: 1, records: 1 });
   expect((await game.erase({ deviceId: 'pad', externalId: 'lark' })).sessions?.[0]?.ids).toEqual([other]);
-  // The device alone selects both sessions, which are erased already.
+  // The device id alone selects both sessions. Their events are already erased.
   expect((await game.erase({ deviceId: 'pad' })).found.events).toBe(0);
 });
 
@@ -85,7 +85,7 @@ test('an erasure is not done while an earlier version has dropped a session whos
   expect((await game.erase({ externalId: 'lark' })).sessions).toEqual([
     { projectId: game.projectId, ids: [known] },
   ]);
-  // The events expire, and the log's retention passes.
+  // Moves the clock until the events have expired, and then until the log has no records of these sessions.
   await game.retain('2026-11-24T00:01:00Z');
   expect(await game.unresolved()).not.toBeNull();
   await game.retain('2026-12-25T00:01:00Z');
@@ -96,7 +96,7 @@ test('a record of an expired session stays while rows name the session, and then
   const game = await aGame({ events: 60, reports: 60, uploads: 60 });
   await game.aNight();
   await game.retain('2026-11-22T00:01:00Z');
-  // The topics keep a record for 30 days.
+  // The log keeps records for 30 days.
   for (const day of ['2026-12-23', '2027-01-23', '2027-02-20']) {
     await game.retain(`${day}T00:01:00Z`);
     expect(await game.rows(), day).toMatchObject({ records: 1 });
@@ -111,7 +111,7 @@ interface Night {
   readonly isLogged?: boolean;
 }
 
-/** Creates a project that keeps all data for a day, except as `days` says. */
+/** Creates a project that keeps all data for one day. @param days other retention days */
 async function aGame(days: object = {}) {
   const { store } = shared;
   const clock = new ManualClock();
@@ -159,7 +159,7 @@ async function aGame(days: object = {}) {
   const expiredBefore = Date.UTC(2026, 10, 21);
   return {
     projectId,
-    /** A session of 23:50 with 7 events and a report of 00:10. */
+    /** Adds a session that was registered at 23:50. Its 7 events and its report arrived at 00:10. */
     aNight: async ({ player = 'night-owl', isLogged = true }: Night = {}) => {
       const sessionId = randomUUID();
       const [registered, sent] = ['2026-11-20 23:50:00', '2026-11-21 00:10:00'];
@@ -198,7 +198,7 @@ async function aGame(days: object = {}) {
          VALUES ('${projectId}', 'sessions', fromUnixTimestamp64Milli(${expiredBefore}), 1)`,
       );
     },
-    /** @returns the erasure after none of its data can be read. */
+    /** Requests an erasure. @returns the erasure as soon as none of its data can be read. */
     erase: async (player: object, more: object = {}) => {
       const named = Object.keys(player).length === 0 ? {} : { player };
       const { id } = await erasures.request({ tenantId, projectId, ...named, ...more });

@@ -1,6 +1,6 @@
 /**
- * Finds the sessions of a player in the rows, in the records of expired sessions, in registrations in the log and in
- * dead letters, and in unfinished erasures.
+ * Finds the sessions of a player. Searches five sources: rows, records of expired sessions, registrations in the log,
+ * registrations in dead letters, and unfinished erasures.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -38,11 +38,14 @@ export interface PlayerSessionsDeps {
 }
 
 export interface PlayerSessions {
-  /** Finds at most `limit` sessions by rows, and at most `limit` by records. @throws Unavailable if a source cannot be read. */
+  /**
+   * Returns the sessions. Reads at most `limit` rows and at most `limit` records.
+   * @throws Unavailable if a source cannot be read.
+   */
   sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
   /**
-   * Returns a sentence if sessions of unknown players have expired and other data of these sessions remains. Versions
-   * before `expired_sessions` did not record players. Null if all players are known.
+   * Returns a sentence if sessions of unknown players have expired and other data of these sessions remains. Versions before
+   * the table `expired_sessions` did not record players. Null if all players are known.
    */
   unresolved(owner: Owner): Promise<string | null>;
 }
@@ -61,11 +64,11 @@ async function sessionsOfPlayer(
   limit: number,
 ): Promise<SessionOfPlayer[]> {
   const { store, directory, sessionProjection } = deps;
-  // Sessions that were registered before this request must be found.
+  // Waits for the rows of all sessions that were registered before this request.
   await sessionProjection.caughtUp('all');
   const sessions = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
-  // A session is recorded before its row is dropped, so records are read last.
+  // Reads the rows before the records, because a session is recorded before its row is dropped.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -104,7 +107,10 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** Maximum sessions of unknown players in memory. With more sessions, the log is not searched for them. */
+/**
+ * Maximum number of sessions of unknown players in memory. If the limit is reached, the log is not searched for their
+ * registrations.
+ */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -156,7 +162,7 @@ interface Selection {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** Reads pages of sessions, because half a million rows at once would block the process. */
+/** Reads sessions in pages, because half a million rows at once would block the process. */
 async function readPages(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selection,
@@ -181,7 +187,10 @@ async function readPages(
   }
 }
 
-/** Passes the owner's registrations in the log to `take`, up to the time at which sessions have expired. */
+/**
+ * Passes the sessions of the owner that are registered in the log to `take`. Reads the log up to the time before which sessions
+ * have expired.
+ */
 async function readRegistrations(
   { store, log, sessionCodec, directory }: PlayerSessionsDeps,
   owner: Owner,
@@ -244,7 +253,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** Returns the sessions of unfinished erasures. Their rows may be hidden while their events are not. */
+/** Returns the sessions of unfinished erasures. The rows of these sessions may be hidden while their events are not. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -1,4 +1,4 @@
-/** Tests the order of the steps of an erasure, with a simulated ClickHouse. */
+/** Tests the order of the steps of an erasure with a simulated ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -12,7 +12,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { dayOf } from '../uploads/core/uploadKey.ts';
 import { runErasures } from './runErasures.ts';
 
-/** Default `max_query_size` of a ClickHouse server. */
+/** Default value of `max_query_size` of a ClickHouse server, in bytes. */
 const MAX_QUERY_BYTES = 262_144;
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 
@@ -24,23 +24,23 @@ function ofSessions(count: number): Erasure {
 interface Around {
   /** Files that the reports of the erasure name. */
   readonly files?: { ids: string[]; uploads: object; directory?: object };
-  /** An erasure whose statements fail because ClickHouse is unavailable. */
+  /** Erasure whose statements fail because ClickHouse is unavailable. */
   readonly unavailableErasure?: Erasure;
-  /** Reports whose block was planned before the request. */
+  /** Ids of reports whose rows the projector planned before the request. */
   readonly lateReports?: readonly string[];
   /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly failedDeletions?: number;
   /** Other parts of the erasure. */
   readonly parts?: readonly Erasure[];
-  /** Problem for sessions of unknown players. Null if all players are known. */
+  /** Problem with sessions of unknown players. Undefined if all players are known. */
   readonly unresolved?: string;
-  /** Receives the erased data that dead letters are compared with. */
+  /** List to which the test adds the erased data of each comparison with dead letters. */
   readonly erasedData?: ErasedData[];
 }
 
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
-/** Runs an erasure to its end. */
+/** Runs an erasure until its state is `done` or `failed`. */
 async function done(erasure: Erasure, around: Around = {}) {
   const {
     files,
@@ -60,7 +60,7 @@ async function done(erasure: Erasure, around: Around = {}) {
   const current = { ...emptyDirectory(), ...files?.directory, erasures };
   const limits: (number | undefined)[] = [];
   const waitsFor: (string | null | undefined)[] = [];
-  /** Rows by table and condition. */
+  /** Conditions with their tables. Each condition selects a simulated row until the row is hidden. */
   const rows = new Set<string>();
   const hidden = new Set<string>();
   const store = {
@@ -110,7 +110,7 @@ async function done(erasure: Erasure, around: Around = {}) {
           waitsFor.push(erasures.get(erasure.id)?.problem);
           const { length: reports } = erasures.get(erasure.id)?.reports ?? [];
           steps.push(reports === 0 ? 'caught up' : 'caught up with what links of the report were planned');
-          // Writes the blocks that were planned before the request.
+          // Simulates the projector, which now writes the rows that it planned before the request.
           for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
         },
       },
@@ -137,13 +137,13 @@ test('an erasure of a player is not done while there are expired sessions of unk
   const unresolved = '1 sessions expired before their players were recorded';
   const found = await done({ ...ofSessions(0), player }, { unresolved });
   expect(found.erasure).toMatchObject({ state: 'failed', problem: unresolved });
-  // Sessions are found by their ids.
+  // An erasure of given sessions needs no players.
   expect((await done(ofSessions(1), { unresolved })).erasure).toMatchObject({ state: 'done', problem: null });
 });
 
 test('keeps the counts and fields that a later version has added to an erasure', async () => {
   const erasure = ofSessions(1);
-  // The directory's codec attaches such a symbol.
+  // The codec of the directory attaches fields of later versions under a symbol.
   const carried = Symbol('fields of a later version');
   const [found, report] = [
     { ...erasure.found, [carried]: 1 },
@@ -206,7 +206,7 @@ test('compares dead letters with all parts at once, and merges the parts once, b
   const ids = [root, ...parts].flatMap(({ sessions }) => sessions?.flatMap((of) => of.ids) ?? []);
   expect([erasedData.length, new Set(erasedData).size]).toEqual([3, 1]);
   expect(ids.every((id) => erasedData[0]?.hasSession(TENANT, PROJECT, id))).toBe(true);
-  // The report was found only while the first part was hidden.
+  // The erased data also contains the late report, which was found only while the rows of the first part were hidden.
   expect(erasedData[0]?.hasReport(TENANT, PROJECT, lateReport)).toBe(true);
 });
 
@@ -236,7 +236,7 @@ test('removes and counts bytes that arrived at an earlier upload address before 
       isThere = false;
     },
     list: async function* (day: string) {
-      // The upload was removed while its bytes were being received.
+      // Simulates an upload that was removed while its bytes were arriving.
       if (day === dayOf(millisOf(key.uploadId)) && ++looks === 2) isThere = true;
       if (isThere && day === dayOf(millisOf(key.uploadId))) yield key;
     },

@@ -1,6 +1,6 @@
 /**
- * Runs erasures one at a time, the oldest first. Every step erases the remaining data, so an interrupted step can run
- * again, and two processes can run the same step.
+ * Runs erasures one after another, the oldest first. Every step erases the remaining data. Therefore an interrupted step can
+ * run again, and two processes can run the same step.
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -51,12 +51,12 @@ export interface ErasureRunDeps {
   readonly logger: Logger;
 }
 
-/** Time after which other ingests take over an erasure of the ingest that received the request. */
+/** Time after which other ingests take over an erasure from the ingest that received the request. */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** Maximum length of a problem, because an error of ClickHouse can contain a whole statement. */
+/** Maximum length of a problem in characters, because an error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Maximum wait for the projector. Long enough for a projector that is always seconds behind. */
+/** Maximum wait for the projector. The wait suffices for a projector that is always seconds behind. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
@@ -64,13 +64,16 @@ export interface ErasureRuns {
   close(): Promise<void>;
 }
 
-/** Runs all unfinished erasures. Hiding the rows of one erasure does not wait for the disk step of another. */
+/**
+ * Runs all unfinished erasures. The first step hides rows and the second step removes them from disk. The two steps of
+ * different erasures run concurrently.
+ */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
-      // New rows are hidden before the disk step is repeated.
+      // If new rows have arrived, runs the first step again before the second step.
       if (!(await run.drop())) hides.notify();
     },
   );
@@ -99,7 +102,7 @@ function runSteps(
   const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
-  /** Delayed erasures wait for a dependency. Other erasures continue. */
+  /** Delayed runs by erasure id. A delayed run waits for an unavailable dependency. Other erasures continue. */
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
@@ -138,7 +141,8 @@ function runSteps(
 }
 
 /**
- * Erased data of all parts of an erasure, merged once, because merging 25 parts again for each part would take seconds.
+ * Erased data of all parts of an erasure. The data is merged once, because merging 25 parts again for each part would take
+ * seconds.
  */
 class MergedParts {
   #requestId = '';
@@ -171,7 +175,7 @@ class Run {
   readonly #signal: AbortSignal;
   /** Counts of all finished steps. */
   #found: ErasureFound = ZERO_COUNTS;
-  /** Counts a file once, also if a step runs again after a removal. */
+  /** Files that were counted. Contains each file once, even if a step runs again after a removal. */
   readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
@@ -180,7 +184,7 @@ class Run {
     this.#signal = signal;
   }
 
-  /** Returns false if a dependency is unavailable and the step must be retried. */
+  /** Returns false if the step must be retried because a dependency is unavailable. */
   async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
@@ -210,14 +214,14 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Deletes links even if the projector is down. Rows of reports and events stay, because they identify links that
-    // the projector has already planned.
+    // Deletes links even if the projector is down. The rows of reports and events stay, because they identify links that the
+    // projector has planned but not inserted.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // The projector did not exclude the links of these new reports yet.
+      // Waits again after new reports were found, because the projector did not exclude their links yet.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -227,7 +231,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Returns false if a previous partition owner has inserted new rows. */
+  /** Returns false if new rows have arrived. A previous partition owner can insert rows late. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -238,7 +242,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // An upload address stays valid for an hour, even if the upload was removed.
+    // Searches again, because an upload address stays valid for an hour, even if the upload was removed.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -254,7 +258,7 @@ class Run {
     return true;
   }
 
-  /** Waits for rows that the projector planned before it read the erasure. */
+  /** Waits for the rows that the projector planned before it read the erasure. */
   async #waitForProjections(): Promise<void> {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
@@ -262,8 +266,8 @@ class Run {
   }
 
   /**
-   * Records what was found, and then erases it.
-   * @param part is erased completely. Undefined if only the early tables are erased.
+   * Records the ids and counts of the scope, and then erases its rows.
+   * @param part number of the part, which is erased completely. Undefined if only the early tables are erased.
    */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
@@ -280,7 +284,9 @@ class Run {
     this.#found = found;
   }
 
-  /** Returns new reports that fit into the erasure's record. Stores further reports in records that need no steps. */
+  /**
+   * Returns the new reports if they fit into the record of the erasure. Otherwise, stores them in records that need no steps.
+   */
   async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
     const erasure = this.#erasure();
@@ -321,7 +327,7 @@ class Run {
     return attachments;
   }
 
-  /** @returns the number of erased files so far. */
+  /** Adds the existing files to the count. @returns the number of erased files so far. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;

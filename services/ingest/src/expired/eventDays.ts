@@ -1,9 +1,9 @@
 /** Splits a statement over many events into statements that each end within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** Maximum events of a statement, which ends within the time limit, also on a slow disk. */
+/** Maximum number of events per statement. Such a statement ends within the time limit, even on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
-/** Returns conditions that together cover all days of the selected events. */
+/** Returns conditions on `received_at`. Together, they cover all days of the selected events. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}

@@ -1,7 +1,7 @@
 /**
- * Records of sessions whose rows have expired (`expired_sessions`), so that the erasure of a player finds their other
- * data. A record is written before the row is dropped. It stays until the log and ClickHouse have no other data of the
- * session. All statements are bounded, and can be repeated.
+ * Writes records of sessions whose rows have expired (`expired_sessions`). With a record, the erasure of a player finds the
+ * other data of the session. A record is written before the row is dropped. The record stays until the log and ClickHouse have
+ * no other data of the session. All statements are bounded and can be repeated.
  */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
@@ -18,9 +18,9 @@ interface OwnedProject {
 
 export const SESSION_RECORDS = 'session_records';
 
-/** Maximum sessions of a statement. Their ids fit into the memory of a query (448 MiB in the embedded engine). */
+/** Maximum number of sessions per statement. Their ids fit into the memory of a query (448 MiB in the embedded engine). */
 const MAX_SESSIONS_PER_STATEMENT = 250_000;
-/** Settings that limit an insert's memory. By default, ClickHouse collects blocks of a million rows. */
+/** Settings that limit the memory of an insert. By default, ClickHouse collects blocks of a million rows. */
 const SMALL_BLOCKS =
   'max_insert_threads = 1, min_insert_block_size_rows = 100000, min_insert_block_size_bytes = 16777216';
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -32,7 +32,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics with data of players. The audit topic contains only operators. */
+/** Topics with data of players. The audit topic is not listed, because it contains only operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -41,7 +41,7 @@ const PLAYER_DATA_TOPICS = [
   TOPICS.deadLetters,
 ];
 
-/** Returns the time after which the log contains no record of a player. */
+/** Returns the time after which the log no longer contains a record of a player. */
 export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
   const retentions = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
   return Math.max(...retentions.map(({ deletedAfterMs }) => deletedAfterMs));
@@ -64,8 +64,9 @@ export async function recordSessions(
 }
 
 /**
- * Renews records of sessions that expiring rows name, because the log may keep those rows for longer.
- * @param expired a condition on the table.
+ * Renews the records of sessions that expiring rows name. The records must stay, because the log may keep the data of the
+ * expiring rows longer.
+ * @param expired condition that selects the expiring rows of the table.
  */
 export async function renewNamed(
   store: StoreQueries,
@@ -81,7 +82,10 @@ interface RenewalRange {
   readonly nowMs: number;
 }
 
-/** Renews old records of sessions that still have rows. @returns a condition for the records to drop, if any. */
+/**
+ * Renews old records of sessions that still have rows.
+ * @returns a condition that selects the records to drop. Undefined if there are none.
+ */
 export async function renewOld(
   store: StoreQueries,
   {
@@ -91,7 +95,7 @@ export async function renewOld(
   }: { logRetentionMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
   if (!Number.isFinite(logRetentionMs)) return undefined;
-  // Rounds down to a day, so that parts are rewritten at most once a day.
+  // Rounds down to a day, so that ClickHouse rewrites parts at most once a day.
   const old = `noted_at < ${secondsOf(Math.floor((nowMs - logRetentionMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
@@ -107,7 +111,7 @@ export async function renewOld(
   return old;
 }
 
-/** Writes a record with an unknown player for each session that older versions deleted without a record. */
+/** Records sessions that older versions deleted without a record. The player of such a record is unknown. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],
@@ -183,7 +187,7 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** Session that a row names. A report can name a session that the project does not know. */
+/** Column with the id of the session that a row names. A report can name a session that the project does not know. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',
@@ -199,7 +203,7 @@ async function spansOf(
   return table === 'events' ? await dayRangesOf(store, where) : ['1'];
 }
 
-/** Returns conditions that split the sessions into groups for one statement each. */
+/** Returns conditions that split the sessions into groups. Each group needs one statement. */
 async function slicesOf(store: StoreQueries, id: string, count: string, from: string): Promise<string[]> {
   const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
   const slices = Math.ceil(Number(row?.sessions ?? 0) / MAX_SESSIONS_PER_STATEMENT);

@@ -1,4 +1,4 @@
-/** Tests that data that retention has removed is answered as expired, and never as missing. */
+/** Tests that data that retention has removed is shown as expired, and never as missing. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
@@ -28,7 +28,7 @@ test('numbers from before the expiry of events are expired; gaps between stored 
 
   const expired = { received: 4, highest: 10, missing: [[8, 8]], expired: [[1, 5]] };
   expect(await game.sequence(old)).toEqual(expired);
-  // Its row has expired, too.
+  // The row of session `gone` does not exist, because the row has expired too.
   expect(await game.sequence(gone)).toEqual(expired);
   expect(await game.sequence(young)).toEqual({ received: 4, highest: 10, missing });
 });

@@ -1,8 +1,8 @@
-/** Times up to which data of a project has expired. Older data is expired, not missing. */
+/** Reads the times up to which data of a project has expired. Older data is shown as expired, not as missing. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Times in milliseconds since the epoch. 0 if no data has expired. */
+/** Times in milliseconds since the epoch. A time is 0 if no data of its kind has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -23,7 +23,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** True if the id is a UUIDv7 from before the time. */
+/** True if the id is a UUIDv7 that was generated before the time. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

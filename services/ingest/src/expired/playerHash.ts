@@ -1,13 +1,13 @@
 /**
- * Keyed hash of a player id in `expired_sessions`: AES-256 of half a SHA-256. ClickHouse hides keys from its logs only
- * in `encrypt`, so an HMAC is not used.
+ * Computes the keyed hash of a player id for the table `expired_sessions`. The hash is the first half of a SHA-256, encrypted
+ * with AES-256. An HMAC is not used, because ClickHouse hides keys from its logs only in `encrypt`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 
 export interface PlayerKey {
-  /** Never 0. Identifies the key of a hash. */
+  /** Id of the key with which a hash was computed. The id is never 0. */
   readonly id: number;
-  /** 32 bytes. */
+  /** Key of 32 bytes. */
   readonly bytes: Buffer;
 }
 
@@ -20,14 +20,14 @@ export function playerKeyOf(bytes: Buffer): PlayerKey {
   return { id: createHash('sha256').update(bytes).digest().readUInt32BE(0) || 1, bytes };
 }
 
-/** Returns hexadecimal digits. The hash depends on the tenant. */
+/** Returns the hash as hexadecimal digits. Different tenants have different hashes of the same id. */
 export function playerHash({ bytes }: PlayerKey, kind: PlayerIdKind, tenantId: string, id: string): string {
   const digest = createHash('sha256').update(`${kind}/${tenantId}/${id}`).digest();
   const cipher = createCipheriv(CIPHER, bytes, null).setAutoPadding(false);
   return cipher.update(digest.subarray(0, HASH_BYTES)).toString('hex');
 }
 
-/** Returns the same hash in SQL. NULL has a hash of zeros. */
+/** Returns an SQL expression for the same hash. The hash of NULL consists of zeros. */
 export function playerHashSql({ bytes }: PlayerKey, kind: PlayerIdKind, column: string): string {
   const text = `concat('${kind}/', toString(tenant_id), '/', ifNull(${column}, ''))`;
   const digest = `substring(SHA256(${text}), 1, ${HASH_BYTES})`;

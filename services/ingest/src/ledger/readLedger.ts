@@ -1,4 +1,4 @@
-/** GET /admin/ledger: returns the entries of a time range, and the difference of the last day. */
+/** GET /admin/ledger: returns the ledger entries of a time range and the ledger difference of the last day. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -7,7 +7,7 @@ import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/t
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
-/** Maximum wait for the projector. Under load, the projector is a second or two behind. */
+/** Maximum wait for the projector. Under load, the projector is one or two seconds behind. */
 const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {

@@ -1,19 +1,21 @@
-/** Reads a range of a topic without a consumer group, at a limited rate, because the process serves games. */
+/** Reads a range of a topic without a consumer group. The rate is limited, because the process also serves games. */
 import type { Batch, Log } from '@questlog/runtime/log/log';
 import { pause, settledWithin } from '@questlog/runtime/process/waiting';
 
 export interface Range {
   readonly topic: string;
-  /** Start offsets (inclusive) and end offsets (exclusive) by partition. */
+  /** Start offsets (inclusive) and end offsets (exclusive), by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** Time at which a partition ends. The log stored the partition's last record at this time or later. */
+  /**
+   * Time at which the read of a partition ends. The read ends with the first batch whose last record has this time or later.
+   */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
 }
 
-/** @throws the signal's reason if it aborts, and errors of `onBatch`. */
+/** @throws the reason of the signal if the signal aborts, and errors of `onBatch`. */
 export async function readRange(
   log: Pick<Log, 'tail'>,
   { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
@@ -50,7 +52,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks a partition whose read has ended.
+      // Blocks the partition if its read has ended.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -63,11 +65,11 @@ export async function readRange(
   }
 }
 
-/** Range at which the search stops, because reading it is faster than another step of the search. */
+/** Number of records at which the search stops. Reading so few records is faster than another step of the search. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 
-/** Returns offsets before which all records are older than `sinceMs`. Uses binary search. */
+/** Returns an offset for each partition. All records before the offset are older than `sinceMs`. Uses binary search. */
 export async function offsetsBefore(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -91,7 +93,7 @@ export async function offsetsBefore(
   }
 }
 
-/** Returns the log's times at these offsets. Partitions that take too long are absent. */
+/** Returns the times of the records at these offsets. Omits partitions that take too long. */
 async function timestampsAt(
   log: Pick<Log, 'tail'>,
   topic: string,

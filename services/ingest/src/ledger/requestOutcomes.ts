@@ -1,4 +1,4 @@
-/** Counts received requests and appended records for the table `ledger`. Best effort. */
+/** Counts received requests and appended records for the table `ledger`. Counts can be lost. */
 import {
   type CountedInsert,
   type FlushDeps,
@@ -10,19 +10,21 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Number of events outside the sample of a switch. Undefined if none. */
+  /** Number of events that a switch excluded from its sample. Undefined if there are none. */
   readonly sampled?: number;
 }
 
-/** An answered request, or an append that succeeded or may have succeeded. */
+/** Outcome of an answered request, or of an append that succeeded or may have succeeded. */
 export interface RequestOutcome {
   readonly tenantId: string;
-  /** `accepted`, `replayed`, or a problem code for a request. `logged`, `uncertain`, or `sampled` for events. */
+  /**
+   * Outcome of a request: `accepted`, `replayed`, or a problem code. Outcome of events: `logged`, `uncertain`, or `sampled`.
+   */
   readonly outcome: string;
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** Requests add their outcomes here. They are counted every two seconds, outside the requests. */
+/** List to which requests add their outcomes. A timer counts the outcomes every two seconds. */
 export type RequestOutcomes = RequestOutcome[];
 
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
@@ -40,7 +42,7 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
     const rows = counts.takeChanged(nowMs);
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
-  // Counts outcomes also while an insert is running.
+  // The timer counts outcomes at every interval, even while an insert is running.
   flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }

@@ -1,4 +1,4 @@
-/** Tests that the verification splits its queries of ClickHouse for batches with many records. */
+/** Tests that the verification splits its queries to ClickHouse if a batch has many records. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';

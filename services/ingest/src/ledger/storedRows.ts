@@ -1,4 +1,4 @@
-/** Queries of the verification for the stored rows of log records. */
+/** Queries the stored rows that a verification compares with log records. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
@@ -7,7 +7,7 @@ import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
 export interface TimeRange {
   readonly fromMs: number;
-  /** End of the time range, exclusive. */
+  /** Exclusive end of the time range. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }
@@ -30,18 +30,20 @@ type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Selects records whose events were stored by another record. */
+  /** Returns the records whose events are stored under another record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Selects records that have expired. */
+  /** Returns the records that have expired. */
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Counts events without a record in the log: expired, lost in a truncation, or of another log. */
+  /**
+   * Counts stored events without a record in the log. The record has expired, was lost in a truncation, or is in another log.
+   */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
   ): Promise<UncomparedCounts>;
-  /** Returns minutes whose event count differs from the rows in `events`. */
+  /** Returns the minutes whose counted events differ from the rows in `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
-  /** Returns minutes whose ledger does not balance. */
+  /** Returns the minutes whose ledger does not balance. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 
@@ -138,7 +140,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // During an erasure, its rows can be present or absent.
+    // Allows the rows of erased events to be present or absent, because an erasure may be running.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

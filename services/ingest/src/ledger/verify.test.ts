@@ -1,4 +1,4 @@
-/** Tests the verification on the embedded log: what is reported as a difference, and what is explained. */
+/** Tests the verification on the embedded log. Some records without rows are differences, and others are explained. */
 import { randomUUID } from 'node:crypto';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -28,7 +28,7 @@ async function aQuestlog() {
   /** Rows by partition and offset. */
   const rows = new Map<string, StoredOffset>();
   const brought = new Set<string>();
-  /** Projects with expired events. */
+  /** Ids of projects whose events have expired. */
   const expired = new Set<string>();
   const miscounts: MinuteCount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
@@ -70,7 +70,7 @@ async function aQuestlog() {
         group: GROUPS.projectEvents,
         reason: 'a test',
       });
-      // The decision about a dead letter is a record after it, and is not a dead letter itself.
+      // A decision is a record after its dead letter. The decision itself is not a dead letter.
       const decision = { key: null, value: null, headers: { [DECISION_HEADER]: 'discarded' } };
       await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }, decision]);
     },

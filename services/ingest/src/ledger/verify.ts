@@ -1,6 +1,6 @@
 /**
- * POST /admin/verify: compares log records with rows in ClickHouse. Duplicate appends, dead letters, unprojected
- * records, and expired records are no differences.
+ * POST /admin/verify: compares log records with rows in ClickHouse. Some records without rows are correct: duplicate appends,
+ * dead letters, unprojected records, and expired records.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -41,15 +41,15 @@ export interface VerifyDeps {
 }
 
 export const VERIFY_LIMITS = {
-  /** Read rate of the log, which takes an eighth of a CPU thread. */
+  /** Maximum rate at which the log is read. At this rate, reading takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
   bytesPerTurn: 256 * 1024,
-  /** Maximum differences of a verification. More differences have a common cause. */
+  /** Maximum number of differences per verification. Many differences have a common cause, so more are not needed. */
   maxDifferences: 10_000,
-  /** Maximum difference between `receivedAt` and the log's time. */
+  /** Maximum difference between `receivedAt` and the record's time in the log. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** Delay of the second check, because the counts of a block are written after its rows. */
+  /** Delay of the second check. ClickHouse writes the counts of a block after its rows. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -93,7 +93,7 @@ export class Verifier {
   }
 }
 
-/** A record without rows at its offset. Its dead letter may explain it. */
+/** Record that has no rows at its offset. A dead letter may explain the missing rows. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -113,7 +113,7 @@ class Verification {
   };
   /** Unexplained records by partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
-  /** Append ids of this verification. A duplicate append comes after the original. */
+  /** Append ids that this verification has read. A record is a duplicate append if its append id was read before. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -156,7 +156,7 @@ class Verification {
     this.#send(summary);
   }
 
-  /** Returns the offsets below which ClickHouse must have all records. */
+  /** Returns an offset for each partition. ClickHouse must have the rows of all records before this offset. */
   async #projected(): Promise<number[]> {
     const { projection } = this.#deps;
     await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
@@ -165,7 +165,7 @@ class Verification {
     return await projection.projected();
   }
 
-  /** @returns false if there were too many differences. */
+  /** @returns false if the verification stopped because of too many differences. */
   async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
@@ -224,7 +224,7 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /** Decodes the records. A record that does not decode counts with the log's time and the tenant in its key. */
+  /** Decodes the records. If a record does not decode, uses its time in the log and the tenant in its key. */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -286,7 +286,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // The ledger is incomplete for minutes that the projector has not processed.
+    // Skips this check if records are unprojected, because the ledger is incomplete for their minutes.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',
@@ -295,7 +295,9 @@ class Verification {
     );
   }
 
-  /** Reports minutes whose counts differ in two checks, because a block's counts are written after its rows. */
+  /**
+   * Reports minutes whose counts differ in two checks. A single check can fail, because ClickHouse writes counts after rows.
+   */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -335,7 +337,7 @@ class Verification {
   }
 }
 
-/** Number of append ids in memory, the same as in the projector. */
+/** Maximum number of append ids in memory. The projector has the same limit. */
 const MAX_APPEND_IDS = 50_000;
 
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
@@ -347,7 +349,7 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** The projector dead-letters records of other producers with values that no table can store. */
+/** Returns undefined if no table can store the values. The projector dead-letters such records of other producers. */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
@@ -355,7 +357,7 @@ function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepte
   return isReadable ? message : undefined;
 }
 
-/** End of ClickHouse's DateTime, in the year 2106. */
+/** End of ClickHouse's type DateTime, in the year 2106. */
 const MAX_MS = 2 ** 32 * 1000;
 
 function loggedRecord(

@@ -1,4 +1,4 @@
-/** Tests the time range of a gap with the real engine. */
+/** Tests the time range of a gap on the real engine. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sharedStore } from '../entityCache/storedReports.testing.ts';

@@ -1,4 +1,4 @@
-/** Finds the time range of the links that expired after the position at which a client resumes. */
+/** Finds the time range of the links that expired after a client's position. The client resumes at this position. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -15,7 +15,7 @@ export interface GapDeps {
 
 export interface GapRequest {
   readonly projectId: string;
-  /** Position of the client. 'start' if the position cannot be read. */
+  /** Position at which the client resumes. 'start' if the position could not be read. */
   readonly position: StreamPosition | 'start';
   /** Offsets at which the stream continues, by partition. */
   readonly offsets: readonly number[];
@@ -23,16 +23,19 @@ export interface GapRequest {
   readonly partitions: readonly number[];
 }
 
-/** Maximum delay of a stream. If the search takes longer, a wider range is sent. */
+/** Maximum time of the search, which delays the stream. If the search takes longer, a wider time range is sent. */
 const TIME_LIMIT_MS = 2_000;
 
-/** Returns the time between the last link before the position and the first stored record. */
+/**
+ * Returns a time range. The range starts with the last link before the position and ends with the first record that is still in
+ * the log.
+ */
 export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
 }
 
-/** Undefined if ClickHouse has no such link or does not answer. */
+/** Returns the time of the last link before the position. Undefined if ClickHouse has no such link or does not answer. */
 async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
@@ -45,7 +48,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the latest time of the partitions' first records, or the present time if a partition is empty. */
+/** Returns the latest time among the first records of the partitions. Returns the present time if a partition is empty. */
 async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -53,7 +56,7 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Blocks the partition, because one record is enough.
+    // Blocks the partition after its first batch, because one record is enough.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

@@ -1,5 +1,6 @@
 /**
- * Tests the stream of linked events as a bug tracker reads it: over HTTP, on the embedded log, with broken connections.
+ * Tests the stream of linked events as a bug tracker reads it. The bug tracker uses HTTP with broken connections. The log is
+ * embedded.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test, vi } from 'vitest';
@@ -133,7 +134,7 @@ test('ids reveal nothing about other projects: all ids have one length, differ, 
   const ids = [opening, quiet, stream.messages[0]?.id ?? ''];
 
   expect(new Set(ids.map((id) => id.length)).size).toBe(1);
-  // Except for the first byte, which is the version, equal bytes of two ids are a coincidence.
+  // Ignores the first byte, which is the version. In the other bytes, two encrypted ids are equal only by chance.
   const [a, b] = [opening, quiet].map((id) => Buffer.from(id, 'base64url').subarray(1));
   expect(a?.filter((byte, i) => byte === b?.[i]).length).toBeLessThan(12);
   for (const id of ids) expect(await bench.positionOf(stranger, id)).toBe('start');

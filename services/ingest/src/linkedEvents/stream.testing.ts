@@ -1,4 +1,4 @@
-/** Test support: the stream of linked events on its own log, with a real listener and projects that read it. */
+/** Test support: the stream of linked events on its own log, with a real listener and projects that read the stream. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
@@ -44,20 +44,20 @@ export interface StreamBench {
   readonly baseUrl: string;
   readonly log: Log & EmbeddedExtras;
   readonly metrics: IngestMetrics;
-  /** The responses so far, the oldest first. */
+  /** All responses of the listener, oldest first. */
   readonly responses: readonly ServerResponse[];
-  /** Creates a project with a token, in a new tenant unless a tenant is given. */
+  /** Creates a project with a token. The project belongs to a new tenant unless `tenantId` is set. */
   reader(of?: { tenantId?: string; scopes?: readonly Scope[] }): Reader;
   revoke(reader: Reader): void;
-  /** Appends a link of the reader's project and returns it. */
+  /** Appends a link of the reader's project and returns the link. */
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
   /** Decodes an id that the reader received. */
   positionOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
-  /** Moves the clock of the log, and deletes the records that have expired by then. */
+  /** Moves the clock of the log and deletes the records that have expired at the new time. */
   expire(afterMs: number): Promise<void>;
   /** Breaks all connections, as a network failure does. */
   breakConnections(): void;
-  /** Stops the streams before the listener, as the service does. */
+  /** Stops the streams and then the listener, as the service does. */
   stop(): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ export const PARTITIONS = 3;
 
 const READ: readonly Scope[] = ['read'];
 
-/** The bench is closed after the test. */
+/** Creates a bench. The bench is closed after the test. */
 export async function aStreamBench(
   limits: Partial<StreamLimits> = {},
   store: Pick<Store, 'query'> = { query: async () => [] },
@@ -127,7 +127,7 @@ export async function aStreamBench(
   };
 }
 
-/** Appends links to all partitions in turn. @returns their ids. */
+/** Appends links to all partitions in turn. @returns the ids of the links. */
 export async function appendLinks(bench: StreamBench, reader: Reader, count: number): Promise<string[]> {
   const linkIds: string[] = [];
   for (let i = 0; i < count; i++) linkIds.push((await bench.append(reader, i % PARTITIONS)).linkId);
@@ -152,7 +152,7 @@ function streamApp(deps: {
     });
   });
   const app = new Koa();
-  // Broken connections are part of the tests.
+  // Prints no errors of connections, because the tests break connections.
   app.silent = true;
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());

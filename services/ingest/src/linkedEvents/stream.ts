@@ -21,7 +21,7 @@ export interface StreamDeps {
   readonly cipher: CursorCipher;
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
-  /** Interval of token checks while no message is sent. */
+  /** Interval at which the token is checked. The checks also run while no message is sent. */
   readonly checkMs: number;
   readonly stalledMs: number;
 }
@@ -33,15 +33,15 @@ export interface StreamClient {
 }
 
 export interface LinkedEventStream {
-  /** Resolves when the connection and its tail are closed. Never rejects. */
+  /** Resolves when the connection and its log tail are closed. Never rejects. */
   readonly ended: Promise<void>;
   /** Ends the stream after a complete message. */
   end(): void;
 }
 
 /**
- * Starts a stream. The response starts after the log can be read.
- * @param gap undefined if no link after the client's position has expired.
+ * Starts a stream. The response starts when the log can be read.
+ * @param gap undefined if no link after the position of the client has expired.
  * @throws errors of `log.tail`.
  */
 export async function startLinkedEventStream(
@@ -66,7 +66,7 @@ const RETRY_MS = 1_000;
 const HEAD = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-store',
-  // Disables buffering in proxies such as nginx, which delays messages.
+  // Disables buffering in proxies such as nginx, because buffering delays messages.
   'X-Accel-Buffering': 'no',
 };
 
@@ -74,7 +74,7 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** Next offset of each partition, after all records that were sent or skipped. */
+  /** Next offset of each partition. All records before this offset were sent or skipped. */
   readonly #nextOffsets: number[];
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
@@ -93,7 +93,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // The client may have disconnected in the meantime.
+    // The client may have disconnected before the listeners were added.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -113,7 +113,7 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Writes links to the connection. Concurrent calls for several partitions alternate when the connection is full. */
+  /** Writes links to the connection. If the connection is full, the concurrent calls for several partitions take turns. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);
@@ -125,7 +125,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Advances the position with the message, so that an id never includes an unwritten message.
+      // Advances the position together with the message, so that no id includes an unwritten message.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -133,7 +133,7 @@ class Connection implements LinkedEventStream {
     this.#nextOffsets[partition] = nextOffset;
   }
 
-  /** Reports records that expired before they were read. */
+  /** Sends a gap message for records that expired before this stream read them. */
   #sendGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
@@ -141,7 +141,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** Moves the position back after a truncation. Otherwise, a client would miss records that are appended there. */
+  /** Moves the position back to the first lost offset. Otherwise, the client would miss new records at the lost offsets. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -149,13 +149,15 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // A client that reads receives the remaining messages and a clean end.
+    // A client that reads receives the remaining messages and a clean end. Otherwise, the connection is destroyed.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /** Decodes a link of the client's project. Skips records of other tenants by their key. */
+  /**
+   * Decodes a link of the client's project. Skips records of other tenants by their key. Returns undefined for skipped records.
+   */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -167,7 +169,7 @@ class Connection implements LinkedEventStream {
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
       return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
     } catch (error) {
-      // The projector dead-letters a record that does not decode.
+      // Skips records that do not decode. The projector dead-letters these records.
       if (!(error instanceof Invalid)) throw error;
       const { offset } = record;
       this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
@@ -175,13 +177,13 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Advances the client's position over links of other projects. */
+  /** Sends a heartbeat. Its id advances the position of the client over links of other projects. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Ends a stream whose token was revoked, also if the stream is idle or the client does not read. */
+  /** Ends the stream if its token was revoked. Also ends idle streams and streams whose client does not read. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
@@ -228,7 +230,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Closes the tail without waiting, because the tail waits for the current batch, which may be the caller. */
+  /** Closes the tail without waiting. The tail waits for the current batch, and that batch may be the caller of this method. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

@@ -1,5 +1,5 @@
 /**
- * Test support: a client of the stream that keeps all messages, the last id, and the end, by the rules of the standard.
+ * Test support: a client of the stream that follows the rules of the standard. The client keeps all messages and the last id.
  */
 import { expect, vi } from 'vitest';
 import type { Reader } from './stream.testing.ts';
@@ -14,11 +14,11 @@ export interface Followed {
   readonly status: number;
   readonly headers: Headers;
   readonly messages: readonly Message[];
-  /** Link ids of the messages, in the order in which they arrived. */
+  /** Link ids of the messages, in the order of arrival. */
   linkIds(): string[];
-  /** The last id, also from a message without data. */
+  /** Last id that the client received, including ids of messages without data. */
   lastId(): string;
-  /** The end of the stream. Undefined while the stream is open. */
+  /** Describes how the stream ended. Undefined if the stream is open. */
   end(): 'whole' | 'broken' | undefined;
   close(): void;
 }
@@ -80,7 +80,7 @@ export async function until(expectation: () => void | Promise<void>): Promise<vo
   await vi.waitFor(expectation, { timeout: 10_000, interval: 10 });
 }
 
-/** The server ends lines with LF only. */
+/** Parses a message. The server ends lines only with LF. */
 function messageOf(block: string): { event: string; id: string; data: string | undefined } {
   const valuesOf = (name: string): string[] =>
     block

@@ -1,4 +1,4 @@
-/** Tests access to streams of linked events, the limits of their number, and clients that do not read. */
+/** Tests access to streams of linked events, the limits on their number, and clients that do not read. */
 import { type ClientRequest, request } from 'node:http';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test, vi } from 'vitest';
@@ -118,7 +118,7 @@ test('ends the stream of a revoked token while no message arrives', async () => 
   expect(performance.now() - begun).toBeLessThan(2_000);
 });
 
-/** A stopping listener closes open connections after 6 s. A stop that is faster has not waited for them. */
+/** Time after which a stopping listener closes open connections. A faster stop did not wait for the clients. */
 const CUT_OFF_MS = 6_000;
 
 test('a stop ends streams cleanly and does not wait for their clients', async () => {
@@ -196,7 +196,7 @@ async function openStreams({ metrics }: StreamBench): Promise<number | undefined
   return (await metrics.linkedEventStreams.get()).values[0]?.value;
 }
 
-/** Returns a response whose body is not read from the connection until it is iterated. */
+/** Returns a response. The connection is not read until the caller iterates over the body. */
 function unread(bench: StreamBench, reader: Reader): Promise<AsyncIterable<string>> {
   const { promise, resolve, reject } = Promise.withResolvers<AsyncIterable<string>>();
   const asked = requestOf(bench, reader);

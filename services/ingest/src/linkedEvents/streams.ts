@@ -1,4 +1,4 @@
-/** The streams of linked events of this process: start positions, limits, and stop. */
+/** Opens, limits, and ends the linked-event streams of this process. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,13 +19,13 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** The oldest stored link, the next link, or the position of an id. */
+/** Position at which a stream starts: the oldest stored link, the next link, or the position of an id. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
   /**
-   * Resolves after the stream has started. Returns undefined if the position is not valid for the topic.
-   * @throws Unavailable if the limit is reached, the process stops, or the log cannot be read.
+   * Resolves when the stream has started. Returns undefined if the position is not valid for the topic.
+   * @throws Unavailable if a limit is reached, the process stops, or the log cannot be read.
    */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
@@ -49,14 +49,17 @@ export const STREAM_LIMITS = {
   checkMs: 1_000,
   /** Time after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /** Maximum streams. A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the streams. */
+  /**
+   * Maximum number of streams per process. A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the
+   * streams.
+   */
   maxStreams: 64,
-  /** Keeps streams for other projects when all clients of one project reconnect. */
+  /** Maximum number of streams per project. The limit protects other projects if all clients of one project reconnect. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Long, because streams stay open for a long time. */
+/** Seconds after which a client may retry if a limit is reached. The delay is long, because streams end rarely. */
 const FULL_RETRY_AFTER_S = 10;
 const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 
@@ -65,7 +68,7 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
-  /** Counts a stream before it starts, so that concurrent requests stay within the limit. @throws Unavailable */
+  /** Counts a stream before the stream starts, so that concurrent requests stay within the limit. @throws Unavailable */
   const takePermit = ({ tenant, project }: Principal): (() => void) => {
     const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
     if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
@@ -129,7 +132,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // A client that starts with the oldest link has read no earlier link.
+  // Reports no gap if the request has no id, because such a client has read no earlier link.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

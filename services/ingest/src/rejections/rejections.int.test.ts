@@ -9,10 +9,10 @@ import { expect, test } from 'vitest';
 import { openRejections } from './rejections.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
-/** Recent rows, because the table removes old rows. */
+/** Current minute. The rows must be recent, because the table removes old rows. */
 const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 
-/** Runs a process that counts rejections of one field, and stops. */
+/** Runs a process that counts rejections of one field and then stops. */
 async function aProcess(insert: Store['insert'], count: number, nowMs: number): Promise<void> {
   const closers: (() => Promise<void> | void)[] = [];
   const { record: note } = openRejections({
@@ -40,7 +40,7 @@ test('rows of several processes add up, also before a merge, and a repeated inse
   const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
   try {
     let inserts = 0;
-    // Identical rows of two processes both count.
+    // Two processes write identical rows. Both rows count.
     for (const _ of [1, 2]) await aProcess(store.insert, 3, BEGIN_MS + 10_000);
     await aProcess(
       async (insert) => {

@@ -1,4 +1,4 @@
-/** Tests how counts are written to ClickHouse, also while ClickHouse is unavailable. */
+/** Tests how counts are written to ClickHouse, including while ClickHouse is unavailable. */
 import type { Insert } from '@questlog/runtime/clickhouse/store';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -97,7 +97,7 @@ test('counts rejections beyond the limits as dropped while ClickHouse is unavail
     await vi.advanceTimersByTimeAsync(60_000);
   }
 
-  // A project has at most 400 rows, and the first one is being inserted.
+  // A project has at most 400 rows in memory. One of these rows is being inserted.
   expect(state.dropped).toBe(101);
 });
 

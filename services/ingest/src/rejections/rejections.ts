@@ -1,4 +1,6 @@
-/** Counts rejections and ignored fields for the table `rejects`. Best effort: responses never wait for the counts. */
+/**
+ * Counts rejections and ignored fields for the table `rejects`. Responses never wait for the counts, and counts can be lost.
+ */
 import { randomUUID } from 'node:crypto';
 import {
   type CountedInsert,
@@ -18,12 +20,12 @@ import {
 
 export interface RejectedRequest {
   readonly principal: Principal | undefined;
-  /** Method and path of the endpoint. Empty if no endpoint has the path. */
+  /** Method and path of the endpoint. Empty if no endpoint has the requested path. */
   readonly endpoint: string;
-  /** The token must not be stored. */
+  /** Access token of the request. It is used only to mask the token in samples and is never stored. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /** Offset of the fault in the body. Undefined if the fields of the rejections show the fault. */
+  /** Offset of the fault in the body. Undefined if the pointers of the rejections locate the fault. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
@@ -33,7 +35,7 @@ export interface Rejections {
   record(request: RejectedRequest): void;
 }
 
-/** Maximum samples of a request, because each sample requires a scan of the body. */
+/** Maximum number of samples per request, because each sample requires a scan of the body. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {
@@ -66,7 +68,7 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let remainingParts = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
-    // The body of a request that exceeds a rate limit is valid.
+    // Stores no sample for `rate_limited`, because the body of such a request is valid.
     if (parts === undefined || reject.code === 'rate_limited' || remainingParts-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
@@ -81,7 +83,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // Identifies the insert when it is retried.
+    // ClickHouse recognizes a retried insert by this token.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

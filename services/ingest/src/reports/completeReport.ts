@@ -34,8 +34,8 @@ export interface CompletedEvents {
 }
 
 /**
- * Returns the inline events, and stores missing ones. Age does not matter, because only this request has the events.
- * @param drafts empty if the request differs from the original, because its events have other ids.
+ * Returns the inline events and stores the missing ones. Stores old events too, because only this request contains them.
+ * @param drafts events of the request. Empty if the request differs from the original, because its events have other ids.
  */
 export async function completeEvents(
   deps: CompleteDeps,
@@ -48,7 +48,7 @@ export async function completeEvents(
   const lanes = ids.map(laneOf);
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
-  // The events of a lane are one record, so either all of them are stored or none.
+  // The events of a lane are in one record. Therefore all or none of them are stored.
   const storedLanes = new Set([...stored.keys()].map(laneOf));
   const positions = [...ids.keys()].filter((position) => !storedLanes.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
@@ -56,14 +56,14 @@ export async function completeEvents(
   const events = ids.flatMap((id, position): AcceptedEvent[] => {
     const [event, draft] = [stored.get(id), drafts[position]];
     if (event !== undefined || draft === undefined) return event ? [event] : [];
-    // The event has expired.
+    // The event has expired, so the response is built from the request.
     const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return [{ ...draft, id, occurredAt, overQuota: false }];
   });
   return { events, isCompleted: added.length > 0 };
 }
 
-/** @throws IncompleteReport instead of Unavailable, because the report is already in the log. */
+/** Appends the inline events. @throws IncompleteReport instead of Unavailable, because the report is already in the log. */
 export async function appendInlineEvents(
   deps: StoreEventsDeps,
   principal: Principal,
@@ -82,10 +82,13 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Margin before the end of the linker's last lookup, which may have missed events that were just stored. */
+/**
+ * Margin before the time at which the linker closes a report. The last lookup of the linker may miss events that were stored
+ * within this margin.
+ */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Requests another lookup of a report that the linker may have closed. */
+/** Requests another lookup of a report if the linker has closed the report or will close it soon. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,
@@ -107,7 +110,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Stores missing events with their original ids and append ids, so that consumers drop a duplicate append. */
+/** Stores missing events with their original ids and append ids, so that consumers recognize a duplicate append. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

@@ -1,4 +1,4 @@
-/** Tests reports on the real log that fail between their record and their events. */
+/** Tests on the real log that a report can be completed if its record was appended but its events were not. */
 import { randomUUID } from 'node:crypto';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -77,7 +77,7 @@ test('a repeated append has the append id of the first one, so that consumers dr
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
   await createReport(deps, bench.principal, body);
-  // The retry sees that the projector has written nothing.
+  // This request stores the events again, because ClickHouse has no rows of them.
   await createReport(deps, bench.principal, body);
   const records = await bench.events();
   expect(records).toHaveLength(8);

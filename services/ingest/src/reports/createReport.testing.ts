@@ -1,4 +1,4 @@
-/** Test support: bug reports on a real log that can be made unavailable, with a simulated ClickHouse. */
+/** Test support: bug reports on a real log with a simulated ClickHouse. The test can make the log unavailable. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
@@ -34,22 +34,22 @@ import type { ReportDeps } from './createReport.ts';
 
 export interface ReportBench {
   readonly principal: Principal;
-  /** The directory, with erased data. */
+  /** Directory that contains the erased data. */
   readonly directory: Directory;
-  /** Inline events, one in each of four lanes. */
+  /** Inline events. Each of the four lanes has one event. */
   readonly inline: readonly object[];
-  /** True if appends to the topic fail now. */
+  /** True if appends to the topic fail at the moment. */
   isDown: (topic: string) => boolean;
-  /** Ids of the events that ClickHouse stores. */
+  /** Ids of the events that are in ClickHouse. */
   projected: readonly string[];
-  /** Ids of the inline events that ClickHouse stores as unresolved links, for all reports. */
+  /** Ids of inline events with an unresolved link in ClickHouse. The ids apply to all reports. */
   unresolved: readonly string[];
-  /** Milliseconds since the epoch, for all processes. */
+  /** Time of all processes in milliseconds since the epoch. */
   nowMs: number;
   /**
    * Starts a process that follows the log.
-   * @param mayRead is awaited before each read.
-   * @param waitMs maximum wait of a request for unread records.
+   * @param mayRead function that is awaited before each read.
+   * @param readTimeoutMs maximum time that a request waits for unread records.
    */
   start(mayRead?: () => Promise<void>, readTimeoutMs?: number): Promise<ReportDeps>;
   reports(): Promise<ReportLink[]>;
@@ -153,7 +153,7 @@ function aPrincipal(): Principal {
   };
 }
 
-/** Returns a ClickHouse that answers queries for events and unresolved links, and stores no reports. */
+/** Returns a ClickHouse that answers queries for events and unresolved links. It stores no reports. */
 function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {

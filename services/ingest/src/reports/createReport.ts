@@ -1,6 +1,6 @@
 /**
- * POST /v1/ingest/reports: checks the request, appends the report, reads it back, and appends its inline events. The
- * report has the events' ids, so that a retry can store missing events.
+ * POST /v1/ingest/reports: checks the request, appends the report, reads the report back, and appends its inline events. The
+ * report record contains the ids of the events, so a retry can store missing events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -62,7 +62,7 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly erased: ErasedData;
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Mutex for changes of a report, by project and id. */
+  /** Mutex for changes of a report, by project id and report id. */
   readonly perReport: KeyedMutex;
   readonly checkAttachments: CheckAttachments;
 }
@@ -71,26 +71,28 @@ export interface ReportAnswer {
   readonly isReplay: boolean;
   readonly id: string;
   readonly body: Buffer;
-  /** The inline events. Undefined for a replay. */
+  /** The stored inline events. Undefined if the response is a replay. */
   readonly accepted?: AcceptedEvents;
 }
 
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Id of a known session. Null for an unknown session. */
+  /** Id of the session. Null if the session is unknown or the report has none. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
-  /** Error for an invalid report. Retries of a filed report ignore it. */
+  /** Error for an invalid report. A retry of a filed report ignores this error. */
   readonly rejection?: Rejected;
 }
 
 /**
- * @throws Rejected; Unavailable if a retry is possible (without an id, a retry creates another report);
- * IncompleteReport if a retry completes the report.
+ * Creates a report or answers a retry.
+ * @throws Rejected for a fault of the caller.
+ * @throws Unavailable if the client can retry. Without an id, a retry creates another report.
+ * @throws IncompleteReport if a retry of the request completes the report.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -132,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Clients retry a request with a `clientRequestId` until it succeeds, so expired sessions are no fault. Erased
-  // sessions are, because the retry would store their data again.
+  // Clients retry a request with a `clientRequestId` until it succeeds. Therefore expired sessions are no fault. Erased
+  // sessions are a fault, because the retry would store their data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -159,7 +161,7 @@ function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport 
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** Derives the id of a report, so that every process recognizes a retry without a lookup. */
+/** Derives the id of a report from its `clientRequestId`, so that every process recognizes a retry without a lookup. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -175,7 +177,7 @@ function excludeUnknownSession(
   return { ...event, sessionId: null };
 }
 
-/** @throws Rejected naming missing files, unless the request has a `clientRequestId`. */
+/** @throws Rejected with the missing files, unless the request has a `clientRequestId`. */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
   holder: ProjectIds,
@@ -210,7 +212,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // Checks the stored sizes, because the sizes in the request are optional.
+  // Checks the sizes of the stored files, because the sizes in the request are optional.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -287,7 +289,7 @@ function recordOf(
   };
 }
 
-/** The report would be empty, because its events already have the maximum number of open reports. */
+/** Error if the report would be empty because its events already have the maximum number of open reports. */
 function tooManyReports(): Rejected {
   const detail = `each of the events is already named by ${MAX_OPEN_REPORTS_PER_KEY} open reports`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
@@ -308,7 +310,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** Answers a retry, and stores missing events if the request is the same. */
+/** Answers a retry. Stores missing events if the content of the request is the same. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -335,7 +337,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Adds to each event the open reports of its session, and the reports that name the event. */
+/** Adds report ids to each event: the open reports of its session, and the reports that name the event. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -353,7 +355,10 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/** True if the request is the filed one, possibly with the generated id, which a client learns from a 503. */
+/**
+ * True if the request is the filed request. The request may additionally contain the generated id, which a client learns from a
+ * 503.
+ */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

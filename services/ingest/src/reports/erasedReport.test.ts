@@ -13,7 +13,7 @@ test('rejects the retry of a report with unknown_session after its session was e
   const [before, events] = [await bench.reports(), await bench.events()];
   erase(bench, { sessions: [sessionId] });
 
-  // One process has read the report, and one process has not.
+  // Simulates two processes. Only the first process has read the report.
   const deps = await bench.start();
   for (const reports of [deps.reports, { ...deps.reports, find: async () => undefined }]) {
     const repeat = createReport({ ...deps, reports }, bench.principal, body);
@@ -47,7 +47,7 @@ test('does not file an erased report again for a request without its session', a
   expect([(await bench.reports()).length, (await bench.events()).length]).toEqual([1, 4]);
 });
 
-/** A report of the first session, with an event of each session. */
+/** Returns a report of the first session. The report has one event of each session. */
 function aBody(bench: ReportBench, of: object = {}) {
   const [first] = bench.inline;
   const sessionId = first !== undefined && 'sessionId' in first ? String(first.sessionId) : '';

@@ -1,4 +1,4 @@
-/** Reads a bug report with its links, and its events. */
+/** Reads bug reports with their links and events. Retracts bug reports. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -49,7 +49,7 @@ export interface ReportReadDeps {
   readonly cursorCiphers: CursorCiphers;
 }
 
-/** @throws Rejected `not_found` also for another project's report; Unavailable while the projection lags. */
+/** @throws Rejected `not_found`, including for a report of another project; Unavailable if the projection is behind. */
 export async function readReport(
   deps: ReportReadDeps,
   principal: Principal,
@@ -85,16 +85,22 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** A link to a named event is pending until the event is stored. */
+/**
+ * Selects the links of a report. A link to a named event is pending until the event is stored, so pending rows are not links
+ * yet.
+ */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/** Includes linked events, so that a link that is being written is in at least one set. */
+/**
+ * Selects the events that the report links by its session, including events whose links are already written. Therefore a link
+ * that is being written is in at least one of the two selections.
+ */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
-/** Returns a page of the report's events, by `occurredAt` and then in log order. */
+/** Returns a page of the report's events, ordered by `occurredAt` and then by log position. */
 export async function readReportEvents(
   deps: ReportReadDeps,
   principal: Principal,
@@ -152,13 +158,13 @@ export async function findReport(
   return report;
 }
 
-/** Waits until the report and its named events are in ClickHouse, and shortly for their links. */
+/** Waits until the report and its named events are in ClickHouse. Also waits a short time for their links. */
 async function waitForProjection(
   { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Partitions with the report or its events. Other partitions are not waited for.
+  // Waits only for the partitions with the report or its events.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
@@ -169,9 +175,9 @@ async function waitForProjection(
 }
 
 /**
- * Retracts a report. A token can retract only reports that it or its predecessors filed, because everybody has the
- * token of a published game.
- * @throws Rejected `not_found` also for another project's report; `forbidden` for another token's report.
+ * Retracts a report. A token can retract only reports that were filed with the token or its predecessors, because everybody has
+ * the token of a published game.
+ * @throws Rejected `not_found`, including for a report of another project; `forbidden` if another token filed the report.
  */
 export async function retractReport(
   deps: { reports: ReportCache; clock: Clock; perReport: KeyedMutex },
@@ -188,7 +194,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Without `occurredAt`, a report has the time of its first record.
+      // Keeps the time of the report. Without `occurredAt`, the time would be the `receivedAt` of the first record.
       occurredAt: reportTimeOf(filed),
     });
   });

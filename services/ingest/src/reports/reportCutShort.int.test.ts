@@ -1,4 +1,6 @@
-/** Tests POST /v1/ingest/reports while the log becomes unavailable: the 503 leads the client to one complete report. */
+/**
+ * Tests POST /v1/ingest/reports while the log becomes unavailable. After the 503, the client can create one complete report.
+ */
 import { Router } from '@koa/router';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -15,7 +17,7 @@ import { ingestMetrics } from '../metrics.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
-/** Short wait, because the test waits until it ends. */
+/** Maximum wait for unread records. The time is short, because the test waits until it ends. */
 const WAIT_MS = 100;
 
 test('a report without its events is a 503 that names it, and the same request with its id completes it', async () => {
@@ -108,11 +110,11 @@ test('a process that lags behind the log answers 503 without a report, and files
   expect(await bench.reports()).toHaveLength(1);
 });
 
-/** Starts a process that reads nothing from the log until the test allows it. */
+/** Starts a process. The process reads nothing from the log until the test calls `readOn`. */
 async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: () => void }> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const started = await bench.start(() => promise, WAIT_MS);
-  // Runs before the close, which waits for the current record.
+  // Allows the read before the log is closed, because the close waits for the current record.
   onTestFinished(() => resolve());
   return { url: await served(bench, started), readOn: resolve };
 }

@@ -1,4 +1,4 @@
-/** Tests on the real engine which data is removed. */
+/** Tests on the real engine which data retention removes. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

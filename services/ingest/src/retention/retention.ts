@@ -1,6 +1,6 @@
 /**
- * Removes expired rows with one mutation per table, and files one by one. Each expiration is recorded first, so that
- * `verify` does not report expired data as missing.
+ * Removes expired rows with one mutation per table. Removes expired files one by one. Each expiration is recorded before the
+ * removal, so that `verify` does not report expired data as missing.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -35,10 +35,10 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** Intervals of the runs. The first run is delayed to keep the start fast. */
+/** Delay of the first run and interval of the further runs. The delay keeps the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
-/** Maximum projects of a statement, because ClickHouse limits the length of a statement. */
+/** Maximum number of projects per statement, because ClickHouse limits the length of a statement. */
 const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
@@ -48,7 +48,7 @@ export interface RetentionDeps {
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly logRetentionMs: () => Promise<number>;
-  /** @throws Unavailable */
+  /** Resolves when the projector has caught up with the log. @throws Unavailable */
   readonly caughtUp: () => Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // The next run removes the remaining data.
+        // A stop is not a failure. The next run removes the remaining data.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
         warning = `expired data was not removed: ${messageOf(error)}`;
@@ -124,7 +124,9 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/** Removes expired rows. Queries before and after, because a mutation can end before all rows are removed. */
+/**
+ * Removes expired rows. Checks for rows before and after the mutation, because a mutation can end before all rows are removed.
+ */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -134,7 +136,7 @@ async function dropRows(
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
-  // Another ingest, or this one before a restart, may have started a mutation.
+  // Waits for mutations of earlier runs. Another ingest, or this ingest before its restart, may have started them.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
@@ -147,7 +149,7 @@ async function dropRows(
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
     await waitForMutations(store, rows.table, signal);
-    // The next run removes rows that have just arrived.
+    // Leaves the expiration open if rows have just arrived. The next run removes these rows.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
@@ -161,8 +163,8 @@ interface ExpiredRows {
 }
 
 /**
- * Removes files that only expiring reports name, because only reports show a file's owner. A report names files that
- * are at most a day older.
+ * Removes files that only expiring reports name. Runs before the removal of the reports, because only reports show the owner of
+ * a file. The query is bounded, because a file is at most a day older than a report that names it.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
@@ -199,7 +201,7 @@ const FIRST_KEY: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/** Removes records of expired sessions without other data. */
+/** Removes records of expired sessions if no other data of the session remains. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
   const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';
@@ -211,7 +213,9 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/** Ignores that ClickHouse stopped waiting. The mutation continues, and its rows are queried afterwards. */
+/**
+ * Ignores the error that ClickHouse stopped waiting for a mutation. The mutation continues, and later queries check its result.
+ */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
@@ -219,11 +223,11 @@ function ignoreUnfinished(error: unknown): void {
 
 const UNFINISHED = '341';
 
-/** Returns conditions with constants, because a mutation that runs again after a restart must select the same rows. */
+/** Returns conditions without variables, because a mutation that runs again after a restart must select the same rows. */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
-    // The primary key of `events` starts with the tenant.
+    // Includes the tenants for `events`, because the primary key of `events` starts with the tenant.
     const tenants =
       table === 'events' ? `tenant_id IN (${list(some.map(({ tenantId }) => tenantId))}) AND ` : '';
     const projects = list(some.map(({ projectId }) => projectId));
@@ -231,7 +235,7 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails. */
+/** Waits for running mutations. A mutation can take longer than a request. @throws Unavailable if a mutation fails. */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
@@ -259,7 +263,7 @@ async function mark(
   );
 }
 
-/** Removes expired files by the day in their ids. Reports still name these files. */
+/** Removes expired files. Selects the files by the day in their ids. Reports still name the removed files. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
   due: readonly Expiration[],

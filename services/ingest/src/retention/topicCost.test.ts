@@ -1,4 +1,4 @@
-/** Tests the cost of topics on the embedded log. */
+/** Tests the estimated bytes of topics on the embedded log. */
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';

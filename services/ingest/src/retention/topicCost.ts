@@ -1,6 +1,6 @@
 /**
- * Estimates the bytes of topics from the first records of each partition, because the log reports no sizes. Counts one
- * replica without compression.
+ * Estimates the bytes of topics. The estimate uses the first records of each partition, because the log reports no sizes. The
+ * result is the size of one replica without compression.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { settledWithin } from '@questlog/runtime/process/waiting';
@@ -31,7 +31,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // A compacted topic keeps the last record of each key.
+        // Null for a compacted topic, because it keeps the last record of each key permanently.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
@@ -66,7 +66,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Blocks the partition, because no later batch is needed.
+      // Blocks the partition after its first batch, because the sample needs no further batches.
       await all.promise;
     },
   });

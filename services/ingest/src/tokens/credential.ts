@@ -1,10 +1,10 @@
-/** The token or JWT that requested an upload, as its signed address has it. Pure. */
+/** Identifies the token or JWT that requested an upload. The signed upload address contains this credential. Pure. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/** Returns the token's id. For a JWT, returns its expiry, because it cannot be revoked. */
+/** Returns the id of a token. For a JWT, returns the expiry of the JWT, because a JWT cannot be revoked. */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }

@@ -1,4 +1,4 @@
-/** POST /admin/tokens/{id}/rotate: replaces a token. The old token stays valid for a while. */
+/** POST /admin/tokens/{id}/rotate: replaces a token. The old token stays valid for `overlapSeconds`. */
 import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -12,9 +12,9 @@ import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
 
 /**
- * Writes the new token first, so that no failure leaves a game without a token. If the response is lost, the unused
- * successor can be rotated.
- * @throws Rejected for an unknown or already rotated token; Unavailable
+ * Replaces a token. Writes the new token first, so that no failure leaves a game without a token. If the response is lost, the
+ * operator can rotate the unused successor.
+ * @throws Rejected if the token is unknown or was already rotated; Unavailable
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,
@@ -53,7 +53,7 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Only this error proves that the old token does not name the successor.
+    // Removes the new token only after this error. After other errors, the old token may already name the new token.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }

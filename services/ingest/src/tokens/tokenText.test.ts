@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { isMistyped, newToken } from './tokenText.ts';
 
-/** The pattern for scanners in docs/operating/tokens.md. */
+/** Pattern for scanners, as in docs/operating/tokens.md. */
 const SCANNED = /\bqlt_[0-9A-Za-z]{44}\b/;
 
 describe('a new token', () => {
@@ -24,7 +24,7 @@ describe('a new token', () => {
   });
 
   test('has the checksum that other programs compute', () => {
-    // python3: zlib.crc32(b'qlt_' + b'0' * 38), in base 62
+    // Expected checksum from Python 3: zlib.crc32(b'qlt_' + b'0' * 38), converted to base 62.
     expect(isMistyped(`qlt_${'0'.repeat(38)}1MuS6R`)).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Text of an access token: `qlt_`, 38 random letters and digits, and 6 digits of a checksum, with which scanners
- * recognize a token, and mistyped tokens are detected. Older tokens have 43 characters after the prefix and no
+ * Generates the text of an access token: `qlt_`, 38 random letters and digits, and a checksum of 6 digits. With the checksum,
+ * scanners recognize tokens, and ingest detects mistyped tokens. Older tokens have 43 characters after the prefix and no
  * checksum.
  */
 import { randomInt } from 'node:crypto';
@@ -8,7 +8,7 @@ import { crc32 } from 'node:zlib';
 import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** Random part of a token, with 226 bits. */
+/** Number of random characters in a token. They contain 226 random bits. */
 const RANDOM_DIGITS = 38;
 const CHECKSUM_DIGITS = 6;
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
@@ -22,7 +22,7 @@ export function isMistyped(token: string): boolean {
   return WITH_CHECKSUM.test(token) && !token.endsWith(checksumOf(token.slice(0, -CHECKSUM_DIGITS)));
 }
 
-/** CRC-32 in base 62, the most significant digit first. */
+/** Returns the CRC-32 in base 62, starting with the most significant digit. */
 function checksumOf(text: string): string {
   let digits = '';
   for (let left = crc32(text); digits.length < CHECKSUM_DIGITS; left = Math.floor(left / DIGITS.length)) {

@@ -62,7 +62,7 @@ test('after a kill the last use of each of 1,000 active tokens goes back by at m
     for (const id of ids) uses.note(id);
     vi.advanceTimersByTime(TICK_MS);
     await yieldToEventLoop();
-    // A new start would read it.
+    // After a kill, the next process would read these uses from the directory topic.
     expect(nowMs - oldestUse(directory, ids)).toBeLessThan(MINUTE_MS + TICK_MS);
     nowMs += TICK_MS;
   }
@@ -82,7 +82,7 @@ test('writes a limited number of tokens per minute, and starts with the token th
     }
     expect(writes.count - before).toBe(MAX_WRITES_PER_MINUTE);
     if (minute >= 2) expect(nowMs - oldestUse(directory, ids)).toBeLessThan(3 * MINUTE_MS);
-    // The listing of this ingest has all uses.
+    // This ingest also lists uses that are not written yet.
     for (const id of ids) expect(uses.lastUsedAt(id)).toBe(NOON_MS + minute * MINUTE_MS);
     nowMs += MINUTE_MS;
   }
@@ -131,7 +131,7 @@ function usesOf(directory: UsedDirectory): TokenUses {
 
 type UsedDirectory = Pick<DirectoryHandle, 'current' | 'put'>;
 
-/** Creates a directory in memory with `count` tokens, which writes a record after a short delay. */
+/** Creates a directory in memory with `count` tokens. The directory writes each record after a short delay. */
 function aDirectoryOf(count: number) {
   const ids = Array.from({ length: count }, (_, i) => `token-${i}`);
   const current = { tokens: new Map(ids.map((id) => [id, {}])), uses: new Map() };

@@ -1,6 +1,6 @@
 /**
- * Keeps the minute in which each token was last used. New minutes are appended to the directory topic once a second,
- * for other ingests and the next start.
+ * Records the minute in which each token was last used. Appends new minutes to the directory topic once a second. Other ingests
+ * read the minutes from this topic, and so does this ingest after a restart.
  */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -10,15 +10,15 @@ import { settledSoon } from '@questlog/runtime/process/waiting';
 
 export interface TokenUses {
   note(tokenId: string): void;
-  /** Start of the minute in milliseconds since the epoch. Null if this ingest has read no use. */
+  /** Returns the start of the minute of the last use, in milliseconds since the epoch. Null if this ingest knows no use. */
   lastUsedAt(tokenId: string): number | null;
   close(): Promise<void>;
 }
 
 const MINUTE_MS = 60_000;
-/** Interval between writes. A kill loses the uses of one interval. */
+/** Interval between writes. If the process is killed, the uses of one interval are lost. */
 const WRITE_EVERY_MS = 1_000;
-/** Maximum records per minute. With more active tokens, the longest waiting tokens are written first. */
+/** Maximum number of records per minute. If more tokens are used, the tokens that have waited longest are written first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 const APPENDS_PER_BATCH = 50;
 
@@ -30,7 +30,7 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Minutes that are not written yet, the longest waiting first. At most one entry per token. */
+  /** Minutes that are not written yet, by token id. The tokens that have waited longest are first. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };
@@ -46,7 +46,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // A later minute waits until the other tokens were written.
+    // Moves a later minute of this token behind the other tokens.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

@@ -7,7 +7,9 @@ const REGION = 'us-east-1';
 
 type Server = Pick<S3StoreOptions, 'endpoint' | 'accessKeyId' | 'secretAccessKey'>;
 
-/** Creates a bucket for one test, because an ingest removes all files of its bucket that its reports do not name. */
+/**
+ * Creates a bucket for one test. Tests cannot share a bucket, because an ingest removes all files that its reports do not name.
+ */
 export async function aBucket(server: Server): Promise<S3StoreOptions> {
   const options = { ...server, region: REGION, publicEndpoint: '', bucket: `uploads-${randomUUID()}` };
   const client = clientOf(server);

@@ -1,4 +1,4 @@
-/** Runs the suite of upload stores on a folder, and tests modes, leftover files, and first bytes. */
+/** Runs the suite of upload stores on a folder. Also tests file modes, leftover files, and uploads that arrive twice. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -191,7 +191,7 @@ const describing = {
   ...{ sizeBytes: null, sessionId: null, expiresAt: '' },
 };
 
-/** Returns a folder with one upload without bytes. */
+/** Returns a folder that contains one upload without bytes. */
 async function described(maxBytes: number) {
   const opened = await aFolder();
   onTestFinished(() => opened.close());

@@ -1,5 +1,6 @@
 /**
- * Stores uploads of one ingest in a local folder: `<day>/<project>/<upload>`, and the description in a `.json` file.
+ * Stores uploads of one ingest in a local folder. The path of a file is `<day>/<project>/<upload>`. A second file with the
+ * suffix `.json` contains the description.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -28,7 +29,7 @@ import type { UploadStore } from './uploadStore.ts';
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Folder for unfinished files, which is emptied at the start. */
+/** Name of the folder for unfinished files. The folder is emptied at the start. */
 const INCOMING = 'incoming';
 const WRITES = 'writes';
 const SIGNING_KEY = 'signing-key';
@@ -37,24 +38,24 @@ const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
 /**
- * Disk space reserved for events, the log, and ClickHouse, because a game's token could fill the disk. Small disks
- * reserve a share.
+ * Number of bytes on the disk that uploads must leave free for events, the log, and ClickHouse. Otherwise, the token of a game
+ * could fill the disk. On a small disk, uploads must leave `RESERVED_SHARE` free.
  */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
-/** Interval between flushes of a file. Flushing a large file at once would block the disk, and therefore the log. */
+/** Number of bytes after which a file is flushed. Flushing a large file at once would block the disk, and therefore the log. */
 const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
   readonly folder: string;
-  /** Key that signs the addresses. If it is empty, a key is generated once and stored. */
+  /** Key that signs the addresses. If the key is empty, the store generates a key once and saves it. */
   readonly signingKey: string;
 }
 
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // No other process uses the folder of unfinished files.
+  // Removes unfinished files of an earlier process. No other process uses this folder.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -91,7 +92,10 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 
 class UploadFiles {
   readonly #folder: string;
-  /** Mutex for disk writes. The log needs the same disk, and inflating bodies needs the same threads. */
+  /**
+   * Mutex for disk writes. Only one write runs at a time, because the log needs the same disk, and decompression needs the same
+   * threads.
+   */
   readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
@@ -100,7 +104,7 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Writes a description without a flush, which would delay events. The description is flushed with the bytes. */
+  /** Writes a description. The description is flushed later with the bytes, because a flush would delay events. */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
@@ -110,7 +114,7 @@ class UploadFiles {
     });
   }
 
-  /** @returns the size of the file, after bytes and description are durable. */
+  /** Stores the bytes of a file. @returns the size of the file after the bytes and the description are durable. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -123,7 +127,7 @@ class UploadFiles {
           await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
-            // Bytes without a description would have no owner.
+            // Stores no bytes if the description was removed, because such bytes would have no owner.
             if ((await stat(path + DESCRIPTION).catch(undefinedIfMissing)) === undefined)
               throw uploadRemoved();
             await keepFirst(temporary, path);
@@ -142,7 +146,7 @@ class UploadFiles {
     }
   }
 
-  /** Removes the description last, so that an interrupted removal is listed again. */
+  /** Removes the bytes and then the description. If the removal is interrupted, the upload is still listed. */
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
     await this.#writes.run(WRITES, async () => {
@@ -170,7 +174,7 @@ class UploadFiles {
     return sizeBytes;
   }
 
-  /** Writes a temporary file, which gets its final name when it is complete. */
+  /** Runs `work` with the path of a temporary file. `work` gives the file its final name when the file is complete. */
   async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
@@ -185,7 +189,10 @@ function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/** Generates the key at the first start, so that addresses survive a restart. Concurrent starts use the same key. */
+/**
+ * Returns the stored key. Generates the key at the first start, so that addresses survive a restart. Concurrent starts use the
+ * same key.
+ */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -216,8 +223,8 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * Keeps the first bytes, which a report may already name. The same bytes again are a retry. A link, unlike a rename,
- * replaces no file.
+ * Gives the file its final name. If the upload already has bytes, keeps those bytes, because a report may already name them.
+ * Accepts the same bytes, because they come from a retry. Uses a link, because a rename would replace the existing file.
  */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
@@ -254,7 +261,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** Errors of the disk that only an operator can fix. Clients get a 503. */
+/** Codes of disk errors that only an operator can fix. Clients get a 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
@@ -279,7 +286,7 @@ function undefinedIfMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
 }
 
-/** The folder is not empty, because it contains another upload. */
+/** Ignores that a folder contains another upload or is already removed. */
 function ignoreInUse(error: unknown): void {
   if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
 }

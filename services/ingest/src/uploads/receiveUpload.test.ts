@@ -1,4 +1,4 @@
-/** Tests the rate limit of uploads, which leaves the thread and the disk to events most of the time. */
+/** Tests the rate limit of uploads. The limit leaves the thread and the disk free for events most of the time. */
 import { expect, test } from 'vitest';
 import { UploadsInFlight } from './receiveUpload.ts';
 

@@ -1,4 +1,4 @@
-/** PUT to an upload address: streams bytes to the store, with limits for size and rate. */
+/** PUT to an upload address: streams the bytes to the store. Limits the size and the rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,15 +9,15 @@ import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/** Maximum concurrent uploads, each with one or two chunks in memory. A tenant can use half of them. */
+/** Maximum number of concurrent uploads. Each upload has one or two chunks in memory. A tenant can use half of the uploads. */
 const MAX_CONCURRENT_UPLOADS = 512;
-/** Rate limit of all uploads, which share the thread and the disk with events. */
+/** Maximum rate of all uploads together, because uploads share the thread and the disk with events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum delay of a timer that the rate makes up for. */
+/** Maximum delay in milliseconds that is made up. After a late timer, the next chunks wait less. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** Interval of permission checks, so that a revocation takes effect within 2 s, also if no data arrives. */
+/** Interval of permission checks. A revocation must take effect within 2 s, even if no data arrives. */
 const CHECK_INTERVAL_MS = 1_000;
 
 export class UploadsInFlight {
@@ -42,7 +42,7 @@ export class UploadsInFlight {
     }
   }
 
-  /** Resolves when the chunk is within the rate limit. Tenants alternate. */
+  /** Resolves when the chunk is within the rate limit. The uploads of different tenants take turns. */
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
@@ -54,9 +54,9 @@ export class UploadsInFlight {
 }
 
 /**
- * @param holderOf returns undefined if the upload is no longer allowed.
- * @returns the size of the stored file.
- * @throws Rejected if the type, the size, the bytes, or the owner is not valid. The store keeps no bytes then.
+ * @param holderOf returns the owner of the upload. Undefined if the upload is no longer allowed.
+ * @returns the size of the stored file in bytes.
+ * @throws Rejected if the type, the size, the bytes, or the owner is not valid. Then the store keeps no bytes.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
@@ -69,7 +69,7 @@ export async function receiveUpload(
   if (holder === undefined) throw tokenRevoked();
   checkHead(request, target);
   return await inFlight.run(holder, async () => {
-    // The timeout and the check end the connection, so that the iteration throws.
+    // The timeout and the permission check close the connection. Then the iteration over the request throws.
     request.setTimeout(IDLE_TIMEOUT_MS);
     const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_INTERVAL_MS);
     try {
@@ -93,7 +93,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // RFC 9110, section 14.5: without this check, a partial file would be stored as the whole file.
+    // Rejects partial files, because they would be stored as the whole file (RFC 9110, section 14.5).
     throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
@@ -110,7 +110,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // The response needs the connection when the iteration ends early.
+    // Keeps the connection open if the iteration ends early, because the response needs the connection.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;
@@ -129,7 +129,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/** Frees the memory of a chunk. Otherwise, chunks cause full garbage collections, which delay events. */
+/** Frees the memory of a chunk. Otherwise, chunks would cause full garbage collections, which delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

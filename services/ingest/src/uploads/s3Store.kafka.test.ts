@@ -1,4 +1,4 @@
-/** Runs the suite of upload stores on a bucket, and tests CORS and a service that does not answer. */
+/** Runs the suite of upload stores on a bucket. Also tests CORS and an S3 service that does not answer. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
@@ -80,7 +80,7 @@ if (s3 === undefined) {
   });
 }
 
-/** @returns the address of the upload endpoints for a client of this project. */
+/** Starts a listener. @returns the address at which a client of the project uses the upload endpoints. */
 async function listening(store: ReturnType<typeof openS3Store>, projectId: string): Promise<string> {
   const principal = { project: { id: projectId }, tenant: { id: 'one' } } as unknown as Principal;
   const { port, close } = await listenForUploads({ store, principal });

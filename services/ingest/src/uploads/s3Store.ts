@@ -19,29 +19,32 @@ import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/** Timeouts of the service, after which games get a 503. */
+/** Timeouts of requests to S3. After a timeout, games get a 503. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Maximum connections, twice the number that downloads can hold without a time limit. */
+/**
+ * Maximum number of connections. This is twice the maximum number of concurrent downloads, because a download can hold its
+ * connection without a time limit.
+ */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
-/** A presigned address limits the upload only by its signed headers. */
+/** Headers that a presigned address signs. Only signed headers limit the upload. */
 const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
 const CORS_MAX_AGE_S = 3600;
 
 export interface S3StoreOptions {
-  /** Address of the service. If it is empty, AWS in the region is used. */
+  /** Address of the S3 service. If it is empty, AWS in the region is used. */
   readonly endpoint: string;
-  /** Address at which games reach the service. If it is empty, `endpoint` is used. */
+  /** Address at which games reach the S3 service. If it is empty, `endpoint` is used. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;
-  /** If both keys are empty, the AWS SDK finds the credentials of the machine. */
+  /** Id of the access key. If the id and the secret are empty, the AWS SDK finds the credentials of the machine. */
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
 }
 
-/** @param origins of pages that may upload. `*` allows all. */
+/** @param origins origins of pages that may upload. `*` allows all origins. */
 export function openS3Store(
   options: S3StoreOptions,
   origins: readonly string[],
@@ -50,7 +53,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // Runs in the background, because a start waits only for the path of events.
+  // Runs in the background, because the start waits only for steps that events need.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
@@ -75,7 +78,7 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // After a broken connection, versitygw 1.8.0 keeps the received bytes.
+      // Compares the sizes, because versitygw 1.8.0 keeps the received bytes after a broken connection.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
@@ -101,7 +104,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // Disables checksums, because a presigned address would have the checksum of an empty body.
+    // Disables checksums, because a presigned address would contain the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -111,7 +114,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
   });
 }
 
-/** Allows uploads from browsers. Keeps CORS rules that the bucket already has. */
+/** Allows uploads from browsers. Does not change the bucket if it already has CORS rules. */
 async function allowBrowsers(
   s3: S3Client,
   Bucket: string,
@@ -137,7 +140,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
       const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
-      // Keys are sorted, so a description follows its bytes.
+      // Skips the description. Keys are sorted, so a description directly follows the bytes of its upload.
       if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
       last = uploadId;
     }
@@ -153,7 +156,7 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Converts errors of the service to Unavailable, because only an operator can fix them. */
+/** Converts errors of the S3 service to Unavailable, because only an operator can fix these errors. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;

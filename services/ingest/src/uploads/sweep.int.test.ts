@@ -31,7 +31,7 @@ test('removes files that no report of their project names after 25 hours, with a
   await name(named, projectId);
   await name(namedByOthers, otherId);
 
-  // The report of this file may have been lost with ClickHouse and may have expired in the log.
+  // This file stays, because its report may have been lost with ClickHouse and may have expired in the log.
   const beyondTheLog = await anUpload(projectId, 7 * 24);
   expect(await sweepUploads(deps)).toBe(4);
   for (const key of [young, named, beyondTheLog]) expect((await uploads.find(key))?.sizeBytes).toBe(4);
@@ -102,7 +102,7 @@ test('a stop does not wait for a waiting sweep, which then removes nothing', asy
   expect(await uploads.find(key)).toBeDefined();
 });
 
-/** Returns a sweep of its own folder, at `NOW`. */
+/** Returns a sweep with its own folder. The current time is `NOW`. */
 async function aSweep(): Promise<{
   deps: SweepDeps;
   uploads: UploadStore;

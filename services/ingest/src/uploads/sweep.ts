@@ -1,4 +1,4 @@
-/** Removes files that no report has named within a day, and uploads whose bytes never arrived. */
+/** Removes files that no report has named within a day. Also removes uploads whose bytes never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -11,11 +11,16 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** Minimum age of a file to remove. A report may name a file of the last 24 h, and its request may start earlier. */
+/**
+ * Minimum age of a removed file. A report may name files of the last 24 h, and its request may have started up to an hour ago.
+ */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Number of days to sweep. The log restores only 7 days of lost reports, so reports may still name older files. */
+/**
+ * Number of days whose files are checked. The log can restore lost reports of only 7 days. Older files stay, because a lost
+ * report may name them.
+ */
 const SWEPT_DAYS = 6;
-/** The first run is delayed to keep the start fast. */
+/** Delay of the first run and interval of the further runs. The delay keeps the start fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;
 const PROJECTION_WAIT_MS = 10_000;
@@ -42,7 +47,7 @@ export function openSweep(
         const removed = await sweepUploads(deps, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
-        // The next run removes the remaining files.
+        // Only logs the failure, because the next run removes the remaining files.
         if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
       }
     }
@@ -85,7 +90,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that reports name, including retracted reports, which stay readable. */
+/** Returns the keys of uploads that reports name. Includes retracted reports, because they stay readable. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

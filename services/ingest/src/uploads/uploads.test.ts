@@ -97,7 +97,7 @@ function anId(millis = NOW): string {
   return eventId(millis, 0, randomBytes(8));
 }
 
-/** Returns a store with one upload of the project. */
+/** Returns a store that contains one upload of the project. */
 function storeWith(uploadId: string, sizeBytes: number | undefined): UploadStore {
   const found: FoundUpload = {
     sizeBytes,

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: creates uploads, and finds their files. */
+/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: creates uploads and finds their files. */
 import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,8 +19,8 @@ import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 import type { UploadStore } from './uploadStore.ts';
 
 /**
- * @param baseUrl address at which the game reaches this ingest. @throws Rejected for an invalid field or an erased
- * session.
+ * @param baseUrl address at which the game reaches this ingest.
+ * @throws Rejected if a field is invalid or the session was erased.
  */
 export async function createUpload(
   { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
@@ -61,7 +61,7 @@ export interface StoredUpload {
 
 interface UploadScope {
   readonly projectId: string;
-  /** Retention days of uploads. Null or undefined if uploads do not expire. */
+  /** Number of days after which uploads of the project expire. Null or undefined if uploads do not expire. */
   readonly days?: number | null | undefined;
   readonly nowMs: number;
 }
@@ -86,7 +86,7 @@ export async function findUpload(
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
-/** Maximum time until a report names an upload. */
+/** Maximum age of an upload that a new report can name. */
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
 export interface NamedAttachment {
@@ -99,10 +99,13 @@ export type AttachmentState =
   /** The file does not exist, is too old, belongs to another project, or has another size. */
   | { readonly state: 'missing' };
 
-/** Maximum concurrent checks. Each file needs one or two requests to the store. */
+/** Maximum number of concurrent checks. Each check sends one or two requests to the store. */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/** Checks files one after another. Tenants alternate. @throws Unavailable if too many checks wait. */
+/**
+ * Checks the files of a report one after another. Reports of different tenants take turns.
+ * @throws Unavailable if too many checks wait.
+ */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -119,7 +122,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
 }
 
 /**
- * Checks a file of a report. A file older than a day is missing, because it can be removed at any time.
+ * Checks a file of a report. A file older than a day counts as missing, because the sweep can remove the file at any time.
  * @param store undefined if uploads are not configured.
  */
 export async function checkAttachment(

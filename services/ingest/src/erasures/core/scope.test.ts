@@ -28,7 +28,7 @@ test('splits many sessions into statements that ClickHouse accepts', () => {
   for (const scope of scopes.flatMap(Object.values)) expect(scope.length).toBeLessThan(250 * 1024);
   const text = scopes.map(({ events }) => events).join();
   expect(ids.filter((id) => !text.includes(id))).toEqual([]);
-  // ClickHouse would reject a scope without sessions again and again.
+  // There must be no further scope without sessions, because ClickHouse would reject its statements at every retry.
   expect(scopesOf({ ...OF, sessions: [{ projectId: PROJECT, ids: ids.slice(0, 400) }] })).toHaveLength(1);
 });
 

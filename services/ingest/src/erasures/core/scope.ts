@@ -1,4 +1,7 @@
-/** Scope of an erasure as SQL conditions. All values in them were checked to be UUIDs or numbers. Pure. */
+/**
+ * Describes the scope of an erasure as SQL conditions. All values in these conditions were checked to be UUIDs or numbers.
+ * Pure.
+ */
 import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
 import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -9,13 +12,18 @@ export interface ErasureScope {
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
-  /** Links that came later, from reports of the erased project or tenant to events that stay. */
+  /**
+   * Selects links that were written after the request, from reports of the erased project or tenant to events that stay.
+   * Undefined for an erasure of sessions.
+   */
   readonly laterLinks?: string;
 }
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/** Tables in the order of erasure. Links are first, because rows of the other tables identify them. */
+/**
+ * Tables in the order of erasure. Links are erased first, because the rows of the other tables are needed to find the links.
+ */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -24,16 +32,14 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables whose rows identify no links. Their rows can be erased while links are still written. */
+/** Tables whose rows are not needed to find links. Their rows can be erased while the projector still writes links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** Maximum sessions of a statement, which contains each id 8 times and is limited to 256 KiB by ClickHouse. */
+/** Maximum number of sessions per statement. A statement contains each id 8 times, and ClickHouse limits it to 256 KiB. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/**
- * Maximum sessions of a record, which leaves space for reports. To erase more sessions of a player, `many` is required.
- */
+/** Maximum number of sessions per record. The rest of the record is for reports. More sessions of a player require `many`. */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** Maximum sessions and reports of a record. A record has at most 1 MiB, and an id takes 37 bytes. */
+/** Maximum number of sessions and reports per record. A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -50,10 +56,11 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Selects links by their own time, because events and reports can expire earlier.
+      // Also selects links by their own time, because the rows of their events and reports can expire earlier.
       `changed_at < ${before}`,
     );
-    // The linker may have read the event before the erasure, and its clock can differ.
+    // Selects links by their time, because the linker may have read the event before the erasure. Also selects links by their
+    // events, because the clock of the linker can differ.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -66,7 +73,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
-        // A later report that only names the session is new data, and is not erased.
+        // A report that only names the session is not erased if it arrived after the request, because it is new data.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
     }),
@@ -84,7 +91,7 @@ function addLinkCondition(
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
-/** Selects events with links, because all event ids of a project would not fit into memory. */
+/** Selects only events with links, because all event ids of a project would not fit into memory. */
 function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
@@ -94,7 +101,10 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/** @throws Error if the text is not a UUID, because the result becomes part of a statement. */
+/**
+ * Returns the UUID as an SQL literal.
+ * @throws Error if the text is not a UUID, because the result becomes part of a statement.
+ */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is not a UUID`);
@@ -121,12 +131,12 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** An interrupted step runs again and counts only the remaining data, so the larger counts are correct. */
+/** Returns the larger count of each kind. An interrupted step runs again and counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** Keeps counts that only later versions have. */
+/** Applies a function to each count. Keeps counts of kinds that only later versions know. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -1,4 +1,4 @@
-/** Tests that the document describes the ids of a report as the service accepts them. */
+/** Tests that the document and the service accept the same combinations of ids in a report. */
 import { randomUUID } from 'node:crypto';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { Compile } from 'typebox/schema';
@@ -14,7 +14,7 @@ test.each([
   [{ id: ID, clientRequestId: ID }, false],
   [{ id: ID }, true],
   [{ clientRequestId: REQUEST }, true],
-  // Plugins send empty strings for absent ids.
+  // Plugins of games send empty strings for absent ids.
   [{ id: '', clientRequestId: REQUEST }, true],
   [{ id: ID, clientRequestId: '' }, true],
   [{ id: '', clientRequestId: '' }, true],

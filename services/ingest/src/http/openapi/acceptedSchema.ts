@@ -1,6 +1,6 @@
 /**
- * Converts validated types to the schemas that clients see. Fields are checked after `null` was removed, so the schemas
- * allow `null`; otherwise generated clients would reject valid requests. Pure.
+ * Converts the types that validate requests to the schemas that clients see. Ingest removes `null` before it checks the fields.
+ * Therefore the schemas allow `null`. Otherwise, generated clients would reject valid requests. Pure.
  */
 
 interface Schema {
@@ -12,7 +12,7 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-/** @param allowsEmpty true if an empty string counts as omitted. */
+/** @param allowsEmpty true if an empty string is treated as an omitted field. */
 export function acceptedSchema(schema: object, allowsEmpty = false): Schema {
   const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
   return {

@@ -1,4 +1,6 @@
-/** Adds tags, examples, and code samples (`x-codeSamples`, which documentation tools show) to a document. */
+/**
+ * Adds tags, examples, and code samples to an OpenAPI document. Documentation tools show the code samples in `x-codeSamples`.
+ */
 
 export interface Document extends Record<string, unknown> {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
@@ -39,7 +41,7 @@ interface Request {
 
 const JSON_TYPE = 'application/json';
 
-/** @param document must have an example in each schema of a body. @returns a copy. */
+/** @param document OpenAPI document. Each schema of a body must have an example. @returns a copy with the additions. */
 export function withExamples(document: Record<string, unknown>): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
@@ -63,7 +65,9 @@ function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown
   return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
 }
 
-/** Samples take `url` and `token`, the settings of a game, and print the response. */
+/**
+ * Returns the code samples of an operation. A sample uses the variables `url` and `token` of the game and prints the response.
+ */
 function samplesOf(operation: Request): CodeSample[] {
   const { method, body } = operation;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');

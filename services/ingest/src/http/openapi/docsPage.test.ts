@@ -1,4 +1,4 @@
-/** Tests the files of GET /docs, and a listener without the page. An end-to-end test opens the page in a browser. */
+/** Tests the files of GET /docs and a listener without the page. An end-to-end test opens the page in a browser. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -20,7 +20,7 @@ test('serves the page and its files, and answers 304 if the browser has them', a
     const zipped = await ask(path, { 'Accept-Encoding': 'gzip' });
     const again = await ask(path, {
       'If-None-Match': zipped.headers.get('etag') ?? '',
-      // Without this header, the client would request a complete reload.
+      // Without this header, the client would request the complete file again.
       'Cache-Control': 'max-age=0',
     });
 
@@ -52,7 +52,7 @@ test('a listener without the page answers 404', async () => {
 });
 
 async function aListener(hasDocs: boolean) {
-  // The requests of this test use no other part of the service.
+  // `deps` has only the parts of the service that the requests of this test use.
   const metrics = ingestMetrics(createMetricsRegistry());
   const deps = {
     hasDocs,

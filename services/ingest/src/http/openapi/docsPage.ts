@@ -1,4 +1,4 @@
-/** GET /docs: the OpenAPI document in Swagger UI, with local files that are read at the first request. */
+/** GET /docs: shows the OpenAPI document in Swagger UI. The files are local and are read at the first request. */
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -29,7 +29,7 @@ const PAGE = `<!doctype html>
 <script src="/docs/docsUi.js"></script>
 `;
 
-/** The page loads no content from other servers, and cannot be shown in a frame. */
+/** Content security policy of the page. The page loads no content from other servers and cannot be shown in a frame. */
 const POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -54,7 +54,7 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // A failed read of a file, for example with too many open files, is retried.
+    // Retries a failed read at the next request. A read can fail because too many files are open.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });

@@ -1,6 +1,6 @@
 /** Script of the page `GET /docs`: Swagger UI for the document of this listener, with the code samples. */
 
-/** Shows the request in each language above the responses of an operation, initially closed. */
+/** Shows a code sample for each language above the responses of an operation. The samples are closed initially. */
 const codeSamples = ({ React: { createElement }, specSelectors }) => ({
   wrapComponents: {
     responses: (Responses) => (props) => {

@@ -9,9 +9,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Number of erased events, whose rows may still exist. */
+  /** Number of erased events in the record. Rows of erased events may still exist. */
   readonly erased: number;
-  /** Id of the first event that was not erased, if any. */
+  /** Id of the first event that was not erased. If all events were erased, the id of the first event. */
   readonly firstId: string;
 }
 
@@ -20,18 +20,18 @@ export interface StoredOffset {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Number of distinct events of the rows. */
+  /** Number of distinct events among the rows. */
   readonly events: number;
 }
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Records without rows: duplicate appends, dead letters, or missing records. */
+  /** Records that have no rows: duplicate appends, dead letters, and missing records. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }
 
-/** @param logged, stored all records and rows of the same offsets. */
+/** Compares the records of an offset range with the stored rows of the same range. */
 export function compare(
   partition: number,
   logged: readonly LoggedRecord[],

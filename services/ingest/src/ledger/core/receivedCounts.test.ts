@@ -1,4 +1,4 @@
-/** Tests that counts are absolute: the written counts of a minute only increase, and memory is bounded. */
+/** Tests that the written counts of a minute are totals, which only increase, and that the memory is bounded. */
 import { expect, test } from 'vitest';
 import { LOGGED, MAX_CELLS, ReceivedCounts } from './receivedCounts.ts';
 
@@ -65,7 +65,7 @@ test('counts a minute of a tenant completely or not at all, because a partial co
   for (let n = 1; n < MAX_CELLS; n++) counts.add(NOON_MS, longAgoMs, `tenant ${n}`, 'accepted', 1);
   const isNoted = ['counted', 'refused'].map((tenantId) => note(tenantId, LOGGED, 3));
   counts.takeChanged(NOON_MS + MINUTE_MS);
-  // There is space again, but the tenant's minute is still not counted.
+  // The limit is no longer reached, but the minute of the rejected tenant is still not counted.
   isNoted.push(...['counted', 'refused'].map((id) => note(id, 'accepted', 3, NOON_MS + MINUTE_MS)));
 
   expect(isNoted).toEqual([true, false, true, false]);

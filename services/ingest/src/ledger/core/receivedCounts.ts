@@ -1,14 +1,14 @@
 /** Counts received requests and appended records by tenant and minute. Pure. */
 
-/** Outcomes of appends. Requests have `accepted`, `replayed`, or a problem code. */
+/** Outcomes of appends. The outcome of a request is `accepted`, `replayed`, or a problem code. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Accepted events outside the sample of a switch. */
+/** Outcome of accepted events that a switch excluded from its sample. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
   readonly tenantId: string;
-  /** Seconds since the epoch. */
+  /** Start of the minute, in seconds since the epoch. */
   readonly minuteS: number;
   readonly outcome: string;
   readonly count: number;
@@ -21,15 +21,17 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Maximum counts. A count takes about 100 bytes. Tenants that are already counted can exceed the limit slightly. */
+/** Maximum number of counts. A count takes about 100 bytes. Tenants that already have counts can exceed the limit slightly. */
 export const MAX_CELLS = 40_000;
-/** Time that a minute stays in memory. No request takes longer, so no minute is counted from zero again. */
+/** Time for which a minute stays in memory. No request takes longer, so no evicted minute is counted again from zero. */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   /** Counts by tenant and outcome. */
   readonly tenants: Map<string, Map<string, Cell>>;
-  /** True after the first rejected tenant. Counting a tenant later would look like a difference in the ledger. */
+  /**
+   * True if a tenant was rejected because of the limit. If a new tenant were counted later, the ledger would show a difference.
+   */
   isFull: boolean;
 }
 
@@ -37,7 +39,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** @returns false if the count was dropped, because the limit is reached or the minute was evicted. */
+  /** @returns false if the count was dropped because the limit is reached or the minute was evicted. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;

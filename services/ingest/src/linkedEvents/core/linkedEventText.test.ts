@@ -6,7 +6,7 @@ import { heartbeatText, linkedEventText, openingText } from './linkedEventText.t
 
 const OPTIONS = { positionId: 'tOkEn', showsOverQuota: true };
 
-/** Reads a message as the standard requires: splits lines, joins `data` lines with LF, and removes one space. */
+/** Reads messages as the standard requires. Splits lines, joins `data` lines with LF, and removes one space after the colon. */
 function received(sent: Buffer): { event: string; id: string; data: Buffer; dispatched: number } {
   const lines = sent.toString('latin1').split(/\r\n|\r|\n/);
   const valuesOf = (name: string): string[] =>

@@ -1,13 +1,13 @@
 /**
- * Formats a link change as a server-sent message (WHATWG HTML, section 9.2) with the payload's original bytes. Pure.
- * A line end in a payload is JSON whitespace. Each line end starts a new `data` line, and clients join lines with LF.
- * Therefore CR and CRLF arrive as LF. The topic and ClickHouse keep the original bytes.
+ * Formats a link change as a server-sent message (WHATWG HTML, section 9.2) with the original bytes of the payload. A line end
+ * in a payload is JSON whitespace. Each line end starts a new `data` line, and clients join these lines with LF. Therefore CR
+ * and CRLF arrive as LF. The topic and ClickHouse keep the original bytes. Pure.
  */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
-  /** Id of the position after the message, for a client that resumes. */
+  /** Id of the position after the message. A client that reconnects sends this id. */
   readonly positionId: string;
   readonly showsOverQuota: boolean;
 }
@@ -34,23 +34,23 @@ export function linkedEventText(link: LinkedEvent, { positionId, showsOverQuota 
 
 /** Time range of links that expired before the client received them. */
 export interface Gap {
-  /** Undefined if the time is unknown. */
+  /** Start of the time range. Undefined if the start is unknown. */
   readonly fromMs: number | undefined;
   readonly toMs: number;
 }
 
-/** Formats a gap. Its id is the position after the gap, so a client receives the gap only once. */
+/** Formats a gap. The id of the message is the position after the gap, so a client receives each gap only once. */
 export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
-/** Formats the reconnection delay and the start position. */
+/** Formats the first message. It contains the reconnection delay and the start position or a gap. */
 export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
-/** Formats a heartbeat. It updates the client's position, and dispatches no message without data. */
+/** Formats a heartbeat. A heartbeat updates the position of the client. It has no data, so the client dispatches no message. */
 export function heartbeatText(positionId: string): string {
   return `: heartbeat\n${positionText(positionId)}`;
 }
@@ -63,7 +63,7 @@ function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** Starts a new `data` line after each CR, LF, and CRLF. */
+/** Splits the text at each CR, LF, and CRLF. Each following line starts with `data`. */
 function dataLines(bytes: Buffer): Buffer[] {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes];
   const parts: Buffer[] = [];

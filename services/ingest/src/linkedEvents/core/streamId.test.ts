@@ -36,7 +36,7 @@ test('rejects ids that were truncated, changed, or invented', async () => {
   const id = (await testCursorCipher()).encrypt(positionBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
   const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
   for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
-  // An id without an offset, and an id with an incomplete offset.
+  // The ids have an incomplete offset, no offset, and no offset in the unencrypted format.
   const bytes = Buffer.from(id, 'base64url');
   const short = [bytes.subarray(0, -1), bytes.subarray(0, -12), Buffer.alloc(17, 1)];
   for (const truncated of short)

@@ -1,4 +1,7 @@
-/** Ids of the linked-event stream: encrypted positions, with a log id and the next offset of each partition. Pure. */
+/**
+ * Encodes and decodes the ids of the linked-event stream. An id is an encrypted position: a log id and the next offset of each
+ * partition. Pure.
+ */
 import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
 
 export interface StreamPosition {
@@ -12,7 +15,10 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/** Encodes a position in a fixed length. The encoding is binary because every message has an id. */
+/**
+ * Encodes a position. The length depends only on the number of partitions. The encoding is binary, because every message
+ * contains an id and ids must be short.
+ */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -22,10 +28,10 @@ export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   return bytes;
 }
 
-/** Checks the form of an id, and not its content. */
+/** True if the text has the form of an id. Does not decrypt the id. */
 export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  // Rejects changed ids, because base64url decoding ignores invalid characters.
+  // Rejects texts with other characters, because the decoding of base64url ignores them.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
   const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
@@ -33,9 +39,9 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Returns the position of an id. Returns 'start' for an id of another key (after a reset of the log) and for an
- * unencrypted id of an earlier version, with which clients could learn the length of the log. Clients drop repeated
- * links by version, but would miss skipped links.
+ * Returns the position of an id. Returns 'start' if the id was encrypted with another key. The key changes when the log is
+ * reset. Also returns 'start' for an unencrypted id of an earlier version, because such ids let clients find out the length of
+ * the log. A stream from 'start' repeats links, which clients drop by version. A later position could skip links.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
@@ -51,9 +57,9 @@ export function positionIn(id: string, cipher: CursorCipher): StreamPosition | '
 }
 
 /**
- * Returns the offsets to read from. A position of another log or after the end of the log (after a restore) starts at
- * the oldest link, because clients drop repeated links, but would miss skipped ones. Returns undefined for another
- * number of partitions.
+ * Returns the offsets from which the stream reads. Starts at the oldest link if the position belongs to another log, or is
+ * after the end of a restored log. Clients drop repeated links, but would miss skipped links. Returns undefined if the number
+ * of partitions differs.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -69,8 +75,8 @@ export function offsetsFrom(
 }
 
 /**
- * Returns the partitions with expired records after the position. For a position of another log, returns all partitions
- * with expired records.
+ * Returns the partitions in which records after the position have expired. If the position belongs to another log, returns all
+ * partitions in which records have expired.
  */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
@@ -80,8 +86,8 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
   });
 }
 
-/** First byte of an id of an earlier version. */
+/** First byte of an unencrypted id of an earlier version. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** Bytes of an offset. At a million records per second, 48 bits last for nine years. */
+/** Number of bytes per offset. At a million records per second, 48 bits last for nine years. */
 const OFFSET_BYTES = 6;

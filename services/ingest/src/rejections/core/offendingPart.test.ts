@@ -1,4 +1,4 @@
-/** Tests the sample of an invalid body that a game team sees, and that it never contains secrets. */
+/** Tests the sample of an invalid body that game developers see. The sample never contains secrets. */
 import { describe, expect, test } from 'vitest';
 import { BodyParts, MAX_SAMPLE_BYTES, mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 

@@ -1,31 +1,31 @@
-/** Finds the part of a body that a problem is about, as a short sample without secrets. Pure. */
+/** Finds the part of a body that a problem concerns. Returns a short sample of this part without secrets. Pure. */
 import { eachMember } from '../../core/scanObject.ts';
 import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 
 export interface OffendingPart {
-  /** JSON, or its start. Empty if unknown. */
+  /** JSON of the part, truncated to `MAX_SAMPLE_BYTES`. Empty if the part is unknown. */
   readonly sample: string;
-  /** Type of the event that contains the part. Empty if unknown. */
+  /** Type of the event that contains the part. Empty if the type is unknown. */
   readonly eventType: string;
 }
 
 export const MAX_SAMPLE_BYTES = 256;
 const MAX_TYPE_BYTES = 100;
-/** Maximum length of a secret at the end of a sample that is masked completely. */
+/** Maximum bytes of a secret that is completely masked at the start or the end of a sample. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {
   readonly #json: JsonBytes;
   readonly #ownToken: string;
 
-  /** @param ownToken the access token of the request, which no sample may contain. */
+  /** @param ownToken access token of the request. No sample may contain this token. */
   constructor(body: Buffer, ownToken: string) {
     this.#json = new JsonBytes(body);
     this.#ownToken = ownToken;
   }
 
-  /** Returns the value of a field. For an absent field, returns the value that should contain it. */
+  /** Returns the value of a field. If the field is absent, returns the value that should contain the field. */
   at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
@@ -40,19 +40,22 @@ export class BodyParts {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** Returns the start of an element. A body is an array of elements, or a single element. */
+  /** Returns the start of an element. If the body is not an array, the body is the only element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
     return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
   }
 
-  /** Masks the surrounding text too, because a secret can be partly in the sample. */
+  /**
+   * Returns a masked sample. Also searches the surrounding text for secrets, because a secret can start or end outside the
+   * sample.
+   */
   #shown(start: number, end: number): string {
     const { body } = this.#json;
     const from = Math.max(0, start - MAX_SECRET_BYTES);
     const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
-    // Uses one character per byte, so that a mask has the length of its secret.
+    // Uses one character per byte, so that a mask is as long as the masked secret.
     const text = mask(body.toString('latin1', from, to), this.#ownToken);
     const bytes = Buffer.from(text.slice(start - from), 'latin1');
     const begin = bytes.findIndex((byte) => !isContinuation(byte));
@@ -60,7 +63,7 @@ export class BodyParts {
   }
 }
 
-/** Returns the value at the path, or the deepest value on the path. */
+/** Returns the value at the path. If there is none, returns the deepest value on the path. */
 function walk(
   json: JsonBytes,
   start: number,
@@ -79,7 +82,7 @@ function walk(
   return { at, eventType };
 }
 
-/** Returns a member of an object, and the last one of duplicate members. */
+/** Returns the member with the wanted name, and the event type. If a name occurs twice, the last member counts. */
 function membersOf(
   json: JsonBytes,
   at: number,
@@ -112,19 +115,19 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
   return undefined;
 }
 
-/** Returns the start of the text without a partial character. */
+/** Returns the start of the text. Omits a partial character at the end. */
 export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
   return bytes.toString('utf8', 0, end);
 }
 
-/** True for a byte that continues a character (RFC 3629, section 3). */
+/** True if the byte continues a character (RFC 3629, section 3). */
 function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** Replaces everything that looks like a secret with stars. */
+/** Replaces text that looks like a secret with asterisks. */
 export function mask(text: string, ownToken = ''): string {
   const withoutOwnToken = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return withoutOwnToken
@@ -138,10 +141,12 @@ function stars(secret: string): string {
 
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
-// Clients choose the text, so each pattern is bounded and takes linear time.
-/** Tokens of this service, JWTs, and values of `Authorization`. */
+/**
+ * Matches tokens of this service, JWTs, and values of `Authorization`. Clients choose the text, so each pattern must take
+ * linear time.
+ */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
-/** Strings whose names indicate a secret, also in JSON inside a string. */
+/** Matches strings whose names indicate a secret, including names and values in JSON inside a string. */
 const NAMED_SECRET_PATTERN =
   /("[^"]{0,64}(?:token|secret|password|authorization|credential|api_?key)[^"]{0,64}"\s*:\s*\\*")((?:[^"\\]|\\.)*)/gi;
 

@@ -1,4 +1,4 @@
-/** Tests which rejections are counted separately, and that a flood of one project does not affect other projects. */
+/** Tests which rejections are counted separately. A flood of one project must not affect the counts of other projects. */
 import { describe, expect, test } from 'vitest';
 import {
   MAX_FIELDS_PER_MINUTE,

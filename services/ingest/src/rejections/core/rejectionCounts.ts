@@ -4,7 +4,7 @@ import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Endpoint, tenant, and project of a request. The ids are zeros if the project is unknown. */
+/** Endpoint, tenant, and project of a request. The ids are `NIL_UUID` if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
@@ -17,7 +17,7 @@ export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;
   readonly index: number;
-  /** JSON pointer (RFC 6901) into the element. Empty for the whole element. */
+  /** JSON pointer (RFC 6901) into the element. Empty if the problem concerns the whole element. */
   readonly pointer: string;
 }
 
@@ -30,14 +30,15 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   readonly part: OffendingPart;
 }
 
-/** Maximum fields of a project in a minute. Further fields are counted by code only, as the field `other`. */
+/** Maximum number of fields per project and minute. Further fields are counted only by code, as the field `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Maximum rows of a project while ClickHouse is unavailable. */
+/** Maximum number of rows per project in memory. The limit is reached only if ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
 /**
- * Characters of a field name that are searched for secrets. More than are stored, so that every secret is recognized.
+ * Number of characters of a field name that are searched for secrets. It is larger than the stored length, so that truncated
+ * secrets are recognized.
  */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
@@ -53,8 +54,9 @@ export class RejectionCounts {
   #size = 0;
 
   /**
-   * @param partOf is called only for the first rejection of its kind in a minute. @returns the number of dropped
-   * rejections.
+   * Counts rejections of a request.
+   * @param partOf called only for the first rejection of each row.
+   * @returns the number of rejections that could not be counted.
    */
   add(
     nowMs: number,
@@ -78,7 +80,7 @@ export class RejectionCounts {
     return dropped;
   }
 
-  /** Returns the counts since the last call. Rows of the current minute stay. */
+  /** Returns the counts since the last call. Evicts the rows of past minutes. */
   takeCounts(nowMs: number): RejectionRow[] {
     const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {
@@ -141,7 +143,7 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** Shortens a field name, because clients choose the names. */
+/** Returns the field name, masked and truncated, because clients choose the names. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);

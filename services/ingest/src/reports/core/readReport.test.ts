@@ -1,4 +1,4 @@
-/** Tests that all faults of a report are reported together, each with its field and its limit. */
+/** Tests that all faults of a report are reported together. Each fault states its field and its limit. */
 import { randomUUID } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';

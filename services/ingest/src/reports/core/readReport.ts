@@ -1,4 +1,4 @@
-/** Converts a scanned body to a bug report, or to the list of all its faults. Pure. */
+/** Scans a body and converts it to a bug report with the list of all faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import {
@@ -41,14 +41,14 @@ export interface ReportDraft {
   readonly id: string | null;
   readonly idMember: Span | undefined;
   readonly sessionId: string | null;
-  /** Microseconds since the epoch. Null if the report has no time. */
+  /** Time of the report in microseconds since the epoch. Null if the request states no time. */
   readonly occurredAt: bigint | null;
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   readonly eventIds: readonly string[];
-  /** True if only the last `MAX_NAMED_EVENTS` ids are used. */
+  /** True if the request named too many events, so that only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** Identifies retries of a report, and determines its id. */
+  /** Id that identifies retries of the request. The id of the report is derived from it. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   readonly report: ReportFields['report'] | null;
@@ -61,7 +61,7 @@ export interface ReportDraft {
 }
 
 const validator = Compile(ReportFields);
-/** A report has at least one of these fields. */
+/** A report must have at least one of these fields. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
 /** @throws Rejected if the body is not a JSON object. */
@@ -117,7 +117,7 @@ interface InlineEvents {
   unknown: readonly UnknownField[];
 }
 
-/** Scans the report. The ingest scanner keeps the payloads of the events unchanged. */
+/** Scans the report. The scanner of events keeps their payloads unchanged. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -161,7 +161,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** True if the field is absent or empty. A value of the wrong type is not empty, because it is a separate problem. */
+/** True if the field is absent or empty. False if the value has a wrong type, because another problem reports the type. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -171,7 +171,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** Checks the small fields. Invalid fields are excluded, so that the other fields can be checked. */
+/** Checks the small fields. Omits invalid fields from the result, so that the other fields can still be checked. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -181,7 +181,8 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // Games whose queue outlived a connection name all events of their run in every report.
+  // Shortens the list instead of rejecting the request, because some games name all events of their run after a lost
+  // connection.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);
@@ -195,7 +196,7 @@ function smallFields({ fields }: ScannedObject): {
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
-/** @param skipped number of ids that were dropped before `eventIds`. */
+/** @param skipped number of ids that were dropped from the start of the list. */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
   skipped: number,
@@ -240,7 +241,7 @@ export function attachedBytesProblems(
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** Removes `null` and empty strings from optional fields, which game plugins send for absent values. */
+/** Removes `null` and empty strings from optional fields, because game plugins send them for absent values. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {
@@ -255,7 +256,7 @@ function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<stri
   return sentFields;
 }
 
-/** @param needed fields in which an empty string is kept. */
+/** @param needed names of fields that keep an empty string. */
 function omitEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(

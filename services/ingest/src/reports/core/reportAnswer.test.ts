@@ -1,4 +1,4 @@
-/** Tests how a report is shown: its texts, the bytes of its context, its links, and its state. */
+/** Tests how responses show a report: its texts, the bytes of its context, its links, and its state. */
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';

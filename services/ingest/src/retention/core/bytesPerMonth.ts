@@ -5,11 +5,14 @@ export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
-  /** Time of the first recent row. Undefined if no recent row exists. */
+  /** Time of the first recent row. Undefined if there is no recent row. */
   readonly recentSinceMs: number | undefined;
 }
 
-/** Measures the recent rate over at least a day, because an hour is not representative. */
+/**
+ * Estimates the bytes per month from the recent rows. The measured time is at least a day, because an hour is not
+ * representative.
+ */
 export function bytesPerMonth(
   { rows, bytes, recentRows, recentSinceMs }: Measurement,
   nowMs: number,

@@ -27,7 +27,7 @@ test('each kind expires once a day, and again after its retention time was reduc
   expect(dueIn(2, TODAY + DAY_MS - 1)).toEqual([]);
   expect(dueIn(2, TODAY + DAY_MS)).toMatchObject([{ beforeMs: TODAY - DAY_MS, sinceMs: TODAY - 2 * DAY_MS }]);
   expect(dueIn(1, NOW)).toMatchObject([{ beforeMs: TODAY - DAY_MS }]);
-  // With a longer retention, no more data expires, and expired data does not return.
+  // If the retention time was increased, no more data expires, and expired data does not return.
   expect(dueIn(3, NOW)).toEqual([]);
 });
 

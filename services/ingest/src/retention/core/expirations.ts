@@ -4,18 +4,21 @@ import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryE
 export type RetainedKind = keyof RetentionDays;
 export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
-/** Data of one kind that a project received before a time and that has expired. */
+/** Expired data of one kind. The project received this data before `beforeMs`. */
 export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Start of a UTC day. Rows are removed once a day, because each removal rewrites parts. */
+  /**
+   * End of the expired time range, exclusive. It is the start of a UTC day. Rows are removed once a day, because each removal
+   * rewrites parts.
+   */
   readonly beforeMs: number;
-  /** Time before which data was removed earlier. Undefined if no data was removed. */
+  /** Time before which the data was already removed. Undefined if no data was removed yet. */
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs times before which no data is left. */
+/** @param doneMs times by `markKey`. All data before these times was removed. */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

@@ -1,6 +1,6 @@
 /**
- * Keys of the JWT issuer. They are refreshed every ten minutes, and at most every 30 s for unknown keys. If the issuer
- * is unavailable, cached keys are used for an hour. After that, requests get a 503.
+ * Reads the keys of the JWT issuer. Keys are refreshed every ten minutes. An unknown key causes an earlier refresh, at most
+ * every 30 s. If the issuer is unavailable, the cached keys are used for an hour. After that hour, requests get a 503.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -11,7 +11,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** Delay before another request to an issuer that has failed, so that requests of games do not wait. */
+/** Delay after a failed request to the issuer. During the delay, requests of games fail at once instead of waiting. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
@@ -20,7 +20,7 @@ export interface IssuerKeysDeps {
   readonly logger: Logger;
 }
 
-/** @returns a function that finds the key of a token. It throws errors of jose, or Unavailable. */
+/** @returns a function that finds the key of a token. The function throws errors of the library jose, or Unavailable. */
 export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
@@ -34,7 +34,7 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
       return Response.json(keys);
     } catch (error) {
       failedAtMs = clock.now();
-      // Excludes the query, which can contain a secret.
+      // Omits the query of the address, because it can contain a secret.
       logger.warn('jwks_not_read', { url: url.origin + url.pathname, cause: messageOf(error) });
       throw unavailable();
     }
@@ -45,9 +45,9 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // Refreshes old keys, because a key may have been revoked. Failures are logged.
+    // Refreshes old keys, because the issuer may have revoked a key. `read` logs failures.
     const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
-    // Uses the cached keys without waiting while the issuer is unavailable.
+    // Waits for the refresh only if the issuer is available. Otherwise, uses the cached keys at once.
     if (failedAtMs < readAtMs) await reading;
     return await keys(header, token);
   };

@@ -1,4 +1,4 @@
-/** Tests JWTs with real keys, and an issuer that is called over HTTP. */
+/** Tests JWTs with real keys. The issuer is a real HTTP server. */
 import { createHmac, generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ let logged: unknown[];
 
 beforeEach(async () => {
   nowMs = Date.UTC(2026, 10, 23, 12);
-  // jose uses this clock for its key cache.
+  // The library jose uses this clock for its key cache.
   vi.useFakeTimers({ toFake: ['Date'], now: nowMs });
   issuer = await anIssuer([jwk(rsa.publicKey, 'one', 'RS256'), jwk(ec.publicKey, 'two', 'ES256')]);
   ({ verifier, logged } = aVerifier(issuer.url));
@@ -245,7 +245,7 @@ describe('the keys of the issuer', () => {
     const silence = Promise.withResolvers<void>();
     issuer.silence = silence.promise;
     for (let i = 0; i < 5; i++) expect(await verifier.verify(aJwt())).toMatchObject({ projectId: PROJECT });
-    // No request waited for the timeout of the issuer.
+    // No request waited until the timeout of the issuer, so only the first failure was logged.
     expect(logged).toHaveLength(1);
 
     issuer.isAway = false;
@@ -284,7 +284,7 @@ interface Issuer {
   readonly keys: object[];
   isAway: boolean;
   answer: string | undefined;
-  /** The issuer answers when this promise resolves. */
+  /** Promise that delays the response of the issuer until it resolves. */
   silence: Promise<void> | undefined;
   asked(): number;
 }
@@ -338,7 +338,7 @@ interface Given {
   readonly key?: KeyObject;
 }
 
-/** Signs a JWT by hand, because libraries create no invalid ones. */
+/** Signs a JWT without a library, because libraries create no invalid JWTs. */
 function aJwt({ header = {}, claims = {}, key = rsa.privateKey }: Given = {}): string {
   const head = base64(JSON.stringify({ alg: 'RS256', typ: 'JWT', kid: 'one', ...header }));
   const payload = base64(
@@ -351,7 +351,7 @@ function aJwt({ header = {}, claims = {}, key = rsa.privateKey }: Given = {}): s
   return `${head}.${payload}.${signature.toString('base64url')}`;
 }
 
-/** Returns an HS256 JWT that is signed with the text of the public key. */
+/** Returns a JWT that is signed by HS256 with the text of the public key. */
 function confused(): string {
   const signed = aJwt({ header: { alg: 'HS256' } })
     .split('.')

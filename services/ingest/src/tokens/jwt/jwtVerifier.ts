@@ -13,33 +13,35 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Only public-key algorithms. With a symmetric algorithm, clients could sign with the public key. */
+  /**
+   * Allowed algorithms. All must use public keys, because with a symmetric algorithm, clients could sign with the public key.
+   */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
 }
 
 export interface VerifiedJwt {
-  /** Derived from the issuer and the subject. */
+  /** Id that is derived from the issuer and the subject. */
   readonly id: string;
   readonly projectId: string;
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Builds for which the token may write. Null if all builds are allowed. */
+  /** Ids of the builds for which the token may write. Null if all builds are allowed. */
   readonly buildIds: readonly string[] | null;
   /** Expiry of the JWT, including the tolerated clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
-  /** True if a bearer token is a JWT. Tokens of the directory contain no dots. */
+  /** True if the bearer token is a JWT. A JWT contains dots. Tokens of the directory contain no dots. */
   isJwt(text: string): boolean;
-  /** @throws Rejected 401 with the reason; Unavailable if the issuer's keys cannot be read. */
+  /** @throws Rejected 401 with the reason; Unavailable if the keys of the issuer cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
 const MAX_JWT_LENGTH = 8 * 1024;
-/** Maximum lifetime of a JWT, because a stolen JWT can only expire. */
+/** Maximum time until a JWT expires. The limit is needed because a stolen JWT cannot be revoked. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
@@ -60,7 +62,7 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // An unusable key is a fault of the issuer.
+        // Logs a warning, because an unusable key is a fault of the issuer.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });
@@ -99,13 +101,13 @@ function scopesIn(claim: unknown): readonly Scope[] {
   return SCOPES.filter((scope) => named.includes(scope));
 }
 
-/** Accepts JSON arrays and lists that are separated by spaces (RFC 8693, section 4.2). */
+/** Returns the list in a claim. A claim is a JSON array or a text with spaces between the elements (RFC 8693, section 4.2). */
 function listIn(claim: unknown): readonly unknown[] | undefined {
   if (claim === undefined || Array.isArray(claim)) return claim;
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Returns the fault of a token. Undefined if the token is not the cause. */
+/** Returns the fault of the token. Undefined if the token did not cause the error. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {

@@ -1,4 +1,4 @@
-/** Tests the file name of a download for all clients and names. */
+/** Tests that all clients get the file name of a download, for all file names. */
 import { expect, test } from 'vitest';
 import { attachmentNamed } from './contentDisposition.ts';
 

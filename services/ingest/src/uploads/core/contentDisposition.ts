@@ -1,11 +1,11 @@
-/** The `Content-Disposition` header of a download (RFC 6266). Pure. */
+/** Formats the `Content-Disposition` header of a download (RFC 6266). Pure. */
 
-/** Characters that are also percent-encoded (RFC 8187, `attr-char`). */
+/** Characters that `encodeURIComponent` leaves unencoded. RFC 8187 (`attr-char`) requires that they are encoded. */
 const NOT_ATTR_CHAR = /['()*]/g;
-/** Characters that clients read differently in quoted strings. */
+/** Characters that clients interpret differently in quoted strings. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\%]/g;
 
-/** Returns a header that makes browsers save the file. Old clients get an ASCII name. */
+/** Returns a header that makes browsers save the file. The header also contains an ASCII name for old clients. */
 export function attachmentNamed(fileName: string): string {
   const encoded = encodeURIComponent(fileName.toWellFormed()).replace(
     NOT_ATTR_CHAR,

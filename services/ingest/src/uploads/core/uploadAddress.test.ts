@@ -1,4 +1,4 @@
-/** Tests that an upload address has all data of its upload, and cannot be changed without the key. */
+/** Tests that an upload address contains all data of its upload. Nobody can change the address without the key. */
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { readUploadPath, uploadPath } from './uploadAddress.ts';

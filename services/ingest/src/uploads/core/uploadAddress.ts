@@ -1,4 +1,6 @@
-/** Upload addresses of ingest. An address is authorized by an HMAC-SHA-256 over all of its data. Pure. */
+/**
+ * Formats and reads the upload addresses of ingest. An HMAC-SHA-256 over all data of an address authorizes the upload. Pure.
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Rejected } from '../../rejected.ts';
@@ -55,14 +57,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** Signs JSON, because then different addresses never have the same signed text. */
+/** Signs the data as JSON, so that different addresses never have the same signed text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** Returns NaN for other text, which no signed address contains. */
+/** Returns NaN if the text is not a whole number. No signed address contains NaN. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -9,13 +9,14 @@ export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} character
 export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
 /** Characters that a file name must not contain. */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
-/** A media type (RFC 9110, section 8.3.1). */
+/** Media type (RFC 9110, section 8.3.1). */
 const MEDIA_TYPE =
   /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
 
 /**
- * @param isSizeNeeded true if the store can limit the bytes only with a stated size.
- * @throws Rejected naming the field: 400; 413 above the size limit; 415 for a media type that is not allowed.
+ * @param isSizeNeeded true if the request must state a size, because the store cannot limit the bytes without a size.
+ * @throws Rejected with the invalid field. The status is 413 above the size limit, 415 for a media type that is not allowed,
+ * and otherwise 400.
  */
 export function describedUpload(
   input: UploadInput,
