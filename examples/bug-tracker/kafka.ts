@@ -1,6 +1,6 @@
 /**
- * A bug tracker on Kafka: consumes `questlog.linked-events.v1` and prints each report's trail as it grows. The consumer
- * reads only committed records (kafkajs's default), so it sees each change of a link once.
+ * A bug tracker on Kafka. It consumes `questlog.linked-events.v1` and prints the trail of a report after each change of the
+ * trail. The consumer reads only committed records (the default of kafkajs), so it receives each change of a link once.
  */
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ const {
   TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
 } = process.env;
 
-// kafkajs has no zstd codec, so the example uses Node's.
+// kafkajs has no zstd codec, so the example adds the codec of Node.
 const decompress = promisify(zstdDecompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
   compress: (encoder) => promisify(zstdCompress)(encoder.buffer),
@@ -33,7 +33,8 @@ const trails = openTrails(TRAIL_FILE);
 await consumer.connect();
 await consumer.subscribe({ topic: `${QUESTLOG_PREFIX}questlog.linked-events.v1`, fromBeginning: true });
 await consumer.run({
-  // Saves the trails before the offsets are committed. A record that is read again is dropped by its version.
+  // Saves the trails before kafkajs commits the offsets. If a record is read again, `apply` ignores the record because its version
+  // is not newer than the stored version.
   eachBatch: async ({ batch }) => {
     const changed = new Set<string>();
     for (const { value } of batch.messages) {
@@ -51,7 +52,7 @@ await consumer.run({
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void consumer.disconnect());
 
-/** Formats a time in microseconds since 1970, because a `Date` has only milliseconds. */
+/** Formats a time in microseconds since 1970. Adds the last three digits, because a `Date` stores only milliseconds. */
 function isoOf(micros: number): string {
   const millis = Math.floor(micros / 1_000);
   const rest = String(micros - millis * 1_000).padStart(3, '0');

@@ -1,6 +1,6 @@
 /**
- * A bug tracker over HTTP: follows `GET /v1/linked-events` and prints each report's trail as it grows. It resumes where it
- * stopped, after a broken connection and after its own restart.
+ * A bug tracker over HTTP. It follows `GET /v1/linked-events` and prints the trail of a report after each change of the trail.
+ * After a broken connection or a restart, the tracker continues at its saved position.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +12,7 @@ interface Message {
   readonly data: string | undefined;
 }
 
-/** Time without data after which the connection counts as lost. The server sends a keep-alive message every 15 s. */
+/** Time without data after which the tracker treats the connection as lost. The server sends a keep-alive message every 15 s. */
 const SILENCE_MS = 45_000;
 const RETRY_MS = 1_000;
 
@@ -28,7 +28,7 @@ for (;;) {
   await pause(waitMs);
 }
 
-/** Resolves when the server ends the stream, with the time to wait before reconnecting. */
+/** Follows the stream until the server ends it. Returns the time to wait before the next connection, in milliseconds. */
 async function follow(): Promise<number> {
   const silence = new AbortController();
   const watch = setTimeout(() => silence.abort(new Error('the server is silent')), SILENCE_MS);
@@ -41,7 +41,7 @@ async function follow(): Promise<number> {
       signal: silence.signal,
     });
     if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
-    // A retry cannot help after any other error status.
+    // Exits on every other error status, because a retry would fail in the same way.
     if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -56,12 +56,15 @@ async function follow(): Promise<number> {
   }
 }
 
-/** Prints each changed report once, then saves the links and the position. A crash in between only repeats the output. */
+/**
+ * Prints each changed report once, then saves the links and the position. If the tracker crashes before it saves, it prints the
+ * reports again.
+ */
 function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {
     if (event === 'gap' && data !== undefined) printGap(JSON.parse(data));
-    // A later version can send messages with other names.
+    // Ignores messages with other names, because a later version of Questlog may add such messages.
     if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
       if (trails.apply(change)) changed.add(change.reportId);
@@ -72,13 +75,16 @@ function receive(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/** Reports that links expired before this tracker received them. A tracker that needs all links reads its reports again. */
+/**
+ * Prints a warning that links expired before this tracker received them. A tracker that needs all links must read its reports
+ * again.
+ */
 function printGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);
 }
 
-/** The fields of one message (WHATWG HTML, section 9.2), without comments and unknown names. */
+/** Parses the fields of one message (WHATWG HTML, section 9.2). Ignores comments and unknown field names. */
 function messageOf(block: string): Message {
   const valuesOf = (name: string): string[] =>
     block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));

@@ -1,11 +1,11 @@
 /**
- * The trails of bug reports: the events of each report, ordered by time. The trails and the position in the stream are saved
- * atomically in one file, so that they are always consistent.
+ * The trails of bug reports. A trail contains the events of one report, ordered by time. One file stores the trails and the
+ * position in the stream. The file is replaced atomically, so the trails and the position are always consistent.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** The fields of a linked event that a trail shows. The message has further fields. */
+/** The fields of a linked event that a trail prints. The message has more fields than these. */
 export interface LinkChange {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
@@ -16,9 +16,9 @@ export interface LinkChange {
 }
 
 export interface Trails {
-  /** Position at which to resume the stream. Undefined for the start of the stream. */
+  /** Position at which the tracker continues the stream. Undefined if the tracker reads the stream from the start. */
   readonly token: string | undefined;
-  /** Applies a change. Returns false if the change is a duplicate or older than the saved version of its link. */
+  /** Applies a change. Returns false if the version of the change is not newer than the saved version of the link. */
   apply(change: LinkChange): boolean;
   print(reportId: string): void;
   save(token?: string): void;
@@ -52,13 +52,13 @@ interface Saved {
   readonly links: readonly LinkChange[];
 }
 
-/** Compares times without the Z, so that `12:00:00Z` sorts before `12:00:00.5Z`. */
+/** Compares times without the final Z, so that `12:00:00Z` sorts before `12:00:00.5Z`. */
 function byTime({ event: a }: LinkChange, { event: b }: LinkChange): number {
   const [left, right] = [a.occurredAt.slice(0, -1), b.occurredAt.slice(0, -1)];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Formats a line. Quotes the event type, because it can contain line breaks. */
+/** Formats one line of a trail. Quotes the event type, because an event type can contain line breaks. */
 function lineOf({ kind, source, event: { eventType, occurredAt } }: LinkChange): string {
   return `  ${occurredAt}  ${JSON.stringify(eventType)}  ${source}${kind === 'unlinked' ? ' - unlinked' : ''}`;
 }

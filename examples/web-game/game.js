@@ -1,4 +1,4 @@
-/** A small game that sends its session, its events, and bug reports with a screenshot to Questlog. */
+/** A small game. It sends a session, events, and bug reports with a screenshot to Questlog. */
 import { start } from '@questlog/client';
 import { noteAutomatically } from '@questlog/client/automatic';
 import { indexedDbQueue } from '@questlog/client/indexeddb';
@@ -24,7 +24,7 @@ noteAutomatically(telemetry);
 
 const STARS_A_LEVEL = 8;
 const pressed = new Set();
-/** X position of a finger on the screen. Undefined if no finger touches the screen. */
+/** X position of the pointer on the canvas. Undefined if no pointer is pressed. */
 let finger;
 let round = newRound();
 let lastMs = performance.now();
@@ -146,7 +146,7 @@ function dash() {
   telemetry.event('player_action', { action: 'dash', x: Math.round(round.x) });
 }
 
-/** Files a bug report with a screenshot. Questlog links the report to the events around this time. */
+/** Files a bug report with a screenshot. Questlog links the report to the events around the time of the report. */
 async function report() {
   const { level, lives, stars, x } = round;
   status.textContent = 'Sending the report …';

@@ -1,4 +1,4 @@
-/** Serves the game to browsers of this machine, with `@questlog/client` built from its source. */
+/** Serves the game to browsers on this machine. Builds `@questlog/client` from its source. */
 import { existsSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,7 +1,7 @@
 const url = 'https://telemetry.your-game.example';
 const token = '<ACCESS_TOKEN>';
 
-/** Problem codes that do not reject the events themselves: a wrong token or server, or too many requests. */
+/** Codes of problems that do not concern the content of a batch, such as a wrong token, a wrong address, or too many requests. */
 const WAITS = [
   'unauthorized',
   'forbidden',
@@ -19,7 +19,7 @@ let batch;
 let warnedMs = -Infinity;
 let failedSinceMs;
 
-/** Call it when the game starts. */
+/** Opens a session. Call this function when the game starts. */
 export async function begin(version, playerId) {
   const session = await send('/v1/ingest/sessions', {
     id: crypto.randomUUID(),
@@ -37,7 +37,7 @@ export function record(eventType, payload = {}) {
   if (waiting.length > 10_000) waiting.shift();
 }
 
-/** Sends the queued events. A batch without a response is retried with the same key, so that it is stored once. */
+/** Sends the queued events. A batch without a response is sent again with the same key, so Questlog stores the batch once. */
 export async function flush() {
   if (batch === undefined && waiting.length > 0) {
     batch = { key: uuidv7(), events: waiting.splice(0, 200) };
@@ -53,7 +53,10 @@ export async function flush() {
   if (batch === sent) batch = undefined;
 }
 
-/** Files a bug report with a screenshot (a Blob). Questlog links it to the events of the last ten minutes. Retries use the same id. */
+/**
+ * Files a bug report with a screenshot (a Blob). Questlog links the report to the events of the last ten minutes. To retry, pass
+ * the same id.
+ */
 export async function report(title, screenshot, id = crypto.randomUUID()) {
   await flush().catch(warn);
   return await send('/v1/ingest/reports', {
@@ -84,7 +87,7 @@ async function send(path, content, headers = {}) {
     method: 'POST',
     headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json', ...headers },
     body,
-    // Sends the last batch even if the page closes. Browsers allow 64 KiB.
+    // Lets the browser finish sending the last batch after the page closes. Browsers allow 64 KiB.
     keepalive: body.length < 60_000,
   });
   const result = await answer.json().catch(() => undefined);
@@ -95,7 +98,7 @@ async function send(path, content, headers = {}) {
   throw Object.assign(new Error(message), { status: answer.status, isRefused });
 }
 
-/** Logs the first failure, and later failures at most once per minute. */
+/** Logs the first failure. Logs later failures at most once per minute. */
 function warn(error) {
   failedSinceMs ??= Date.now();
   if (Date.now() - warnedMs < 60_000) return;

@@ -1,4 +1,4 @@
-/** Builds the package: one minified module per entry, and the types. */
+/** Builds the package: the type declarations, and one minified module per entry. */
 import { spawnSync } from 'node:child_process';
 import { rolldown } from 'rolldown';
 

@@ -1,4 +1,4 @@
-/** Audits a deployment after its load: no lost or duplicate events, the correct order, and the correct links. */
+/** Audits a deployment after its load. Finds lost events, duplicate events, a wrong order, and wrong links. */
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -11,7 +11,7 @@ import type { Deployment } from './deployment.ts';
 import type { Load } from './load.ts';
 
 export interface Audit {
-  /** Faults as sentences. Empty if the audit passes. */
+  /** Faults that the audit found, as sentences. Empty if the audit passes. */
   readonly findings: readonly string[];
   readonly events: number;
   readonly links: number;
@@ -19,7 +19,10 @@ export interface Audit {
 
 const LINKED_WITHIN_MS = 90_000;
 
-/** Call it after the load has ended and the consumers have caught up. Stops the services, because it reads the topics last. */
+/**
+ * Audits the deployment. Call this function after the load has ended and the consumers have caught up. The audit stops the
+ * services before it reads the topics.
+ */
 export async function auditDeployment(deployment: Deployment, load: Load): Promise<Audit> {
   const { ledger } = load;
   const joined = await eventually(() => joinAndLinks(deployment), isSame, LINKED_WITHIN_MS).catch(() =>
@@ -27,7 +30,7 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   );
   const codes = await deployment.stop();
   const rows = await storedRows(deployment);
-  // Only acknowledged requests have an order. A request without a response may reach the log late or never.
+  // Checks the order of acknowledged requests only, because a request without a response may reach the log late or never.
   const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
   const findings = [
     ...ledger.violations,
@@ -44,7 +47,10 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   return { findings, events: rows.length, links: joined.links.length };
 }
 
-/** Stops merges, which would remove duplicate rows before the audit counts them. Prevents slower inserts as a result. */
+/**
+ * Stops merges, because a merge would remove duplicate rows before the audit counts them. Raises the limits of parts, because
+ * otherwise ClickHouse would delay inserts.
+ */
 export async function keepSecondRows(deployment: Deployment): Promise<void> {
   for (const table of ['events', 'sessions', 'appends']) {
     await deployment.command(`SYSTEM STOP MERGES ${table}`);
@@ -54,7 +60,7 @@ export async function keepSecondRows(deployment: Deployment): Promise<void> {
   }
 }
 
-/** More parts than a test creates. With more than ClickHouse's default of 1,000 parts, each insert is delayed. */
+/** Number of parts that no test reaches. By default, ClickHouse delays each insert above 1,000 parts. */
 const ALL_PARTS = 1_000_000;
 
 async function auditReports(deployment: Deployment, { reports }: Load): Promise<string[]> {
@@ -67,7 +73,10 @@ async function auditReports(deployment: Deployment, { reports }: Load): Promise<
   );
 }
 
-/** Checks that ClickHouse has all links, and the stream has each link once. All writers of the stream must be stopped. */
+/**
+ * Checks that ClickHouse has all links, and that the stream has each link once. All services that write to the stream must be
+ * stopped.
+ */
 export async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
   const topic = deployment.prefix + TOPICS.linkedEvents;
   const records = await readCommitted(deployment.engines.brokers, topic);

@@ -1,6 +1,6 @@
 /**
- * Tests a loss of ClickHouse under load. Follows clickhouse-lost.md with a backup of backup.md, and then restores an older snapshot
- * of the disk. Both times, the projector's commits are ahead of the restored tables.
+ * Tests a loss of ClickHouse under load. First, the test follows clickhouse-lost.md with a backup from backup.md. Then it
+ * restores an older snapshot of the disk. In both cases, the commits of the projector are ahead of the restored tables.
  */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ const NO_LAG_FOR_MS = 10_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();
 
-/** Replacements of commands in the page. Kafka's command runs Kafka's own class. */
+/** Programs that replace commands of the page. The command of Kafka starts the class from the jars of Kafka. */
 const COMMANDS = {
   ...CLICKHOUSE_CLIENT,
   'kafka-consumer-groups.sh': `java -cp "$KAFKA_JARS" org.apache.kafka.tools.consumer.group.ConsumerGroupCommand "$@"`,
@@ -42,7 +42,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     join(folder, name),
   ) as [string, string, string];
   let port = 0;
-  /** Admin port of the restarted ingest, which the shell's environment contains from the start. */
+  /** Admin port of the ingest that is started after the loss. The environment of the shell contains the port from the start. */
   let adminPort = 0;
   let clickhouse: EngineProcess;
   let trial: Trial;
@@ -87,7 +87,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     }
   });
 
-  /** Loses ClickHouse after the projector has passed the backup, and before the linker has processed all events. */
+  /** Deletes ClickHouse. At this time, the projector is ahead of the backup, and the linker has not processed all events. */
   async function lose(): Promise<void> {
     const { deployment, load, projected } = trial;
     await trial.waitForProgress();
@@ -104,11 +104,14 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     rmSync(directory, { recursive: true });
   }
 
-  /** Starts the services as the page says. @param others partitions of sessions whose tables the projector reports as restored. */
+  /**
+   * Starts the services in the order of the page. @param others the number of partitions for which the projector must report
+   * restored tables.
+   */
   async function start(others: number): Promise<void> {
     const { deployment, load } = trial;
     await keepSecondRows(deployment);
-    // Starts the linker first, so that it reads tables that the projector has not filled yet.
+    // Starts the linker before the projector, so that the linker reads tables that the projector has not filled yet.
     await deployment.start('linker');
     const projector = await deployment.start('projector');
     await eventually(

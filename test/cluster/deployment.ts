@@ -1,4 +1,4 @@
-/** A deployment with any number of processes of each service, which a test starts and kills. */
+/** A deployment with any number of processes of each service. Tests start and kill the processes. */
 import { randomUUID } from 'node:crypto';
 import { eventually } from '../e2e/builders.ts';
 import { type ClusterEngines, clusterEnvironment, removeDeployment } from '../e2e/cluster.ts';
@@ -19,24 +19,24 @@ export type ServiceName = 'ingest' | 'linker' | 'projector';
 export interface Service {
   readonly name: ServiceName;
   readonly pid: number;
-  /** URL for games. Empty if the service has no listener for games. */
+  /** Address of the listener for games. Empty if the service has no such listener. */
   readonly baseUrl: string;
   readonly adminUrl: string;
-  /** False after the service received a stop, because a load balancer then sends no requests to it. */
+  /** False after the test starts to stop the service. A load balancer sends no requests to such a service. */
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** Sends a request to the admin listener with its token. */
+  /** Sends a request to the admin listener with the admin token. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Returns the status of `/readyz`, with its problems and warnings. */
+  /** Returns the status, the problems, and the warnings of `/readyz`. */
   readyz(): Promise<Readiness>;
-  /** Removes the service from the load balancer. Resolves after all its requests are answered. */
+  /** Removes the service from the load balancer. Resolves when all its requests have a response. */
   leave(): Promise<void>;
-  /** Sends SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM. Resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** Sends SIGKILL. Resolves after the process has exited. */
+  /** Sends SIGKILL. Resolves when the process has exited. */
   kill(): Promise<void>;
-  /** Stops the process until `thaw`, like a migrated machine or a long pause. */
+  /** Suspends the process until `thaw`. Simulates the migration of a machine or a long pause. */
   freeze(): void;
   thaw(): void;
 }
@@ -47,23 +47,23 @@ export interface Readiness {
   readonly warnings: Readonly<Record<string, string>>;
 }
 
-/** Time limit that is longer than any request. */
+/** Time limit for the requests of a service. No request takes longer. */
 const ANSWERED_WITHIN_MS = 60_000;
-/** Time limit of a start. Several processes start at the same time on a busy machine. */
+/** Time limit of a start. It is long, because several processes start at the same time on a busy machine. */
 const READY_WITHIN_MS = 120_000;
 
 export class Deployment implements Pick<Product, 'request' | 'sql'> {
-  /** Name of the database and, with a dot, prefix of the topics, groups, and subjects. */
+  /** Name of the database. With a dot, the name is also the prefix of the topics, groups, and subjects. */
   readonly name = `cluster_${randomUUID().replaceAll('-', '').slice(0, 12)}`;
   readonly engines: ClusterEngines;
-  /** All processes, including killed processes. */
+  /** All processes that were started, including killed processes. */
   readonly services: Service[] = [];
-  /** File that starts the next processes. Undefined for this checkout. */
+  /** Path of the file that starts the next processes. Undefined if the next processes run the code of this checkout. */
   entry: string | undefined;
   readonly #env: Record<string, string>;
   #turn = 0;
 
-  /** @param env settings that differ from the tests' own. */
+  /** @param env settings that replace the default settings of the tests. */
   constructor(engines: ClusterEngines, env: Readonly<Record<string, string>> = {}) {
     this.engines = engines;
     this.#env = { ...clusterEnvironment(engines, this.name), QUESTLOG_DEMO: 'off', ...env };
@@ -73,7 +73,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return `${this.name}.`;
   }
 
-  /** Runs the command `questlog` for this deployment. */
+  /** Runs the command `questlog` against this deployment. */
   questlog(...args: string[]): Promise<Ended> {
     const [{ adminUrl } = { adminUrl: '' }] = this.running('ingest');
     const adminToken = this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '';
@@ -82,7 +82,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     });
   }
 
-  /** Starts a process and waits until it is ready. @param env additional settings of this process. */
+  /** Starts a process and waits until the process is ready. @param env additional settings of the process. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });
     const output = collectOutput(child);
@@ -134,7 +134,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return service;
   }
 
-  /** Starts several processes. If one fails to start, kills all others. */
+  /** Starts several processes. If a process fails to start, kills all of them. */
   async startAll(...names: ServiceName[]): Promise<Service[]> {
     const started = names.map((name) => this.start(name));
     try {
@@ -150,18 +150,18 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return this.services.filter((service) => service.name === name && service.isUp);
   }
 
-  /** Sends a request to the next running ingest, like a load balancer. @throws Error if the ingest does not respond. */
+  /** Sends a request to the next running ingest, as a load balancer does. @throws Error if the ingest does not respond. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer> {
     return this.#ingest().request(method, path, options);
   }
 
-  /** Runs a query directly in ClickHouse and returns its rows. */
+  /** Runs a query in ClickHouse without Questlog, and returns the rows. */
   async sql<Row = Record<string, unknown>>(query: string): Promise<Row[]> {
     const text = await this.command(`${query} FORMAT JSON`);
     return (JSON.parse(text) as { data: Row[] }).data;
   }
 
-  /** Runs a statement directly in ClickHouse and returns the response as text. */
+  /** Runs a statement in ClickHouse without Questlog, and returns the response as text. */
   async command(statement: string): Promise<string> {
     const { origin, username, password } = new URL(this.engines.clickhouseUrl);
     const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
@@ -173,12 +173,12 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return text;
   }
 
-  /** Stops the running processes and returns their exit codes. */
+  /** Stops the running processes. Returns their exit codes. */
   stop(): Promise<(number | null)[]> {
     return Promise.all(this.services.filter(({ isUp }) => isUp).map((service) => service.stop()));
   }
 
-  /** Kills all processes, and removes the topics and the database. */
+  /** Kills all processes. Then removes the topics and the database. */
   async remove(): Promise<void> {
     await Promise.all(this.services.map((service) => service.kill()));
     await removeDeployment(this.engines, this.name);

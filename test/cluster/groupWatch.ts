@@ -1,15 +1,15 @@
-/** Watches the commits of a consumer group, and since when they have not changed. */
+/** Watches the committed offsets of a consumer group, and measures how long they have not changed. */
 import type { Log } from '@questlog/runtime/log/log';
 
 export interface WatchedGroup {
-  /** Group without the prefix of the deployment. */
+  /** Name of the consumer group without the prefix of the deployment. */
   readonly group: string;
   readonly topic: string;
 }
 
 interface WatchedPartition {
   committed: number;
-  /** Time, by `performance.now()`, since when the group has been idle or stuck at this offset. */
+  /** Time of the last progress as a value of `performance.now()`. A partition without lag counts as progress at each poll. */
   unchangedSinceMs: number;
   isBehind: boolean;
 }
@@ -28,12 +28,12 @@ export class GroupWatch {
     return `${this.#of.group} of ${this.#of.topic}`;
   }
 
-  /** Committed offset of each partition at the last poll. */
+  /** Committed offset of each partition at the time of the last poll. */
   get committed(): readonly number[] {
     return this.#partitions.map(({ committed }) => committed);
   }
 
-  /** Partitions with lag at the last poll, as sentences. */
+  /** Partitions that had lag at the last poll, described in sentences. */
   get behind(): readonly string[] {
     const nowMs = performance.now();
     return this.#partitions.flatMap(({ isBehind, committed, unchangedSinceMs }, partition) =>
@@ -45,10 +45,11 @@ export class GroupWatch {
     );
   }
 
-  /** Polls the brokers. Returns true if the group has no lag, or undefined if the brokers did not respond. */
+  /** Polls the brokers. Returns true if the group has no lag. Returns undefined if the brokers did not respond. */
   async poll(): Promise<boolean | undefined> {
     const { group, topic } = this.#of;
-    // Reads the commits first, so that new records in between can only increase the measured lag.
+    // Reads the committed offsets before the end offsets. New records between the two reads can then only increase the measured
+    // lag.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
     const ends = await this.#log.endOffsets(topic).catch(() => undefined);
     if (committed === undefined || ends === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Tests that raising a tenant's spread under load keeps open sessions on their partition and spreads new sessions. No event is
- * lost, counted twice, out of order, or missing from a bug report.
+ * Tests that the spread of a tenant can be raised under load. Open sessions stay on their partition, and new sessions are
+ * spread. No event is lost, counted twice, out of order, or missing from a bug report.
  */
 import { randomUUID } from 'node:crypto';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
@@ -14,16 +14,19 @@ import { Deployment, type Service } from './deployment.ts';
 import { Crowd, type PlayedSession } from './hotTenantCrowd.ts';
 
 const SPREAD = 4;
-/** The number of partitions that `clusterEnvironment` sets. */
+/** Number of partitions, as `clusterEnvironment` sets it. */
 const PARTITIONS = 4;
 const STAYING = 4;
 const COMING_AND_GOING = 6;
 const SESSIONS_OF_A_SERVER = 3;
 const MIN_SESSIONS_BEFORE = 24;
-/** Minimum number of sessions. With 64, a partition gets less than a quarter of its share in one of about 2,000 runs. */
+/**
+ * Minimum number of sessions after the change. With 64 sessions, a partition gets less than a quarter of its share in one of
+ * about 2,000 runs.
+ */
 const MIN_SESSIONS_AFTER = 64;
 const QUOTA = 1_000_000;
-/** Report window, longer than the test, so that a report gets all events of its session. */
+/** Length of the report window on each side. The window is longer than the test, so a report gets all events of its session. */
 const HALF_AN_HOUR_MS = 1_800_000;
 const RUN_WITHIN_MS = 300_000;
 const LOADED_WITHIN_MS = 120_000;
@@ -42,7 +45,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
 
   beforeAll(async () => {
     deployment = new Deployment(engines);
-    // Starts two ingests, because the second must not use the new spread for sessions of the first.
+    // Starts two ingests. The second ingest must not use the new spread for a session that the first ingest has registered.
     await deployment.startAll('ingest', 'ingest', 'linker', 'projector');
     await keepSecondRows(deployment);
     const [first] = deployment.running('ingest') as [Service];
@@ -128,7 +131,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  /** Raises the spread. Resolves after every ingest has the new value. */
+  /** Raises the spread of the tenant. Resolves when every ingest has the new value. */
   async function raise(): Promise<void> {
     const [first] = deployment.running('ingest') as [Service];
     const changed = await first.admin('PATCH', `/admin/tenants/${project.tenantId}`, { spread: SPREAD });
@@ -170,7 +173,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
     }
   }
 
-  /** Returns the rows by session, in the order of the log. */
+  /** Returns the stored rows by session, in the order of the log. */
   async function storedRows(): Promise<Map<string, StoredRow[]>> {
     const rows = await deployment.sql<StoredRow>(
       `SELECT toString(session_id) AS session, toString(id) AS id, log_partition AS place,
@@ -188,7 +191,10 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   }
 });
 
-/** Returns the faults of a session. Each event must be stored once, in the order of sending, on one partition. */
+/**
+ * Returns the faults of a session. Each event must be stored once, in the order of sending, and on the same partition as the
+ * other events.
+ */
 function sessionFindings(
   { id, opened, eventIds }: PlayedSession,
   rows: readonly StoredRow[],
@@ -214,7 +220,7 @@ function sessionFindings(
   ];
 }
 
-/** Counts the events of each partition. */
+/** Returns the number of stored events of each partition. */
 function loadOf(
   sessions: readonly PlayedSession[],
   rows: ReadonlyMap<string, readonly StoredRow[]>,

@@ -1,18 +1,18 @@
-/** Simulates players of one tenant. Each session sends its requests one after another until the test ends. */
+/** Simulates the players of one tenant. Each player sends one request after another until the test ends. */
 import { randomUUID } from 'node:crypto';
 import { aKey, anEvent, eventually, type TestProject } from '../e2e/builders.ts';
 import type { Answer } from '../e2e/product.ts';
 
-/** Time relative to the change of the spread. `between`: not every ingest has the new value yet. */
+/** Period relative to the change of the spread. During `between`, some ingests do not have the new value yet. */
 export type Era = 'before' | 'between' | 'after';
 
 export interface PlayedSession {
   readonly id: string;
-  /** Time of the registration of the session. */
+  /** Period in which the session was registered. */
   readonly opened: Era;
-  /** True for a session with a small, fixed number of requests. */
+  /** True if the session ends after a small, fixed number of requests. */
   readonly isShort: boolean;
-  /** Ids in the order of the responses. The n-th id belongs to the event with `n` in its payload. */
+  /** Ids of the events in the order of the responses. The event at index n has `n` in its payload. */
   readonly eventIds: string[];
 }
 
@@ -35,7 +35,7 @@ export class Crowd {
     return this.sessions.reduce((sum, { eventIds }) => sum + eventIds.length, 0);
   }
 
-  /** Plays one session until the end of the test. */
+  /** Starts a player that plays one session until the test ends. */
   stay(): void {
     this.#play(async () => {
       const session = await this.#open();
@@ -43,7 +43,7 @@ export class Crowd {
     });
   }
 
-  /** Plays short sessions, one after another. */
+  /** Starts a player that plays short sessions, one after another. */
   comeAndGo(): void {
     this.#play(async () => {
       while (!this.#isEnding) {
@@ -53,7 +53,10 @@ export class Crowd {
     });
   }
 
-  /** Simulates a game server. Its requests contain events of all its sessions, and it opens more sessions after the change. */
+  /**
+   * Starts a game server. Each request contains events of all its sessions. The server opens more sessions after the change of
+   * the spread.
+   */
   serve(sessions: number): void {
     this.#play(async () => {
       const served: PlayedSession[] = [];
@@ -65,7 +68,7 @@ export class Crowd {
     });
   }
 
-  /** Resolves after every request is answered. @throws the error of a player. */
+  /** Resolves when every request has a response. @throws the error of a player. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#playing);
@@ -73,7 +76,7 @@ export class Crowd {
 
   #play(play: () => Promise<void>): void {
     const playing = play();
-    // Prevents an unhandled rejection, because `end` reports the error.
+    // Prevents an unhandled rejection. `end` throws the error.
     playing.catch(() => undefined);
     this.#playing.push(playing);
   }
@@ -98,7 +101,7 @@ export class Crowd {
   }
 }
 
-/** Retries a request while the response is a 503. */
+/** Retries a request while its response is a 503. */
 async function accepted(send: () => Promise<Answer>): Promise<Answer> {
   const answer = await eventually(send, ({ status }) => status !== 503, TAKEN_WITHIN_MS);
   if (answer.status === 201 || answer.status === 200) return answer;

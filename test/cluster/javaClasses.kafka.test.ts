@@ -1,4 +1,7 @@
-/** Tests that Java classes generated from `schemas/readers` in one project read the records of both event topics. */
+/**
+ * Tests that Java classes from `schemas/readers` can read the records of both event topics. Both topics have their classes in
+ * one project.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,11 +17,11 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const JAVA = here('./java');
 const POM = join(JAVA, 'pom.xml');
 const JARS = here('../../node_modules/.cache/questlog-java-jars');
-/** Uses only the fast compiler, because the second compiler of Java would compete for the cores. */
+/** Option that disables the second compiler of Java, because that compiler would compete for the cores. */
 const QUICK_START = ['-XX:TieredStopAtLevel=1'];
 const READERS = here('../../schemas/readers');
 
-/** Time limit that includes the first download of 6 MB by Maven. */
+/** Time limit. It includes the first download of 6 MB by Maven. */
 const WITHIN_MS = 120_000;
 
 test('classes of all schemas for readers compile in one project, and read events and links unchanged', {
@@ -83,7 +86,10 @@ test('classes of all schemas for readers compile in one project, and read events
   ]);
 });
 
-/** Downloads the jars with Maven once and after changes of the pom. @throws Error if a jar differs from `java/jars.sha256`. */
+/**
+ * Downloads the jars with Maven if they are missing or the pom has changed. @throws Error if a jar differs from
+ * `java/jars.sha256`.
+ */
 function provideJars(): void {
   const pom = readFileSync(POM);
   const copy = join(JARS, 'pom.xml');

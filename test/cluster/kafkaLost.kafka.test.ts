@@ -1,4 +1,4 @@
-/** Tests a complete loss of Kafka: after kafka-lost.md is followed, the deployment continues with all projected data. */
+/** Tests a complete loss of Kafka. After the steps of kafka-lost.md, the deployment continues with all data that was projected. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import { Deployment, type Service } from './deployment.ts';
 const RUNBOOKS = fileURLToPath(new URL('../../docs/operating/runbooks', import.meta.url));
 const PROJECTED_WITHIN_MS = 60_000;
 const RUN_WITHIN_MS = 300_000;
-/** Values that the page sets again. */
+/** Values of the project and the tenant that the page tells the operator to set again. */
 const OF_THE_PAGE = { revision: 'A', monthlySoftQuota: 15 } as const;
 
 describeKafka('a Kafka that is lost', (engines) => {
@@ -33,7 +33,7 @@ describeKafka('a Kafka that is lost', (engines) => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Deletes all topics, groups, and subjects of the deployment. */
+  /** Deletes all topics, consumer groups, and subjects of the deployment. */
   async function emptyKafka(): Promise<void> {
     const { prefix } = deployment;
     await deleteTopics(engines.brokers, prefix);
@@ -51,7 +51,7 @@ describeKafka('a Kafka that is lost', (engines) => {
         await fetch(`${engines.registryUrl}/subjects/${subject}${how}`, { method: 'DELETE' });
   }
 
-  /** Files a report and waits until it is linked to the given events. */
+  /** Files a report. Waits until the report is linked to the given events, and returns the id of the report. */
   async function reported(game: TestProject, ids: readonly string[], sessionId: string): Promise<string> {
     const { id } = (await game.report({ sessionId })).json();
     await eventually(
@@ -108,11 +108,11 @@ describeKafka('a Kafka that is lost', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  /** Checks the deployment after the loss with an earlier event and its report. */
+  /** Checks after the loss that games can continue. Uses an event and a report from before the loss. */
   async function goOn(game: TestProject, old: readonly string[], report: string): Promise<void> {
     const read = await game.get(`/v1/events/${old[0]}`);
     expect(read.json()).toMatchObject({ id: old[0], reportIds: [report] });
-    // The old session is valid, and the old events count for the quota.
+    // The session from before the loss is still valid, and the events from before the loss count towards the quota.
     const answer = await game.post(events(10, { sessionId: game.sessionId }));
     const again = idsOf(answer);
     const over = answer.json().map(({ overQuota }: { overQuota: boolean }) => overQuota);

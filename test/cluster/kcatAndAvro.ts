@@ -1,4 +1,4 @@
-/** Runs kcat and fastavro, external tools that read and write Questlog's topics. */
+/** Runs kcat and fastavro. These external tools read and write the topics of Questlog. */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,11 +7,11 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 
-/** A record in the output of kcat. */
+/** A record as kcat prints it. */
 export interface KcatRecord {
   readonly partition: number;
   readonly key: string;
-  /** `name=value,…` */
+  /** Headers as kcat prints them: `name=value,…`. */
   readonly headers: string;
   readonly value: Buffer;
 }
@@ -19,12 +19,12 @@ export interface KcatRecord {
 export interface OtherTools {
   /** Reads all committed records of a topic. */
   read(topic: string): Promise<KcatRecord[]>;
-  /** Appends one record with kcat's own partitioner. */
+  /** Appends one record. kcat selects the partition. */
   write(topic: string, key: string, value: Buffer): Promise<void>;
-  /** Decodes records. Times are microseconds. */
+  /** Decodes records. Times are in microseconds. */
   // biome-ignore lint/suspicious/noExplicitAny: the test reads several kinds of records.
   decode(values: readonly Buffer[]): Promise<any[]>;
-  /** Encodes in Confluent's frame with the subject's latest schema. */
+  /** Encodes a record with the latest schema of the subject, in the wire format of Confluent. */
   encode(subject: string, record: object): Promise<Buffer>;
 }
 
@@ -32,7 +32,10 @@ const run = promisify(execFile);
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
-/** Returns undefined and prints a reason if a tool is missing. @throws Error if `QUESTLOG_REQUIRE` names the missing tool. */
+/**
+ * Returns the tools. If a tool is missing, prints the reason and returns undefined. @throws Error if `QUESTLOG_REQUIRE` names
+ * the missing tool.
+ */
 export async function findOtherTools(brokers: string, registryUrl: string): Promise<OtherTools | undefined> {
   const python = await pythonWith(here('./requirements.txt'), 'fastavro');
   if (spawnSync('kcat', ['-V']).status !== 0) {
@@ -73,7 +76,10 @@ export async function findOtherTools(brokers: string, registryUrl: string): Prom
   };
 }
 
-/** Parses kcat's output: per record, a line with partition, lengths, and headers, then the bytes of key and value. */
+/**
+ * Parses the output of kcat. Each record has a line with the partition, the lengths, and the headers. The bytes of the key and
+ * the value follow the line.
+ */
 function recordsIn(output: Buffer): KcatRecord[] {
   const records: KcatRecord[] = [];
   for (let at = 0; at < output.length; ) {

@@ -1,9 +1,11 @@
-/** Tests that another linker takes over all partitions of a dead linker within the time limit, without lost or duplicate links. */
+/**
+ * Tests that another linker takes over all partitions of a dead linker within the time limit. No link may be lost or duplicated.
+ */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { expect, test } from 'vitest';
 import { FAILOVER_WITHIN_MS, measureFailover } from '../bench/failover/linkerFailover.ts';
 
-/** Smaller values than in the bench, which uses 100 partitions and 1 GiB. */
+/** Number of partitions and size of the changelog. The benchmark uses 100 partitions and 1 GiB. */
 const [PARTITIONS, CHANGELOG_BYTES] = [12, 32 * 1024 ** 2];
 
 describeKafka('a failover of the linker', ({ brokers }) => {

@@ -1,4 +1,4 @@
-/** Creates steady load on a deployment: clients that send events to all ingests, and reports about these events. */
+/** Creates steady load on a deployment. Clients send events to all ingests and file reports about these events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -12,11 +12,11 @@ export interface LoadOptions {
   readonly projects: readonly TestProject[];
   readonly reach: Pick<Product, 'request'>;
   readonly random: Random;
-  /** Offset of the clocks of the games. */
+  /** Difference between the clocks of the games and the correct time, in milliseconds. */
   readonly shiftMs: number;
 }
 
-/** An accepted report. */
+/** A report that Questlog has accepted. */
 export interface FiledReport {
   readonly id: string;
   readonly projectId: string;
@@ -30,26 +30,29 @@ interface NewReport {
 
 const CLIENTS_PER_PROJECT = 4;
 const MAX_BATCH = 40;
-/** Pause between requests, which leaves CPU for the services, the brokers, and often another test. */
+/**
+ * Pause between the requests of a client in milliseconds. The pause leaves CPU time for the services, the brokers, and often
+ * another test.
+ */
 const REQUEST_PACE_MS = 400;
-/** Requests per client between two reports of a project. The number of links per report grows with this value. */
+/** Number of requests per client between two reports of a project. A higher number gives more links per report. */
 const REQUESTS_PER_REPORT = 6;
 const PEAK_MS = 3_000;
-/** A report names events of the last requests, or one of the last sessions. */
+/** Number of recent requests from which a report selects events. Other reports select one of the recent sessions. */
 const RECENT_REQUESTS = 40;
 const RECENT_SESSIONS = 6;
 
 export class Load {
   readonly ledger = new SentLedger();
   readonly reports: FiledReport[] = [];
-  /** Numbers of 503 responses and of requests without a response. */
+  /** Number of 503 responses. `unanswered` is the number of requests without a response. */
   refused = 0;
   unanswered = 0;
-  /** Error of the last request without a response. */
+  /** Error message of the last request that got no response. */
   lastFailure = '';
-  /** Duration of the slowest request, including failed requests. */
+  /** Duration of the slowest request that got a response, in milliseconds. */
   slowestMs = 0;
-  /** Pause between two requests of a client. */
+  /** Pause between two requests of a client in milliseconds. */
   paceMs = REQUEST_PACE_MS;
   readonly #options: LoadOptions;
   readonly #clients: readonly KillClient[];
@@ -63,7 +66,7 @@ export class Load {
     this.#clients = options.projects.flatMap((project, number) => this.#clientsOf(project, number));
   }
 
-  /** Starts the load. Can be called again after `stop`. */
+  /** Starts the load. After `stop`, the load can be started again. */
   start(): void {
     this.#isStopping = false;
     this.#running = Promise.all([
@@ -72,31 +75,34 @@ export class Load {
     ]);
   }
 
-  /** Ends the load without waiting for open requests, because no ingest is left to answer. */
+  /** Ends the load. Does not wait for open requests, because no running ingest remains. */
   abandon(): void {
     this.#isStopping = true;
     this.#isAbandoned = true;
   }
 
-  /** Sends at the maximum rate for a while, and then at about half of it. @returns the maximum requests per second. */
+  /**
+   * Sends requests at the maximum rate for a while, then reduces the rate to about half. @returns the maximum number of requests
+   * per second.
+   */
   async halfOfPeak(): Promise<number> {
     this.paceMs = 0;
     const before = this.ledger.requests.length;
     await delay(PEAK_MS);
     const perSecond = (this.ledger.requests.length - before) / (PEAK_MS / 1_000);
-    // The average response time with all clients at the same time.
+    // The pause equals the average response time while all clients send at the same time.
     this.paceMs = (this.#clients.length * 1_000) / Math.max(1, perSecond);
     return perSecond;
   }
 
-  /** Resolves when every open request is answered. */
+  /** Stops the load. Resolves when every open request has a response. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#running;
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** Sends one event of the project's first session, to the ingest `at` or, by default, to any ingest. */
+  /** Sends one event of the first session of a project. The ingest `at` receives the event. By default, any ingest receives it. */
   async probe(
     { tenantId, projectId, token, sessionId }: TestProject,
     { key, at }: { readonly key?: string | undefined; readonly at?: Pick<Product, 'request'> } = {},
@@ -127,7 +133,7 @@ export class Load {
   }
 
   async #play(client: KillClient): Promise<void> {
-    // A request without a response ends a session. The next session uses another ingest.
+    // A client ends its session after a request without a response, and uses another ingest for the next session.
     while (!this.#isStopping) await client.play({ request: this.#paced });
   }
 
@@ -163,7 +169,7 @@ export class Load {
     }
   }
 
-  /** Files a report. Retries without a duplicate, because the report has an id. */
+  /** Files a report. A retry creates no duplicate, because the report has an id. */
   async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
     const headers = { Authorization: `Bearer ${token}` };
     while (!this.#isAbandoned) {

@@ -1,4 +1,4 @@
-/** Tests that kcat and fastavro can read Questlog's records, and that Questlog links the reports that they write. */
+/** Tests that kcat and fastavro can read the records of Questlog. Questlog must link the reports that these tools write. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -54,7 +54,7 @@ describeKafka('external tools', (engines) => {
   const { admin } = deployments(engines.brokers);
   const topicOf = (name: string): string => deployment.prefix + name;
 
-  /** Reads the tenant's records of a topic with kcat, and decodes them with fastavro. */
+  /** Reads the records of a tenant from a topic with kcat, and decodes the records with fastavro. */
   async function readBack(game: TestProject, name: string) {
     const records = (await tools.read(topicOf(name))).filter(({ key }) => key === game.tenantId);
     const decoded = await tools.decode(records.map(({ value }) => value));
@@ -165,7 +165,7 @@ describeKafka('external tools', (engines) => {
     expect(rows.map(({ event_id: id, source }) => [id, source]).toSorted()).toEqual(shall);
     const records = await readBack(game, TOPICS.reportLinks);
     const written = records.filter(({ record }) => record.value.equals(value));
-    // One record on the partition that kcat chose, and a copy by the linker on the home partition.
+    // The topic has the record on the partition that kcat selected, and a copy by the linker on the home partition.
     const [foreign, home] = [crc32(tenantId) % PARTITIONS, partitionOf(tenantId, 0, PARTITIONS)];
     expect(written.map(({ record }) => record.partition).toSorted()).toEqual([foreign, home].toSorted());
   });
@@ -174,7 +174,7 @@ describeKafka('external tools', (engines) => {
     const topic = topicOf(TOPICS.reportLinks);
     const count = 2 * PARTITIONS;
     await admin((one) => one.createPartitions({ topicPartitions: [{ topic, count }] }));
-    // Restarts the linker, which would otherwise detect the partitions within half a minute.
+    // Restarts the linker. A running linker would detect the new partitions only after up to half a minute.
     for (const linker of deployment.running('linker')) await linker.stop();
     const linker = await deployment.start('linker');
     const warned = expect.stringContaining(TOPICS.reportLinks);
@@ -238,7 +238,10 @@ describeKafka('external tools', (engines) => {
   }
 });
 
-/** Creates a project whose tenant has a suitable partition in kcat, which uses the CRC-32 of the key. */
+/**
+ * Creates projects until the id of a tenant meets the condition. The tests select tenants by the partition that kcat uses, the
+ * CRC-32 of the key.
+ */
 async function createProjectWhere(
   ingest: Service,
   isWanted: (tenantId: string) => boolean,

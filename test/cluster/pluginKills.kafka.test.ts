@@ -1,6 +1,6 @@
 /**
- * Tests that a game with the published plugin loses and duplicates no report while ingest, linker, and projector are killed.
- * Needs separate processes, which can be killed one by one.
+ * Tests that a game with the published plugin loses and duplicates no report while ingest, linker, and projector are killed. The
+ * test needs separate processes, so that it can kill them individually.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const RUNS = 10;
 const KILL_CHANCE = 0.35;
 const WITHIN_MS = 600_000;
 const PROJECTED_WITHIN_MS = 60_000;
-/** Limit of the plugin. */
+/** Maximum number of launches in which the plugin tries to send a report. */
 const MAX_LAUNCHES = 5;
 const SERVICES = ['ingest', 'linker', 'projector'] as const satisfies ServiceName[];
 
@@ -26,15 +26,15 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
   const seed = seedOfRun();
   const random = seeded(seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'questlog-plugin-'));
-  /** Restarts in progress, by service. */
+  /** Restarts that are in progress, by service. */
   const returning = new Map<ServiceName, Promise<unknown>>();
   let deployment: Deployment;
   let project: TestProject;
-  /** True during the last launch, which is not disturbed. Otherwise, one run of 200 would end with queued reports. */
+  /** True during the last launch. No service is killed then, because otherwise one of 200 runs would end with queued reports. */
   let isCalm = false;
 
   beforeAll(async () => {
-    // Uses a fixed port, because the URL of an upload names its ingest.
+    // Uses a fixed port, because the URL of an upload contains the address of its ingest.
     const [port] = await freePorts(1);
     const env = { QUESTLOG_PORT: String(port), QUESTLOG_UPLOADS: 'folder', QUESTLOG_DATA_DIR: dataDir };
     deployment = new Deployment(engines, env);
@@ -48,7 +48,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
     rmSync(dataDir, { recursive: true, force: true });
   }, WITHIN_MS);
 
-  /** Sends a request while a service may be killed. */
+  /** Sends a request. Kills a random service before some of the requests. */
   const sendWithKills: Send = async (method, path, headers, body) => {
     if (!isCalm && random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
     const baseUrl = deployment.services.find(({ name }) => name === 'ingest')?.baseUrl ?? '';
@@ -100,7 +100,8 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
       expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: 1 })));
       const kills = deployment.services.length - SERVICES.length;
       console.log(`${kills} kills in ${RUNS} runs; ${queued} of ${titles.length} reports were queued`);
-      // About 12 kills are usual. Slow starts lower the number, because a restarting service is not killed again.
+      // A run usually has about 12 kills. It has fewer kills if services start slowly, because a service that is restarting is not
+      // killed again.
       expect(kills).toBeGreaterThan(RUNS / 3);
     },
     WITHIN_MS,

@@ -1,6 +1,7 @@
 /**
- * Tests a quota with several ingests: no event below the quota is flagged. Above the quota, the number of unflagged events is at
- * most the number that the other ingests accepted since the last read of the rollup.
+ * Tests a quota with several ingests. No event below the quota may be flagged. An ingest does not know the events that the other
+ * ingests accepted after its last read of the rollup. The number of unflagged events above the quota may be at most the number
+ * of these events.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -9,11 +10,14 @@ import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 import { playPastTheLine, type QuotaRun, type SentRequest } from './quotaRun.ts';
 
-/** Three times the distance that counts as near the quota, so that the ingests use both refresh intervals. */
+/**
+ * Quota of the tenant. It is three times the distance that counts as near the quota, so that the ingests use both refresh
+ * intervals.
+ */
 const QUOTA = 6_000;
-/** The longer of the two refresh intervals. */
+/** Refresh interval of the rollup far from the quota. The interval near the quota is shorter. */
 const REFRESH_MS = 1_000;
-/** Allowance for late reads by an ingest on a busy machine, which the test cannot observe. */
+/** Additional time for late reads by an ingest on a busy machine. The test cannot observe such reads. */
 const MARGIN_MS = 1_000;
 const SEEN_WITHIN_MS = 60_000;
 const RUN_WITHIN_MS = 300_000;
@@ -63,7 +67,7 @@ describeKafka('the quota of a tenant', (engines) => {
     expect(codes).toEqual(codes.map(() => 0));
   });
 
-  /** Runs the load with a new tenant, and checks the conditions for any number of ingests. */
+  /** Runs the load with a new tenant. Checks the conditions that hold for any number of ingests. */
   async function played(
     over: readonly Service[],
   ): Promise<{ run: QuotaRun; offsets: ReadonlyMap<string, number> }> {
@@ -96,7 +100,7 @@ describeKafka('the quota of a tenant', (engines) => {
     for (const ingest of ingests) await eventually(() => ask(onto(project, ingest)), isThere, SEEN_WITHIN_MS);
   }
 
-  /** Returns the offsets by event. */
+  /** Returns the log offset of each stored event by the id of the event. */
   async function storedOffsets({ tenantId }: TestProject): Promise<Map<string, number>> {
     const rows = await deployment.sql<{ id: string; offset: number }>(
       `SELECT toString(id) AS id, toUInt32(log_offset) AS offset FROM events WHERE tenant_id = '${tenantId}'`,
@@ -105,12 +109,15 @@ describeKafka('the quota of a tenant', (engines) => {
   }
 });
 
-/** Returns the number of unflagged events above the quota. Negative if events were flagged too early. */
+/** Returns the number of unflagged events above the quota. The number is negative if events were flagged too early. */
 function overshootOf({ sent }: QuotaRun): number {
   return sent.flatMap(({ flags }) => flags).filter((flag) => !flag).length - QUOTA;
 }
 
-/** Returns requests with unflagged events after the first flag of the same ingest, whose count only grows. */
+/**
+ * Returns the requests with unflagged events after the first flag of the same ingest. There must be none, because the count of
+ * an ingest only grows.
+ */
 function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
   const of = sent.filter((request) => request.ingest === ingest);
   const firstFlag = of.find(({ flags }) => flags.includes(true));
@@ -121,9 +128,10 @@ function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
 }
 
 /**
- * Returns the maximum overshoot. At its last unflagged event, an ingest has counted at most the quota: its own events and the
- * others' events in its last read of the rollup. Therefore, the overshoot is the unflagged events that this read lacked. The
- * read is at most one refresh interval old.
+ * Returns the maximum overshoot that this ingest allows. When the ingest accepts its last unflagged event, it has counted at
+ * most as many events as the quota. It counts its own events, and the events of other ingests up to its last read of the rollup.
+ * The overshoot is therefore at most the number of unflagged events that this read did not contain. The read is at most one
+ * refresh interval old.
  */
 function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, number>): number {
   const unflagged = run.sent.filter(({ flags }) => flags.includes(false));
@@ -136,7 +144,10 @@ function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, n
     .filter((id) => (offsets.get(id) ?? 0) > lastOffset).length;
 }
 
-/** Returns the duration of the slowest response or read of the run. */
+/**
+ * Returns the longest duration of a response or a read. Ignores responses and reads that ended before half of the quota was
+ * used.
+ */
 function slowestMsOf(run: QuotaRun): number {
   const sinceMs = reachedAtMs(run, QUOTA / 2);
   const took = [
@@ -146,7 +157,7 @@ function slowestMsOf(run: QuotaRun): number {
   return Math.max(...took.filter(({ toMs }) => toMs >= sinceMs).map(({ fromMs, toMs }) => toMs - fromMs));
 }
 
-/** Returns the time at which this number of events had been answered. */
+/** Returns the time at which the responses contained this number of events in total. */
 function reachedAtMs({ sent }: QuotaRun, events: number): number {
   let accepted = 0;
   const request = sent.find(({ ids }) => {

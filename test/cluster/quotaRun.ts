@@ -1,18 +1,21 @@
-/** Runs clients of one tenant on several ingests until each ingest flags events. Records the responses and the rollup. */
+/**
+ * Runs clients of one tenant on several ingests until each ingest flags events. Records the responses and the values of the
+ * rollup.
+ */
 import { events, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import type { Deployment, Service } from './deployment.ts';
 
-/** An answered request. Times are from `performance.now()`. */
+/** A request with a response. The times are values of `performance.now()`. */
 export interface SentRequest {
   readonly ingest: Service;
   readonly sentAtMs: number;
   readonly answeredAtMs: number;
   readonly ids: readonly string[];
-  /** `overQuota` of each event. */
+  /** Value of `overQuota` for each event. */
   readonly flags: readonly boolean[];
 }
 
-/** The tenant's row of the rollup on its only partition. 0 without a row. */
+/** One read of the rollup of the tenant, which has one partition. If there is no row, `used` is 0 and `lastOffset` is -1. */
 export interface Reading {
   readonly requestedAtMs: number;
   readonly readAtMs: number;
@@ -21,19 +24,19 @@ export interface Reading {
 }
 
 export interface QuotaRun {
-  /** Requests in the order of their answers. */
+  /** Requests in the order of their responses. */
   readonly sent: readonly SentRequest[];
-  /** Readings in the order of time. */
+  /** Reads of the rollup in the order of time. */
   readonly readings: readonly Reading[];
 }
 
 const CLIENTS = 9;
 const EVENTS_PER_REQUEST = 20;
-/** Requests to each ingest after it has flagged. */
+/** Number of flagged requests per ingest after which the run ends. */
 const REQUESTS_PAST_THE_LINE = 20;
 const PAST_WITHIN_MS = 180_000;
 
-/** @throws the error of a client. */
+/** Runs the clients. @throws the error of a client. */
 export async function playPastTheLine(
   deployment: Deployment,
   project: TestProject,

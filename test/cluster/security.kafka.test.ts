@@ -1,6 +1,6 @@
 /**
- * Tests a deployment on secured engines. Kafka uses TLS, SASL, and access control. The schema registry and ClickHouse use TLS with
- * a private certificate authority. Every secret is in a file.
+ * Tests a deployment on secured engines. Kafka uses TLS, SASL, and access control. The schema registry and ClickHouse use TLS
+ * with a private certificate authority. Every secret is in a file.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
   const fronts: TlsFront[] = [];
   let env: Record<string, string>;
   let deployment: Deployment | undefined;
-  /** Certificate authority of the registry and ClickHouse. */
+  /** Certificate of the authority that signs the certificates of the schema registry and ClickHouse, in PEM format. */
   let caPem: string;
 
   beforeAll(async () => {
@@ -59,7 +59,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
       const project = await aProject(ingest);
       const answer = await project.post(anEvent({ sessionId: project.sessionId }));
       expect(answer.status).toBe(201);
-      // A read can return a 503 until the projector has joined its group and opened its connections over TLS.
+      // Waits, because a read returns a 503 until the projector has joined its group and opened its TLS connections.
       const shown = async () => (await project.get(`/v1/events/${answer.json()[0].id}`)).status;
       await expect.poll(shown, { timeout: READY_WITHIN_MS }).toBe(200);
       for (const service of services) {
@@ -97,7 +97,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     [
       'another authority than the registry’s',
       () => ({ SCHEMA_REGISTRY_TLS_CA_FILE: String(env['KAFKA_TLS_CA_FILE']) }),
-      // Fails at once, because a retry cannot help.
+      // The start must fail at once, because a retry cannot succeed.
       /: the schema registry at \S+ does not answer: unable to verify the first certificate(?!.*tried for)/,
     ],
     [
@@ -140,7 +140,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     expect(text).not.toContain(`"${account.password}"`);
   }
 
-  /** Writes a secret to a file with a line feed at the end, as editors do. */
+  /** Writes a secret to a file. The file ends with a line feed, as editors write it. */
   function file(name: string, text: string): string {
     const path = join(folder, name);
     writeFileSync(path, `${text}\n`, { mode: 0o400 });

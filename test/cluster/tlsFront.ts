@@ -1,15 +1,15 @@
-/** Terminates TLS in front of a plain server, like a load balancer. */
+/** Terminates TLS in front of a server without TLS, as a load balancer does. */
 import { connect } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import type { Certificate } from '@questlog/runtime/log/kafka/testing/certificates';
 
 export interface TlsFront {
-  /** Address of the target with `https` and the port of this server. */
+  /** Address for clients. It is the target with `https` and with the port of this server. */
   readonly url: string;
   close(): void;
 }
 
-/** @param target `http` address, whose path is kept. */
+/** @param target the `http` address of the server. The path of the address stays in `url`. */
 export async function tlsFront(target: string, { certPem, keyPem }: Certificate): Promise<TlsFront> {
   const url = new URL(target);
   const open = new Set<TLSSocket>();
@@ -18,7 +18,7 @@ export async function tlsFront(target: string, { certPem, keyPem }: Certificate)
     open.add(outer);
     outer.on('close', () => open.delete(outer) && inner.destroy());
     inner.on('close', () => outer.destroy());
-    // A client that does not trust the certificate closes the connection.
+    // Handles an error of a connection, because a client that does not trust the certificate closes the connection.
     for (const socket of [outer, inner]) socket.on('error', () => socket.destroy());
     outer.pipe(inner).pipe(outer);
   });

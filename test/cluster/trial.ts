@@ -1,4 +1,4 @@
-/** Runs a deployment under steady load with watched consumers, for tests that break services and brokers. */
+/** Runs a deployment under steady load and watches its consumers. Tests use a trial to break services and brokers. */
 
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
@@ -16,18 +16,18 @@ import { Load } from './load.ts';
 export interface Trial {
   readonly deployment: Deployment;
   readonly load: Load;
-  /** Projects of different tenants. Only the first project requires a session in every event. */
+  /** Projects, each with its own tenant. Only the first project requires a session in every event. */
   readonly projects: readonly TestProject[];
   readonly projected: GroupWatch;
   readonly linked: GroupWatch;
   readonly view: GroupView;
-  /** Log client of the tests. */
+  /** Log that the test reads. */
   readonly log: Log;
-  /** Resolves after new requests are acknowledged and every partition is projected and linked further. */
+  /** Resolves after new requests are acknowledged, and after the projector and the linker have made progress in every partition. */
   waitForProgress(): Promise<void>;
-  /** Stops the load, which may start again. Resolves after the consumers have processed all of it. */
+  /** Stops the load. Resolves after the consumers have processed all records. The test may start the load again. */
   settle(): Promise<void>;
-  /** Removes the deployment with its topics and database. */
+  /** Removes the deployment with its topics and its database. */
   end(): Promise<void>;
 }
 
@@ -37,13 +37,13 @@ const PROJECTS: readonly ProjectOptions[] = [
   { revision: 'B', spread: 2 },
 ];
 const MORE_REQUESTS = 100;
-/** Time limit of a wait. Other trials may run at the same time. */
+/** Time limit of a wait. It is long, because other trials may run at the same time. */
 const WITHIN_MS = 180_000;
 
 /**
- * @param env additional settings of all services.
- * @param shiftMs offset of the clocks of the games.
- * @param entry entry point of another version.
+ * @param env the additional settings of all services.
+ * @param shiftMs the difference between the clocks of the games and the correct time, in milliseconds.
+ * @param entry the path of the entry point if the services run another version.
  */
 export async function startTrial(
   engines: ClusterEngines,
@@ -71,12 +71,12 @@ export async function startTrial(
   const log = await logOf(deployment);
   const view = await openGroupView(engines.brokers);
   const projects: TestProject[] = [];
-  // Uses one ingest, because another ingest may not have the new project yet.
+  // Uses one ingest for all requests, because another ingest may not have received the new project yet.
   const [ingest] = deployment.running('ingest') as [Service];
   for (const of of PROJECTS) projects.push(await aProject(ingest, of));
   await waitForAllIngests(deployment, projects);
   const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
-  // Adds the sessions that were created with the projects.
+  // Adds the first session of each project to the ledger.
   for (const { sessionId, projectId } of projects) {
     load.ledger.sessions.set(sessionId, { projectId, isAcknowledged: true });
   }
@@ -101,7 +101,7 @@ export async function startTrial(
     waitForProgress: () => waitForProgress(load, [projected, linked]),
     settle: async () => {
       await load.stop();
-      // Waits in the order of processing, because each consumer depends on the commits of the previous one.
+      // Waits for the consumers in the order of processing, because a consumer depends on the output of the consumer before it.
       for (const watch of watches) {
         await eventually(
           async () => ({ isThere: await watch.poll(), behind: watch.behind }),
@@ -138,11 +138,11 @@ async function waitForAllIngests(deployment: Deployment, projects: readonly Test
 
 async function waitForProgress({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
   const pollAll = () => Promise.all(watches.map((watch) => watch.poll()));
-  // Requires a successful poll first, because progress from before the fault does not count.
+  // Waits for a successful poll, because progress from before the fault must not count.
   await eventually(pollAll, (looks) => !looks.includes(undefined), WITHIN_MS);
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
-  /** Returns the parts without progress, as sentences. */
+  /** Returns the parts that have made no progress, as sentences. */
   const withoutProgress = (): string[] => [
     ...(ledger.requests.length > requests + MORE_REQUESTS ? [] : ['the load']),
     ...watches.flatMap(({ name, committed }, i) =>

@@ -1,6 +1,7 @@
 /**
- * Tests a truncated log: a broker loses the last events while the services run, and while the projector and the linker are
- * stopped. Stored rows stay and are reported, new records at the same offsets are stored and linked once, and counts are correct.
+ * Tests a truncated log. A broker loses the last events twice: while all services run, and while the projector and the linker
+ * are stopped. Stored rows of lost events stay and are reported. New records at the same offsets are stored and linked once. The
+ * counts stay correct.
  */
 
 import { startDamageableBroker } from '@questlog/runtime/log/kafka/testing/damageableBroker';
@@ -15,7 +16,7 @@ import { auditLinks } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 const WITHIN_MS = 60_000;
-/** Time limit to start two brokers and three services while other tests run. */
+/** Time limit for the start of two brokers and three services while other tests run. */
 const START_WITHIN_MS = 300_000;
 const LOST = 3;
 
@@ -30,9 +31,9 @@ describeKafka('events that a broker has lost', (engines) => {
   let deployment: Deployment;
   let ingest: Service;
   let studio: TestProject;
-  /** Ids of events with a 201 response. */
+  /** Ids of the events that got a 201 response. */
   const acknowledged = new Set<string>();
-  /** Append ids of the lost records of each truncation. */
+  /** Append ids of the lost records, one list for each truncation. */
   const lost: string[][] = [];
 
   beforeAll(async () => {
@@ -48,10 +49,10 @@ describeKafka('events that a broker has lost', (engines) => {
     await broker?.stop();
   });
 
-  /** Sends requests of two events each, and one of them belongs to the session of the report. */
+  /** Sends requests with two events each. The second event of a request belongs to the session of the report. */
   async function play(requests: number): Promise<void> {
     for (let n = 0; n < requests; n++) {
-      // Retries, because a truncated broker rejects the first request of each producer.
+      // Retries with the same key, because a truncated broker rejects the first request of each producer.
       const key = { 'Idempotency-Key': aKey() };
       const post = () => studio.post([...events(1), ...events(1, { sessionId: studio.sessionId })], key);
       const answer = await eventually(post, ({ status }) => status < 300, WITHIN_MS);
@@ -66,7 +67,7 @@ describeKafka('events that a broker has lost', (engines) => {
     await eventually(() => joinAndLinks(deployment), isSame, WITHIN_MS);
   }
 
-  /** Returns the last appends of the log. */
+  /** Returns the last appends of the log, the newest append first. */
   async function appends(): Promise<Append[]> {
     return await deployment.sql<Append>(
       `SELECT append_id AS id, log_partition AS partition, toFloat64(log_offset) AS offset FROM appends

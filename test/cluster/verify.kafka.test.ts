@@ -1,6 +1,6 @@
 /**
  * Tests the ledger of a cluster. Two ingests, rejections, duplicates, a dead letter, and expired records cause no difference.
- * Missing, duplicate, and miscounted rows in ClickHouse are reported with their partition and offset.
+ * Rows in ClickHouse that are missing, duplicate, or miscounted are reported with their partition and offset.
  */
 import { randomUUID } from 'node:crypto';
 import { readToEnd } from '@questlog/runtime/log/contract/harness';
@@ -35,7 +35,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     await deployment?.remove();
   });
 
-  /** Creates a project that both ingests have. */
+  /** Creates a project. Resolves when both ingests have received the project. */
   async function createProject(): Promise<TestProject> {
     const studio = await aProject(one, { revision: 'B' });
     const there = () => onto(studio, other).get(`/v1/sessions/${studio.sessionId}`);
@@ -43,7 +43,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     return studio;
   }
 
-  /** Sends a request and returns the position of its record, after ClickHouse has it. */
+  /** Sends a request. Returns the position of its record after ClickHouse has stored the events. */
   async function stored(studio: TestProject, count: number): Promise<Position & { id: string }> {
     const answer = await studio.post(events(count));
     expect(answer.status, answer.text()).toBe(201);
@@ -91,7 +91,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     const topic = deployment.prefix + TOPICS.events;
     const before = [{ partition, offset: String(expired.offset + 1) }];
     await admin(async (client) => {
-      // Loads the metadata of the topic, because the client only has the leaders of requested topics.
+      // Loads the metadata of the topic, because the client knows the leaders only of topics that were requested before.
       await client.fetchTopicOffsets(topic);
       await client.deleteTopicRecords({ topic, partitions: before });
     });
@@ -138,7 +138,7 @@ describeKafka('the ledger of a cluster', (engines) => {
     for (const where of taken) {
       await deployment.command(`ALTER TABLE events DELETE WHERE ${where} SETTINGS mutations_sync = 2`);
     }
-    // Stops merges, because a merge would remove the duplicate row before it is counted.
+    // Stops merges, because a merge would remove the duplicate row before `verify` counts the row.
     await deployment.command('SYSTEM STOP MERGES events');
     await deployment.command(
       `INSERT INTO events SETTINGS insert_deduplication_token = '${randomUUID()}'
@@ -160,7 +160,7 @@ describeKafka('the ledger of a cluster', (engines) => {
         expect.objectContaining({ what: 'miscounted', expected: 0, found: 7 }),
       ]),
     );
-    // If the minute of the removed events is over, its count differs, too.
+    // Ignores differences in counts. If the minute of the deleted events is over, the count of that minute differs too.
     expect(differences.filter(({ what }) => what !== 'miscounted')).toHaveLength(3);
     expect(summary).toMatchObject({ differences: differences.length, isWhole: true });
   });

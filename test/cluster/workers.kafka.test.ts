@@ -1,6 +1,6 @@
 /**
- * Tests `QUESTLOG_WORKERS`: two workers on one port under load from many connections. Both workers serve requests, their metrics
- * are combined, each can be killed, and a stop loses no acknowledged event.
+ * Tests `QUESTLOG_WORKERS` with two workers on one port under load from many connections. Both workers serve requests, and their
+ * metrics are combined. Each worker can be killed, and a stop loses no acknowledged event.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -12,10 +12,13 @@ import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 const KEPT_CONNECTIONS = 12;
-/** Number of clients with a new connection per request. Some connections are assigned while a worker dies. */
+/**
+ * Number of clients that open a new connection for each request. Some connections are assigned to a worker while the worker
+ * dies.
+ */
 const SHORT_CONNECTIONS = 4;
 const EVENTS = events(5);
-/** Timeout that is longer than any response. A connection that no worker accepts stays open. */
+/** Timeout of a request, longer than any response takes. A connection that no worker accepts would otherwise stay open. */
 const UNANSWERED_AFTER_MS = 20_000;
 const PROJECTED_WITHIN_MS = 60_000;
 const LOADED_WITHIN_MS = 60_000;
@@ -35,7 +38,7 @@ describeKafka('ingest with two workers', (engines) => {
 
   beforeAll(async () => {
     [ingest] = await Promise.all([startIngest(), deployment.start('projector')]);
-    // Retries a 401, because one worker gets the new token before the other.
+    // Retries after a 401, because one worker receives the new token before the other worker.
     const requestWithRetry: Service['request'] = (...of) =>
       eventually(
         () => ingest.request(...of),
@@ -49,7 +52,7 @@ describeKafka('ingest with two workers', (engines) => {
   });
   afterAll(() => deployment.remove());
 
-  /** Sends events. Returns the ids of the stored events, otherwise the status or the error. */
+  /** Sends events. Returns the ids of the stored events. If the request fails, returns the status or the error message. */
   function post(agent = new Agent({ maxSockets: 1 })): Promise<string[] | number | string> {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${project.token}`, 'Content-Type': 'application/json' };
@@ -67,7 +70,7 @@ describeKafka('ingest with two workers', (engines) => {
     });
   }
 
-  /** Sends load on every connection while `work` runs. @returns the failed outcomes. */
+  /** Sends requests on every connection while `work` runs. @returns the statuses and errors of the requests that failed. */
   async function underLoad(work: () => Promise<unknown>): Promise<(number | string)[]> {
     const failures: (number | string)[] = [];
     let isOver = false;
@@ -98,13 +101,13 @@ describeKafka('ingest with two workers', (engines) => {
     return failures;
   }
 
-  /** Returns the number of accepted events by worker. */
+  /** Returns the number of accepted events of each worker. */
   async function accepted(): Promise<Map<string, number>> {
     const metrics = await (await fetch(`${ingest.adminUrl}/metrics`)).text();
     const found = metrics.matchAll(/^questlog_events_accepted_total\{worker="(\d)"\} (\d+)$/gm);
     return new Map([...found].map(([, worker = '', count]) => [worker, Number(count)]));
   }
-  /** Waits until this number of further events is answered. */
+  /** Waits until `count` more events have been acknowledged. */
   async function waitForMore(count: number): Promise<void> {
     const before = answered.length;
     await eventually(
@@ -164,7 +167,7 @@ describeKafka('ingest with two workers', (engines) => {
           BACK_WITHIN_MS,
         );
       });
-      // At most the requests in flight at the kill fail. Later requests succeed on all connections.
+      // Only requests that were in flight at the kill can fail. Later requests succeed on all connections.
       expect(failures.length).toBeLessThanOrEqual(KEPT_CONNECTIONS + SHORT_CONNECTIONS);
       expect(workersOf(ingest.pid)).toHaveLength(2);
       await expectNothingLost();
@@ -180,7 +183,7 @@ describeKafka('ingest with two workers', (engines) => {
     });
     expect(code).toBe(0);
     expect(pids.filter(isRunning)).toEqual([]);
-    // All failures are refused or closed connections, so no accepted request was interrupted.
+    // All failures are refused or closed connections. This shows that no accepted request was interrupted.
     expect(failures.filter((why) => !/ECONNREFUSED|ECONNRESET|hang up/.test(String(why)))).toEqual([]);
     await expectNothingLost();
     expect(bugsIn(ingest.stderr())).toEqual([]);
@@ -201,12 +204,12 @@ describeKafka('ingest with two workers', (engines) => {
 
 const isStored = (outcome: unknown): boolean => typeof outcome === 'object';
 
-/** Returns the workers in the order of their last start, oldest first. */
+/** Returns the process ids of the workers. The worker that was started last is at the end. */
 function workersOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').map(Number).filter(isRunning);
 }
 
-/** Returns false for a zombie process. */
+/** Returns true if the process runs. A zombie process does not run. */
 function isRunning(pid: number): boolean {
   const path = `/proc/${pid}/stat`;
   return existsSync(path) && !/\) [ZX] /.test(readFileSync(path, 'utf8'));

@@ -1,4 +1,4 @@
-/** Operators manage tenants, projects and tokens on the admin listener. */
+/** Tests that operators can manage tenants, projects, and tokens on the admin listener. */
 
 import { laneOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';

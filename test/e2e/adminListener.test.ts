@@ -1,4 +1,4 @@
-/** The admin listener: authentication, rejected requests, and health, readiness, and metrics without a token. */
+/** Tests the admin listener: authentication, rejected requests, and the health, readiness, and metrics that need no token. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';

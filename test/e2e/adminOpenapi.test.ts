@@ -1,4 +1,4 @@
-/** GET /openapi.json of the operators' listener: the document matches the listener's behavior. */
+/** Tests that GET /openapi.json of the admin listener describes the behavior of the listener. */
 import { Compile } from 'typebox/schema';
 import { beforeAll, expect, test } from 'vitest';
 import { anUnknownId, eventually, RECOUNT_WITHIN_MS } from './builders.ts';
@@ -18,7 +18,7 @@ interface Document {
 const shared = sharedProduct();
 let document: Document;
 beforeAll(async () => {
-  // The document needs no token because it contains no secret.
+  // Sends no token. The document needs none, because it contains no secret.
   const answer = await fetch(`${shared.product.credentials.adminUrl}/openapi.json`);
   document = JSON.parse(await answer.text());
 });
@@ -86,7 +86,7 @@ test('every answer has a documented status, schema, and media type', {
     await ask('PUT', switches, [{ action: 'drop' }], path);
     await ask('GET', switches, undefined, path);
   }
-  // A `reject` switch also applies to the test event.
+  // Adds a `reject` switch. The switch must also apply to the test event.
   await ask('PUT', switches, [{ action: 'reject', reason: 'R' }], switches.replace('{id}', projectId));
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   await ask('PUT', switches, [], switches.replace('{id}', projectId));
@@ -114,7 +114,7 @@ test('every answer has a documented status, schema, and media type', {
   await ask('GET', '/admin/ledger', undefined, '/admin/ledger?tenant=nobody');
   await ask('POST', '/admin/verify', { from: new Date(Date.now() - 60_000).toISOString() });
   await ask('POST', '/admin/verify', { from: '2199-01-01' });
-  // The stream of a successful tail does not end, so other tests cover it.
+  // Sends an invalid request only. A valid request opens a stream that does not end, and other tests cover such a stream.
   await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
   const audit = '/admin/audit';

@@ -1,6 +1,6 @@
 /**
- * The audit log records each operator change and each rejected credential (actor, target, before, after, address), without
- * secrets.
+ * Tests that the audit log records each change by an operator and each rejected credential. A record contains the actor, the
+ * target, the values before and after, and the address. It contains no secrets.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const UUID = /^[0-9a-f-]{36}$/;
 describe('the audit log', () => {
   let product: Product;
   let dataDir: string;
-  /** A token that this test creates and revokes. It must not appear in any record or file. */
+  /** A token that this test creates and revokes. No record and no file may contain the token. */
   let secret: string;
   const [tenant, project, other] = [anUnknownId(), anUnknownId(), anUnknownId()];
   const ids: Record<string, string> = {};
@@ -127,7 +127,7 @@ describe('the audit log', () => {
 
     expect((await withToken('/admin/tenants', gameToken)).status).toBe(401);
     expect((await signIn('not-the-admin-token-either')).status).toBe(401);
-    // A token in a path that expects an id, and a token in an unknown field.
+    // Sends a token in a path that expects an id, and a token in an unknown field.
     await product.admin('DELETE', `/admin/tokens/${secret}`);
     expect((await product.admin('POST', '/admin/tokens', { projectId: project, token: secret })).status).toBe(
       400,
@@ -160,7 +160,7 @@ describe('the audit log', () => {
     const guesses = ({ kind, actor }: AuditRecord) => kind === 'refusal' && !actor.startsWith('game-token');
     const records = await eventually(
       async () => (await ask('?limit=1000')).audit,
-      // The additional record is the failed sign-in.
+      // Expects one record more than the flood, because the failed sign-in is also recorded.
       (all) => sum(all.filter(guesses)) === FLOOD + 1,
     );
     expect(records.filter(guesses).length).toBeLessThanOrEqual(6);
@@ -207,9 +207,9 @@ describe('the audit log', () => {
       readdirSync(dataDir, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile() && !entry.name.includes('credentials'))
         .map((entry) => readFileSync(join(entry.parentPath, entry.name)));
-    // Repeats the read if ClickHouse renamed or removed a part in the meantime.
+    // Reads the files again if ClickHouse renames or removes a part during the read.
     const files = await vi.waitFor(read, { timeout: 10_000 });
-    // The log stores records unchanged, therefore a search of the files must find this text.
+    // Checks that the search works. The log stores records unchanged, so the search must find this text.
     expect(files.some((bytes) => bytes.includes('Fox studio'))).toBe(true);
     for (const token of [secret, adminToken]) {
       expect(files.some((bytes) => bytes.includes(token))).toBe(false);

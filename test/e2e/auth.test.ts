@@ -1,4 +1,7 @@
-/** Access control: 401 before the body is read, 403 for a missing scope, and no access to other projects. */
+/**
+ * Tests access control. A request gets a 401 before its body is read, or a 403 if a scope is missing. No token has access to
+ * other projects.
+ */
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -255,7 +258,7 @@ function expectForbidden(answer: Answer, scope: string): void {
   expect(challenge).toContain(`scope="${scope}"`);
 }
 
-/** Returns the answer without the requested id, the request id, and the date. */
+/** Returns the answer without the id from the request, the request id, and the date. */
 function withoutIds(answer: Answer, id: string): object {
   const headers = [...answer.headers].filter(([name]) => name !== 'x-request-id' && name !== 'date');
   const { instance, ...problem } = JSON.parse(answer.text().replaceAll(id, '<id>'));

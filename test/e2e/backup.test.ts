@@ -1,6 +1,6 @@
 /**
- * A backup of a Questlog under load, the loss of its machine, and a restore. The restored Questlog has everything that was
- * answered before the backup, no duplicates, and no dangling references.
+ * Tests a backup under load, the loss of the machine, and a restore. The restored Questlog must have every event that was
+ * acknowledged before the backup. It must have no duplicates and no dangling references.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const KEY = aKey();
 const BATCH = 20;
 
-/** Sends batches without a pause and records the ids in the order of the answers. */
+/** Sends batches without a pause. Records the ids of the events in the order of the responses. */
 class Load {
   readonly ids: string[] = [];
   #isOver = false;
@@ -98,12 +98,13 @@ test('a restore has everything answered before the backup exactly once, and cont
   ).toBe(401);
   expect((await again.get(`/v1/uploads/${uploadId}`)).text()).toBe('what the game logged');
 
-  // The event's time is the report's time, so the event is in the report's window however long the restore took.
+  // Gives the event the time of the report. The event is then in the window of the report, independent of the duration of the
+  // restore.
   const { id: reportId, occurredAt } = report;
   const [fresh] = idsOf(await again.post(anEvent({ sessionId: game.sessionId, occurredAt })));
   const { events: trail } = (await again.get(`/v1/reports/${reportId}/events`)).json();
   expect(trail.map(({ id }: { id: string }) => id).sort()).toEqual([...idsOf(keyed), fresh].sort());
-  // A `Last-Event-ID` from before the backup skips no later link.
+  // A `Last-Event-ID` from before the backup must not skip later links.
   await streamUntil(product, again, position, 4);
 
   const verified = await questlogCommand(['verify', '--from', '1h', '--json'], {
@@ -147,7 +148,7 @@ async function uploadText(game: TestProject, text: string): Promise<string> {
   return uploadId;
 }
 
-/** Reads linked events after `position` until `links` different links have arrived. @returns the last event id of the stream */
+/** Reads linked events after `position` until `links` different links have arrived. @returns the id of the last message */
 async function streamUntil(
   product: Product,
   game: TestProject,

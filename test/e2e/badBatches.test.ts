@@ -1,4 +1,7 @@
-/** Rejected batches: no event is stored, 400 takes precedence over 404, and the answer names every bad element. */
+/**
+ * Tests rejected batches. No event of a rejected batch is stored, a 400 takes precedence over a 404, and the answer names every
+ * bad element.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -226,7 +229,7 @@ interface ProblemErrors {
   readonly errors: readonly { readonly index: number; readonly pointer: string; readonly code: string }[];
 }
 
-/** Returns each error as `index pointer code`, sorted by index and pointer. */
+/** Returns each error in the form `index pointer code`, sorted by index and pointer. */
 function namesIn({ errors }: ProblemErrors): string[] {
   const sorted = errors.toSorted((a, b) => a.index - b.index || (a.pointer < b.pointer ? -1 : 1));
   return sorted.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);

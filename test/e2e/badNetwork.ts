@@ -1,4 +1,4 @@
-/** A proxy between a game and Questlog that drops connections, truncates answers, and sends its own answers. */
+/** A proxy between a game and Questlog. It drops connections, truncates answers, and sends its own answers. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, request as requestTo, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -15,19 +15,22 @@ export type Fault = keyof typeof FAULTS;
 
 export interface BadNetwork {
   readonly url: string;
-  /** Requests received so far, without preflights. */
+  /** Number of requests received so far. Preflights are not counted. */
   readonly requests: number;
   close(): void;
 }
 
-/** @param faultOf returns the fault for a request number (the first is 1), or undefined to forward the request unchanged */
+/**
+ * @param faultOf returns the fault for the number of a request, or undefined to forward the request unchanged. The first number
+ * is 1.
+ */
 export async function badNetwork(
   target: string,
   faultOf: (request: number) => Fault | undefined,
 ): Promise<BadNetwork> {
   let requests = 0;
   const server = createServer((request, response) => {
-    // Faults apply to the request, never to the browser's preflight before it.
+    // Faults apply only to requests of the game. Preflights of the browser are forwarded unchanged.
     const isPreflight = request.method === 'OPTIONS';
     if (!isPreflight) requests += 1;
     forward(target, request, response, isPreflight ? undefined : faultOf(requests)).catch(() =>

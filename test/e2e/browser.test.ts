@@ -1,4 +1,4 @@
-/** A web game in a real Chromium: a page of another origin does what `docs/games/web.md` describes and reads every answer. */
+/** Tests a web game in a real Chromium. A page of another origin follows `docs/games/web.md` and can read every answer. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
@@ -18,7 +18,7 @@ const site = await aSite();
 
 describe.skipIf(executablePath === undefined)('a page of another origin', () => {
   const shared = sharedProduct();
-  /** A product that allows pages of `site` under 127.0.0.1 but not under its other name, localhost. */
+  /** A product that allows the origin of `site` with the host 127.0.0.1, but not with the host localhost. */
   const restricted = ownProduct({ env: { QUESTLOG_CORS_ORIGINS: `https://game.example, ${site.origin}` } });
   let browser: Browser;
   let game: TestProject;
@@ -146,7 +146,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(await inPage(other, begin)).toBe('TypeError: Failed to fetch');
   });
 
-  /** Opens a page of the site whose `questlog.js` has the given URL and token. */
+  /** Opens a page of the site. The `questlog.js` of the page contains the given address and token. */
   async function open(token: string, { baseUrl }: { baseUrl: string }, host = '127.0.0.1'): Promise<Page> {
     const page = await browser.newPage();
     onTestFinished(() => page.close());
@@ -155,7 +155,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
   }
 });
 
-/** Serves the game's files. Requests to Questlog go to the product directly. */
+/** Starts a server for the files of the game. The page sends requests for Questlog directly to the product. */
 async function aSite() {
   const games: string[] = [];
   const server = createServer((request, response) => {
@@ -169,7 +169,7 @@ async function aSite() {
   const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
   return {
     origin,
-    /** Returns the URL of the page. */
+    /** Adds a page with these settings. Returns the URL of the page. */
     publish: (settings: { url: string; token: string }): string => {
       const code = QUESTLOG_JS.replace(
         /^const (url|token) = .*$/gm,
@@ -181,14 +181,14 @@ async function aSite() {
   };
 }
 
-/** Opens the maximum number of linked-event streams of a project. The streams end with the test. */
+/** Opens the maximum number of linked-event streams of a project. The streams close at the end of the test. */
 async function takeAllStreams(baseUrl: string, token: string): Promise<void> {
   const headers = { Authorization: `Bearer ${token}` };
   const opening = Array.from({ length: STREAM_LIMITS.maxStreamsOfProject }, () =>
     fetch(`${baseUrl}/v1/linked-events?from=end`, { headers }),
   );
   const streams = await Promise.all(opening);
-  // The reference keeps the streams open. Garbage collection would end an unreferenced stream.
+  // Keeps a reference to the streams, because garbage collection would close streams without a reference.
   onTestFinished(() => Promise.all(streams.map(({ body }) => body?.cancel())).then(() => {}));
 }
 

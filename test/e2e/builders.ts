@@ -1,20 +1,20 @@
-/** Builders for the end-to-end tests: separate projects, events, keys, and a wait for a condition. */
+/** Builders for the end-to-end tests. They create projects, events, and keys. `eventually` waits for a condition. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
 
-/** The part of a product that clients use. A deployment of several processes also has it. */
+/** The functions that clients of a product use. A deployment with several processes has the same functions. */
 export type Reached = Pick<Product, 'request' | 'admin'>;
 
 export interface ProjectOptions {
   readonly revision?: 'A' | 'B' | null;
   readonly monthlySoftQuota?: number | null;
   readonly spread?: number;
-  /** An existing tenant, instead of a new one. */
+  /** Id of an existing tenant. By default, a new tenant is created. */
   readonly tenantId?: string;
-  /** Name of the project, and of the tenant if it is new. */
+  /** Name of the project. A new tenant gets the same name. */
   readonly name?: string;
 }
 
@@ -27,12 +27,12 @@ interface Ids {
 
 /** A project with its own session and token. */
 export interface TestProject extends Ids {
-  /** POST /v1/ingest/events. A Buffer or string is sent unchanged, any other value as JSON. */
+  /** Sends POST /v1/ingest/events. A Buffer or a string is sent unchanged. Any other value is sent as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** POST /v1/ingest/reports. A Buffer or string is sent unchanged, any other value as JSON. */
+  /** Sends POST /v1/ingest/reports. A Buffer or a string is sent unchanged. Any other value is sent as JSON. */
   report(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   get(path: string): Promise<Answer>;
-  /** Sends a request. Repeats a read that is answered 503 for as long as an event can take until it is readable. */
+  /** Sends a request. Retries a read while its response is a 503, for up to 10 s. */
   request(method: string, path: string, options?: TestRequest): Promise<Answer>;
   /** Registers a session and returns its id. */
   session(of?: Record<string, unknown>): Promise<string>;
@@ -43,7 +43,7 @@ export interface TestRequest {
   readonly headers?: Record<string, string>;
 }
 
-/** Contract: an accepted event is available under `GET` within 10 s. */
+/** Maximum time until an accepted event is available to reads, according to the contract. */
 const PROJECTED_WITHIN_MS = 10_000;
 const READS = ['GET', 'HEAD'];
 
@@ -64,7 +64,7 @@ interface CreatedToken {
   readonly scopes: string[];
 }
 
-/** Creates another token of the project. */
+/** Creates another token for the project. */
 export async function aToken(
   product: Reached,
   projectId: string,
@@ -73,7 +73,7 @@ export async function aToken(
   return await create(product, '/admin/tokens', { projectId, ...of });
 }
 
-/** The same project, accessed through another start of the product. */
+/** Returns the same project with functions that send requests to another start of the product. */
 export function onto<T extends Ids>(project: T, product: Reached): T & TestProject {
   const request: TestProject['request'] = async (method, path, { body, headers } = {}) => {
     const options = { body, headers: { Authorization: `Bearer ${project.token}`, ...headers } };
@@ -106,42 +106,42 @@ async function create(product: Reached, path: string, body: object): Promise<Cre
   return answer.json();
 }
 
-/** A link as `GET /v1/reports/{id}` lists it. */
+/** A link in the response of `GET /v1/reports/{id}`. */
 export interface ListedLink {
   readonly eventId: string;
   readonly state: string;
   readonly source: string;
 }
 
-/** The fields of an event of `GET /v1/reports/{id}/events` that concern its links. */
+/** An event in the response of `GET /v1/reports/{id}/events`. The type has only the fields about links. */
 export interface ListedEvent {
   readonly id: string;
   readonly reportIds: string[];
   readonly link: { readonly state: string; readonly source: string };
 }
 
-/** An event as a game sends it. */
+/** Returns an event as a game sends it. */
 export function anEvent(of: Record<string, unknown> = {}): Record<string, unknown> {
   return { eventType: 'checkpoint', ...of };
 }
 
-/** `count` events that differ in their payload's `n`. */
+/** Returns `count` events. The events differ in the `n` of their payload. */
 export function events(count: number, of: Record<string, unknown> = {}): Record<string, unknown>[] {
   return Array.from({ length: count }, (_, n) => anEvent({ payload: { n }, ...of }));
 }
 
-/** An event as raw text, with its exact payload bytes. */
+/** Returns an event as bytes. The bytes of the payload are unchanged. */
 export function rawEvent(payload: Buffer | string, of: Record<string, unknown> = {}): Buffer {
   const head = JSON.stringify(anEvent(of)).slice(0, -1);
   return Buffer.concat([Buffer.from(`${head},"payload":`), Buffer.from(payload), Buffer.from('}')]);
 }
 
-/** An `Idempotency-Key`: a UUIDv7 with the given time, by default the current time. */
+/** Returns an `Idempotency-Key`, a UUIDv7 with the given time. By default, the key has the current time. */
 export function aKey(millis = Date.now()): string {
   return eventId(millis, 0, randomBytes(8));
 }
 
-/** Returns the hash of a body as it is sent. */
+/** Returns the SHA-256 hash of a body. */
 export function sha256(body: string): Buffer {
   return createHash('sha256').update(body).digest();
 }
@@ -151,14 +151,15 @@ export function anUnknownId(): string {
 }
 
 /**
- * Timeout of a test that recounts. Recounts of one process run one after another, and each also reads the events of other tests.
+ * Timeout of a test that recounts. The recounts of one process run one after another, and each recount also reads the events of
+ * other tests.
  */
 export const RECOUNT_WITHIN_MS = 120_000;
 
-/** Wait between two polls. The wait grows with the elapsed time because every poll takes time from the product under test. */
+/** Wait between two polls. The wait grows with the elapsed time, because each poll takes CPU time from the product under test. */
 const POLL_MS = { min: 25, max: 250, fractionOfElapsed: 0.1 };
 
-/** Polls until `isDone` accepts the value. @returns that value @throws with the last value after `withinMs` */
+/** Polls until `isDone` accepts a value. @returns the accepted value @throws Error with the last value after `withinMs` */
 export async function eventually<T>(
   poll: () => Promise<T>,
   isDone: (value: T) => boolean,

@@ -1,4 +1,7 @@
-/** A session's build, player, and metadata: answered, projected, and passed on to its events. */
+/**
+ * Tests the build, the player, and the metadata of a session. Reads return them, ClickHouse stores them, and events get the
+ * build of their session.
+ */
 import { buildIdOf } from '@questlog/schemas/buildId';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -12,7 +15,7 @@ beforeAll(async () => {
 });
 
 const BUILD = { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' };
-/** The exact bytes that the Godot plugin sends. */
+/** Metadata with the exact bytes that the Godot plugin sends. */
 const METADATA =
   '{"currentScene":"Arena","engineVersion":"4.6-stable (official)","gameName":"Arena","locale":"","startedAt":"2026-11-22T03:23:56"}';
 const FROM_THE_PLUGIN = `{"build":{"channel":"dev","gitCommit":"5d0c1f7e9a2b","platform":"Web","version":"1.4.2"},"metadata":${METADATA},"player":{"deviceId":""}}`;

@@ -1,6 +1,6 @@
 /**
- * The packed client on its supported Node versions and in Chromium, with a faulty network and with kills: every event is stored
- * once.
+ * Tests the packed client on its supported versions of Node and in Chromium. The network is faulty, and processes are killed.
+ * Every event must be stored once.
  */
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
@@ -58,7 +58,7 @@ describe.concurrent.each([24, 20])('on Node %d', (major) => {
   });
 });
 
-// One Node version is enough, because the queue's file is the same on every version and each kill costs a start.
+// Runs on one version of Node only. The file of the queue is the same on every version, and each kill costs a start.
 test('events recorded before each of several kills are stored once, in order', async (context) => {
   const game = await shared.aProject({ revision: 'B' });
   const runs: Played[] = [];
@@ -107,7 +107,7 @@ describe('in a browser', () => {
       await page.goto(site);
       const printed: Printed[] = await page.evaluate(recordEvents(game, network));
       runs.push({ printed });
-      // Every other page closes without a flush. Its events are sent when the page closes, or by the next page.
+      // Every second page closes without a flush. Its events are sent when the page closes, or by the next page.
       if (run % 2 === 1) await eventually(() => page.evaluate<boolean>('window.game.flush()'), Boolean);
       await page.close();
     }
@@ -115,7 +115,7 @@ describe('in a browser', () => {
     await page.goto(site);
     runs.push({ printed: await page.evaluate(recordEvents(game, network)) });
     isOver = true;
-    // The next page sends the events of a closed page. A page that is still open keeps its own events.
+    // Flushes both open pages. The next page sends the events of a closed page, but an open page sends its own events.
     for (const each of [page, openPage]) {
       await eventually(() => each.evaluate<boolean>('window.game.flush()'), Boolean);
     }
@@ -146,7 +146,7 @@ const FILE_REPORT_WITH_LOG = `(async () => {
   return file && window.game.report({ title: 'with a log', attachments: [file] });
 })()`;
 
-/** Records 30 events and a report. @returns what the client returned for them */
+/** Returns code that records 30 events and a report. The code returns a list of the recorded entries. */
 function recordEvents({ token }: TestProject, { url }: BadNetwork): string {
   return `(async () => {
     const { start } = await import('/client.js');
@@ -166,7 +166,7 @@ function recordEvents({ token }: TestProject, { url }: BadNetwork): string {
   })()`;
 }
 
-/** Serves a page with the package's modules. @returns its URL */
+/** Starts a server for a page and the modules of the package. @returns the URL of the page */
 async function aSite({ onTestFinished }: TestContext): Promise<string> {
   const server = createServer(({ url = '' }, response) => {
     const isModule = url.endsWith('.js');
@@ -183,7 +183,7 @@ function faultOfTurn(turn: number): Fault | undefined {
   return faults[turn % faults.length];
 }
 
-/** Each project has its own queue file. */
+/** Returns the options of a run. Each project has its own file for the queue. */
 function aRun(game: TestProject, { url }: BadNetwork) {
   return { url, token: game.token, path: join(folder, `queue-${game.projectId}`) };
 }
@@ -203,7 +203,7 @@ interface Row {
   readonly sequence: number;
 }
 
-/** Compares the events that the client accepted with the rows in ClickHouse and their order in the log. */
+/** Compares the events that the client recorded with the rows in ClickHouse and with the order of the events in the log. */
 async function expectStored(
   game: TestProject,
   runs: readonly { printed: readonly Printed[] }[],
@@ -247,7 +247,7 @@ function numbersOf(printed: readonly Printed[]): string[] {
   return printed.flatMap(({ n }) => (n === undefined ? [] : [`${session} ${n}`]));
 }
 
-/** Returns the project's events in log order. */
+/** Returns the events of the project in the order of the log. */
 async function rowsOf({ projectId }: TestProject): Promise<Row[]> {
   return await shared.product.sql<Row>(
     `SELECT toString(session_id) AS session, JSONExtractUInt(payload, 'n') AS n, toUInt32(sequence) AS sequence

@@ -1,22 +1,25 @@
 /**
- * The product as a deployment runs it: ingest, linker, and projector as separate processes on the Kafka, schema registry,
- * ClickHouse, and bucket of the test run. Each data directory stands for one deployment, which has its own topics and its own
- * database.
+ * The product as a deployment runs it. Ingest, linker, and projector are separate processes. They use the Kafka, schema
+ * registry, ClickHouse, and bucket of the test run. Each data directory stands for one deployment with its own topics and its
+ * own database.
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import type { S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 
-/** The addresses of the run's engines, set by the `kafka` project of the tests. Unset for the embedded engines. */
+/**
+ * Environment variable with the addresses of the engines. The `kafka` project of the tests sets it. Unset for the embedded
+ * engines.
+ */
 const ENGINES = 'QUESTLOG_TEST_ENGINES';
-/** The embedded log's number of partitions. The tests of spread and lanes depend on it. */
+/** Number of partitions, equal to the number of the embedded log. The tests of spread and lanes depend on this number. */
 const PARTITIONS = '4';
 
 export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;
-  /** Undefined if a folder stores the uploads. */
+  /** Bucket for uploads. Undefined if a folder stores the uploads. */
   readonly s3?: S3Bucket;
 }
 
@@ -55,7 +58,7 @@ function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
   };
 }
 
-/** Deletes the deployment's topics and database. The registry keeps the few schemas of the deployment. */
+/** Deletes the topics and the database of a deployment. The registry keeps the few schemas of the deployment. */
 export async function removeDeployment(engines: ClusterEngines, dataDir: string): Promise<void> {
   await deleteTopics(engines.brokers, `${nameOf(dataDir)}.`);
   const { username, password, origin } = new URL(engines.clickhouseUrl);
@@ -68,7 +71,7 @@ export async function removeDeployment(engines: ClusterEngines, dataDir: string)
   if (!response.ok) throw new Error(await response.text());
 }
 
-/** Returns a name that is valid for a topic, a schema subject, and a database. */
+/** Returns the name of a deployment. The name is valid for a topic, a schema subject, and a database. */
 function nameOf(dataDir: string): string {
   return basename(dataDir).replaceAll(/\W/g, '_');
 }

@@ -1,4 +1,4 @@
-/** `questlog <command>`: its effects on a running product, its output, and its exit codes for incorrect usage. */
+/** Tests `questlog <command>`: the effects on a running product, the output, and the exit codes after wrong usage. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -182,7 +182,7 @@ describe('verify', () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     const summary = lines.pop();
-    // After the minute has ended, its count also differs from the rows.
+    // After the minute of the deleted row has ended, the count of the minute also differs from the rows.
     const [missing, ...miscounted] = lines;
     expect(missing).toMatchObject({
       ...{ what: 'missing', tenantId: studio.tenantId, expected: 2, found: 1 },
@@ -203,7 +203,7 @@ describe('verify', () => {
   });
 });
 
-/** Runs a statement as a ClickHouse user with write access. */
+/** Runs a statement as a user of ClickHouse with write access. */
 async function runAsWriter(sql: string): Promise<void> {
   const { url, database, username, password } = shared.product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
@@ -336,8 +336,8 @@ test.each([['config'], ['config --check']])(
 );
 
 /**
- * Accepts simulated games in place of the shared product, because a flood would slow down its other tests. Counts each
- * idempotency key once.
+ * Starts a server that accepts simulated games instead of the shared product. A flood would slow down the other tests of the
+ * shared product. The server counts each idempotency key once.
  */
 async function aStoreOfGames(): Promise<string> {
   const stored = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** Connections: answers before the body arrives, keep-alive, 100 Continue, and shutdown. */
+/** Tests connections: answers before the body arrives, keep-alive, 100 Continue, and shutdown. */
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-/** Sends one request on the agent's connection. @returns the status */
+/** Sends one request on the connection of the agent. @returns the status */
 function send(
   { credentials: { baseUrl, token } }: Reached,
   agent: Agent,
@@ -27,8 +27,8 @@ function send(
 }
 
 /**
- * Sends raw bytes on a new connection, and `more` after the server's 100 Continue. @returns all bytes that the server sends
- * until it closes the connection
+ * Sends raw bytes on a new connection. Sends `more` after the server responds with 100 Continue. @returns all bytes from the
+ * server until the server closes the connection
  */
 function talk(raw: string, { url = shared.product.credentials.baseUrl, more = '' } = {}): Promise<string> {
   const { hostname, port } = new URL(url);
@@ -109,7 +109,7 @@ describe('a request that is answered before its body arrives', () => {
     expect(answer).toContain('\r\nCache-Control: no-store\r\n');
   });
 
-  // A new connection after each rejection would cost both sides more than the body.
+  // Keeps the connection, because a new connection would cost the client and the server more than reading the body.
   test('keeps the connection if the whole body arrived with the head', async () => {
     const rejected = (line: string, ...headers: string[]): string =>
       [`${line} HTTP/1.1`, 'Host: x', ...headers, 'Content-Length: 3', '', '[7]'].join('\r\n');

@@ -1,4 +1,4 @@
-/** The console in a real Chromium: sign-in, sign-out, restarts, SQL queries, and the accessibility of every page. */
+/** Tests the console in a real Chromium: sign-in, sign-out, restarts, SQL queries, and the accessibility of every page. */
 import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { anEvent, anUnknownId, events } from './builders.ts';
@@ -31,7 +31,7 @@ describeInChromium('an operator at the console', () => {
     const signOut = page.getByRole('button', { name: 'Sign out' });
 
     await signOut.waitFor();
-    // The session has ended, but the page still shows the signed-in state. The token in the URL must sign in anyway.
+    // Ends the session while the page still shows the signed-in state. The token in the URL must sign in despite that.
     await page.context().clearCookies();
     const isSignedIn = page.waitForResponse('**/login');
     await page.goto(`${adminUrl}/#token=${adminToken}`);
@@ -43,7 +43,8 @@ describeInChromium('an operator at the console', () => {
     await signOut.click();
     await page.getByRole('alert').getByText('Questlog does not answer').waitFor();
     await page.unroute('**/logout');
-    // The next URL is set in the same task in which the form appears. The form, not the page before it, must use the token.
+    // Sets a URL with a token in the same task in which the form appears. The form must use the token, not the page before the
+    // form.
     const isGiven = page.evaluate(`new Promise((resolve) => {
       new MutationObserver((_, observer) => {
         if (document.querySelector('#token') === null) return;
@@ -100,7 +101,7 @@ describeInChromium('an operator at the console', () => {
     await page.getByRole('cell', { name: '9007199254740995' }).waitFor();
     await page.getByRole('button', { name: 'Show as chart' }).click();
     await page.locator('.uplot canvas').waitFor();
-    // Without a pointer on the chart, the legend shows the newest value.
+    // The legend shows the newest value if no pointer is over the chart.
     expect(await page.locator('.u-legend').textContent()).toContain('9,007,199,254,740,99');
     await page.getByRole('button', { name: 'Show as table' }).click();
     const saved = page.waitForEvent('download');
@@ -109,7 +110,7 @@ describeInChromium('an operator at the console', () => {
     await page.getByLabel('Project').selectOption(game.projectId);
     await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
     await page.getByLabel('word').fill("it's");
-    // A project that is selected later replaces the typed value.
+    // Selects a project after a value was typed. The project must replace the typed value.
     await page.getByLabel('project', { exact: true }).fill('typed');
     const projects = page.getByRole('banner').getByRole('combobox');
     await projects.selectOption('');
@@ -123,7 +124,7 @@ describeInChromium('an operator at the console', () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
 
-    // The older answer arrives last and must not appear under the newer query.
+    // Delays the older answer, so that it arrives last. It must not appear under the newer query.
     const requests: Route[] = [];
     await page.route('**/admin/sql', (route) => void requests.push(route));
     for (const query of ["SELECT 'older'", "SELECT 'newer'"]) {
@@ -244,7 +245,7 @@ describeInChromium('an operator at the console', () => {
     await page.getByRole('cell', { name: 'no such schema' }).waitFor();
     expect(await violations(page)).toEqual([]);
 
-    // A refresh must change neither the focused dead letter nor the text in the filter.
+    // A refresh must keep the focus on the dead letter and the text in the filter.
     await page.getByRole('button', { name: `Discard: ${id}` }).focus();
     deadLetters = [{ ...deadLetter, id: newer }, deadLetter];
     await page.clock.fastForward(5_000);
@@ -298,7 +299,7 @@ describeInChromium('an operator at the console', () => {
     const foreignUrls: string[] = [];
     fresh.on('response', (response) => {
       if (!response.url().startsWith(adminUrl)) foreignUrls.push(response.url());
-      // A response that arrives after the page was left has no body.
+      // A response has no body if it arrives after the browser has left the page.
       const size = response.body().then(
         ({ length }) => length,
         () => 0,

@@ -1,4 +1,6 @@
-/** The layout of every page of the console in a real Chromium, on a screen and on a phone, with the longest values. */
+/**
+ * Tests the layout of every page of the console in a real Chromium. Uses a large screen, a phone screen, and the longest values.
+ */
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { layoutFaults } from '../console/layoutFaults.ts';
@@ -20,7 +22,7 @@ describeInChromium('an operator who reads long values', () => {
     long = await fillWithLongValues(shared.product);
   });
 
-  /** How to open each view, and the content that shows that the view is complete. */
+  /** Steps that open each view, and the content that shows that the view is complete. */
   const VIEWS: Readonly<
     Record<string, (page: Page, open: (path: string) => Promise<void>) => Promise<void>>
   > = {
@@ -79,7 +81,7 @@ describeInChromium('an operator who reads long values', () => {
     health: async (page, open) => {
       await open('health');
       await page.locator('tbody tr').nth(6).waitFor();
-      // The charts appear after some seconds, therefore only one of the sizes waits for them.
+      // Waits for the charts in one of the sizes only, because the charts appear after some seconds.
       if (page.viewportSize()?.width === 390) await page.locator('.uplot canvas').last().waitFor();
     },
     quota: async (page, open) => {
@@ -143,7 +145,7 @@ describeInChromium('an operator who reads long values', () => {
         await show(page, open);
         await page.getByText('Loading…').waitFor({ state: 'hidden' });
         const found = await layoutFaults(page);
-        // Other test files check accessibility at a width of 1280 in the light color scheme.
+        // Checks accessibility in the dark color scheme. Other test files check it at a width of 1280 in the light color scheme.
         if (colorScheme === 'dark') found.push(...(await violations(page)));
         if (found.length > 0) faults[name] = found;
       }

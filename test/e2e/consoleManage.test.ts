@@ -1,4 +1,4 @@
-/** Managing tenants, health, and quotas in the console in a real Chromium. */
+/** Tests the management of tenants, the health, and the quotas in the console in a real Chromium. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, eventually } from './builders.ts';
@@ -52,7 +52,7 @@ describeInChromium('an operator', () => {
     await chooseProject(page, `Game of ${name}`);
 
     await page.getByRole('button', { name: 'New token' }).click();
-    // A date without a time is invalid and must not mean "never".
+    // A date without a time is invalid. The form must not treat it as an empty field, which means that the token never expires.
     await dialog.getByLabel('Expires').pressSequentially('12312126');
     await dialog.getByRole('button', { name: 'Create token' }).click();
     expect(await page.evaluate('document.activeElement.validity?.badInput')).toBe(true);
@@ -71,7 +71,7 @@ describeInChromium('an operator', () => {
 
     await page.getByRole('button', { name: `Edit: ${name}`, exact: true }).click();
     const { id } = await tenantOf(name);
-    // Another operator changes the tenant in the meantime.
+    // Another operator changes the tenant while the dialog is open.
     await shared.product.admin('PATCH', `/admin/tenants/${id}`, { spread: 2 });
     await dialog.getByLabel('Events per month').fill('');
     await dialog.getByRole('button', { name: 'Save' }).click();
@@ -103,7 +103,7 @@ describeInChromium('an operator', () => {
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
     expect(await row.textContent()).toMatch(/rejects.*spam.*removed by an operator/);
 
-    // Another switch is added before this one. The command on the page must not remove that switch.
+    // Adds another switch before the existing switch. The command on the page must not remove the added switch.
     const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
     await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switched);
     await page.clock.fastForward(10_000);
@@ -165,7 +165,7 @@ describeInChromium('an operator', () => {
     await page.getByText('The lag is unknown.').waitFor();
     await page.unroute('**/admin/lag');
     await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
-    // The ledger is still unavailable.
+    // The ledger still cannot be read at this time.
     await verdict.getByText('The state is unknown').waitFor();
   });
 
@@ -192,7 +192,7 @@ async function chooseProject(page: Page, project: string): Promise<void> {
   await page.getByRole('banner').getByRole('combobox').selectOption(project);
 }
 
-/** Expects the problem next to the field and in the field's accessible description. */
+/** Expects that the problem is next to the field and in the accessible description of the field. */
 async function expectProblem(page: Page, label: string, begin: string): Promise<void> {
   const field = page.getByRole('dialog').getByLabel(label);
   await page.getByRole('dialog').getByText(begin).waitFor();

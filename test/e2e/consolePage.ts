@@ -1,4 +1,4 @@
-/** Opens signed-in pages of the console in a real Chromium, for the console's tests. */
+/** Opens pages of the console in a real Chromium. The tests of the console use these functions. */
 import axe from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
@@ -10,15 +10,15 @@ if (executablePath === undefined) {
   console.warn('skipped: the console tests need Chromium, which is not installed');
 }
 
-/** Skips the tests if Chromium is not installed. */
+/** Groups tests that need Chromium. The tests are skipped if Chromium is not installed. */
 export const describeInChromium = describe.skipIf(executablePath === undefined);
 
 type ContextOptions = Parameters<Browser['newContext']>[0];
 
 export interface Chromium {
-  /** Opens a page in its own browser context, which closes with the test. An error of the page fails the test. */
+  /** Opens a page in a separate browser context. The context closes with the test. An error on the page fails the test. */
   page(options?: ContextOptions): Promise<Page>;
-  /** Opens a page signed in by the URL that a start prints. @param path of a console page, for example `tail` */
+  /** Opens a page and signs in with the URL that a start prints. @param path the path of a page, for example `tail` */
   signedIn(product: Reached, path: string, options?: ContextOptions): Promise<Page>;
 }
 
@@ -34,7 +34,8 @@ export function aChromium(): Chromium {
     const errors: string[] = [];
     opened.on('pageerror', ({ message }) => errors.push(message));
     opened.on('console', (message) => {
-      // The page itself must show rejected and unanswered requests.
+      // Ignores errors of requests in the browser log. The page itself must show rejected requests and requests without a
+      // response.
       const isOfNetwork = message.text().startsWith('Failed to load resource');
       if (message.type() === 'error' && !isOfNetwork) errors.push(message.text());
     });
@@ -57,7 +58,7 @@ export function aChromium(): Chromium {
   };
 }
 
-/** Returns the accessibility violations that axe finds on the page. */
+/** Returns the violations of accessibility rules that axe finds on the page. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(

@@ -1,4 +1,7 @@
-/** Reports in a real Chromium: a report with its files and its trail, all shown as text, and the steps of one event. */
+/**
+ * Tests the pages of a report and of an event in a real Chromium. A report shows its files and its trail as text only. An event
+ * shows its steps.
+ */
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -13,7 +16,7 @@ const PICTURE = Buffer.from(
 );
 const shared = sharedProduct();
 
-/** Uploads a file of the game. @returns the attachment as a report names it */
+/** Uploads a file for a report. @returns the attachment in the form that a report needs */
 async function uploadFile(game: TestProject, fileName: string, mimeType: string, bytes: Buffer | string) {
   const attachmentType = mimeType === 'image/png' ? 'screenshot' : 'log_bundle';
   const described = { attachmentType, fileName, mimeType };
@@ -76,7 +79,7 @@ describeInChromium('an operator who reads reports', () => {
   ) {
     const build = { version: '1.4.2', platform: 'Web' };
     const sessionId = await game.session({ build, player: { externalId: `player of ${of.title}` } });
-    // Skips the fourth sequence number, like a lost event.
+    // Skips the fourth sequence number, as if the event was lost.
     const events = of.types.map((eventType, n) =>
       anEvent({ sessionId, eventType, sequence: n < 3 ? n + 1 : n + 2, payload: { n, html: HOSTILE } }),
     );
@@ -85,7 +88,7 @@ describeInChromium('an operator who reads reports', () => {
     const answer = await game.report({ sessionId, report, ...more });
     expect(answer.status).toBe(201);
     const { id } = answer.json();
-    // This read waits until ClickHouse has the report.
+    // Waits until ClickHouse has the report, because the read waits for the projection.
     await game.get(`/v1/reports/${id}`);
     return { id: String(id), sessionId };
   }
@@ -209,7 +212,7 @@ describeInChromium('an operator who reads reports', () => {
     expect(await elementsOf(page)).toMatchObject({ pictures: 0, scripts: 0 });
     await page.getByRole('link', { name: HOSTILE }).click();
     await page.getByText('retracted', { exact: true }).first().waitFor();
-    // The other report also follows a jump. One event is too little for a comparison, because half of all reports would match.
+    // Shows no similar reports, although another report also follows a jump. With one event, half of all reports would match.
     await page.getByText('Too few events for a comparison').waitFor();
     expect(await page.getByRole('region', { name: 'Reports after the same events' }).count()).toBe(0);
   });
@@ -246,7 +249,7 @@ describeInChromium('an operator who reads reports', () => {
   });
 });
 
-/** Returns the page's title and the number of its elements that are not text. */
+/** Returns the title of the page and the number of elements that uploaded content could have added. */
 async function elementsOf(page: Page): Promise<object> {
   return await page.evaluate<object>(`({
     pictures: document.querySelectorAll('main img').length,

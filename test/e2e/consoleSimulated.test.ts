@@ -1,4 +1,4 @@
-/** Every page of the console in a real Chromium during a simulated game, until Ctrl-C stops the game. */
+/** Tests every page of the console in a real Chromium during a simulated game. Ctrl-C stops the game at the end. */
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { eventually } from './builders.ts';
@@ -7,13 +7,13 @@ import type { Reached } from './product.ts';
 import { running } from './questlogCommand.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** The game's first crashes happen after seconds, and the game lasts longer than the test needs. */
+/** Options of the game. The first crashes happen after seconds, and the game lasts longer than the test. */
 const GAME = ['--players', '400', '--minutes', '3', '--seed', '160'];
 const NAME = 'Fox Run, seed 160';
 const STUDIO = 'Simulated studio';
 const QUOTA = 20;
 
-/** Content that only a running game shows, by the path of its page. The test opens the pages in this order. */
+/** Checks of content that only a running game shows, by the path of the page. The test opens the pages in this order. */
 const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<void>>> = {
   tail: async (page) => {
     await page.getByText('Live.').waitFor();
@@ -26,7 +26,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     await page.getByText('over quota').first().waitFor();
   },
   rejects: async (page) => {
-    // Some players have wrong clocks, which cause warnings.
+    // Waits for warnings. Some simulated players have wrong clocks, which cause warnings.
     const nothing = page.getByText(`Nothing was rejected or ignored in this time range in ${NAME}`);
     await page.getByText('Rejected: 0, ignored: 0, warned: ').or(nothing).waitFor();
   },
@@ -47,7 +47,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     const caption = (await page.getByText(/events of the session, no gap/).textContent()) ?? '';
     const events = numberIn(/([\d,]+) of \d/, caption);
     expect(caption).toContain(`${events} of ${events} events`);
-    // The trail has all events of the session and the event in the report.
+    // The trail has all events of the session and the event that the report contains.
     await page.getByText(`${events + 1} linked`, { exact: true }).waitFor();
     await expect
       .poll(() => page.getByRole('region', { name: 'Events of the report' }).locator('tbody tr').count())
@@ -61,7 +61,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     );
   },
   follow: async (page) => {
-    // Continues from the report that is open.
+    // Continues from the page of the report that is open.
     await page.goBack();
     await page.getByRole('button', { name: 'crash' }).click();
     await page.getByRole('link', { name: 'Follow this event' }).click();
@@ -158,7 +158,7 @@ function environmentOf({ credentials }: Reached): Record<string, string> {
   };
 }
 
-/** Returns the paths of all pages, including the pages outside the navigation. */
+/** Returns the paths of all pages, including the pages that are not in the navigation. */
 async function pathsOf(page: Page): Promise<string[]> {
   const paths = await page.evaluate<string[]>(
     "import('/ui/pages.ts').then(({ PAGES }) => PAGES.map(({ path }) => path))",

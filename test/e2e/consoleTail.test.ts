@@ -1,4 +1,4 @@
-/** The live tail in a real Chromium: events as games send them, filters, pause, and unchanged payload bytes. */
+/** Tests the live tail in a real Chromium: events as games send them, filters, pause, and unchanged bytes of payloads. */
 import { expect, test } from 'vitest';
 import { anEvent, eventually } from './builders.ts';
 import { aChromium, describeInChromium } from './consolePage.ts';
@@ -71,8 +71,8 @@ describeInChromium('the live tail', () => {
     expect(await shownFor('Type', 'jump')).toBe(2);
     expect(await shownFor('Session', sessionId)).toBe(2);
     expect(await shownFor('Payload', 'at.level=4')).toBe(1);
-    // The stream reads the player's sessions when it opens. It does not show events of a session that ClickHouse did not have by
-    // then.
+    // Waits until ClickHouse has the session. The stream reads the sessions of the player when the stream opens, so it would miss
+    // events of a later session.
     await eventually(
       () => shared.product.sql(`SELECT 1 FROM sessions WHERE id = '${sessionId}'`),
       ({ length }) => length > 0,

@@ -1,4 +1,7 @@
-/** Pages of other origins: the preflight of every path, and a header on every answer that lets the page read the answer. */
+/**
+ * Tests pages of other origins. Every path answers a preflight, and every answer has a header that lets the page read the
+ * answer.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -136,7 +139,7 @@ function corsHeaders(headers: Headers): (readonly [string, string])[] {
   return [...headers].filter(([name]) => name.startsWith('access-control-'));
 }
 
-/** Returns the allowed origin, and true if the page can read the headers that a client acts on. */
+/** Returns the allowed origin, and true if the page can read all headers that a client needs. */
 function readable(headers: Headers): [string | null, boolean] {
   const exposed = (headers.get('access-control-expose-headers') ?? '').toLowerCase().split(', ');
   return [

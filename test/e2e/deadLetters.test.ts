@@ -1,13 +1,13 @@
 /**
- * A record that ClickHouse rejects becomes a dead letter. After its cause is fixed, a replay stores, counts, and links its
- * events once.
+ * Tests that a record becomes a dead letter if ClickHouse rejects it. After its cause is fixed, a replay stores, counts, and
+ * links its events once.
  */
 import { expect, test } from 'vitest';
 import { anEvent, eventually, type ListedEvent, type TestProject } from './builders.ts';
 import { questlogCommand, reaching } from './questlogCommand.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** A separate product, because the test changes its events table. */
+/** A separate product, because this test changes the table of events. */
 const own = ownProduct();
 const DEAD_LETTERS = '/admin/dead-letters';
 
@@ -15,7 +15,7 @@ async function deadLetters(query = ''): Promise<{ id: string; reason: string }[]
   return (await own.product.admin('GET', DEAD_LETTERS + query)).json().deadLetters;
 }
 
-/** Runs a statement as a ClickHouse user that can change tables. */
+/** Runs a statement as a user of ClickHouse that can change tables. */
 async function change(sql: string): Promise<void> {
   const { url, database, username, password } = own.product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
@@ -28,7 +28,10 @@ async function openNow(): Promise<string | undefined> {
   return /^questlog_dead_letters_open\{group="questlog-project-events"\} (.*)$/m.exec(metrics)?.[1];
 }
 
-/** Returns the events that the linker linked to the report. A read of the report would find more events on its own. */
+/**
+ * Returns the events that the linker has linked to the report. Queries the table, because a read of the report would find
+ * additional events.
+ */
 async function linkedTo(reportId: string): Promise<string[]> {
   const rows = await own.product.sql<{ id: string }>(
     `SELECT event_id AS id FROM report_links WHERE report_id = '${reportId}' AND state = 'linked'`,
@@ -63,8 +66,8 @@ test('a replay after the fix stores, counts, and links the rejected events once 
   expect(shown).toMatchObject({ topic: 'questlog.events.v1', key: game.tenantId, state: 'open' });
   expect(shown.value.events).toMatchObject([{ id: poison.id, eventType: 'poison' }]);
   expect((await game.get(`/v1/events/${poison.id}`)).status).toBe(404);
-  // The report is filed before its event is in ClickHouse. The linker does not link the event, because it has already processed
-  // the event's record.
+  // Files a second report before the dead letter is replayed. The linker has already processed the record of the event, and the
+  // event is not in ClickHouse yet.
   const after = (await game.report({ sessionId: game.sessionId, title: 'after' })).json().id;
   await eventually(
     () => linkedTo(after),

@@ -1,4 +1,4 @@
-/** A full disk: requests are 503, nothing acknowledged is lost, and everything resumes once there is space. */
+/** Tests a full disk. Requests get a 503, no acknowledged event is lost, and Questlog continues when there is space again. */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { questlogCommand } from './questlogCommand.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;
-/** Size of a payload of random text, which neither the log nor ClickHouse compresses much. */
+/** Size of a payload in bytes. The payload is random text, which neither the log nor ClickHouse can compress much. */
 const PAYLOAD_BYTES = 24 * KIB;
 const REJECTIONS = 25;
 
@@ -45,7 +45,7 @@ test.skipIf(lacking !== undefined)(
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
     }
     expect([200, 503]).toContain(readWhileFull.status);
-    // A query whose result the disk cannot buffer completely has no valid answer.
+    // Both queries fail, because the disk cannot buffer their complete results.
     expect(queries.map(({ status }) => status)).toEqual([503, 503]);
     expect(acknowledged.length).toBeGreaterThan(0);
 
@@ -94,9 +94,7 @@ test.skipIf(lacking !== undefined)(
   },
 );
 
-/**
- * Uploads a file of one MiB. @returns the status of the last request: the registration if it is rejected, otherwise the transfer
- */
+/** Uploads a file of one MiB. @returns the status of the registration if it is rejected, otherwise the status of the transfer */
 async function putFile(product: Product): Promise<number> {
   const described = { attachmentType: 'other', fileName: 'x', mimeType: 'text/plain' };
   const upload = await product.request('POST', '/v1/ingest/uploads', { body: described });
@@ -140,7 +138,7 @@ test.skipIf(lacking !== undefined)(
   },
 );
 
-/** Sends events from eight concurrent clients until `REJECTIONS` events were rejected. */
+/** Sends events from eight concurrent clients until at least `REJECTIONS` events have been rejected. */
 async function postUntilRejected(product: Product, acknowledged: string[]): Promise<Answer[]> {
   const rejected: Answer[] = [];
   const client = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** GET /docs in a real Chromium that sends real requests, and a run of the code samples on the page. */
+/** Tests GET /docs in a real Chromium. The page sends real requests, and the test runs the code samples of the page. */
 import { execFileSync } from 'node:child_process';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -72,7 +72,7 @@ test('the curl and TypeScript samples perform their operations, one after anothe
 
 const operation = (path: string): string => `.opblock:has([data-path="${path}"])`;
 
-/** Sends the example of a POST. @returns the status that the page shows */
+/** Sends the example request of a POST. @returns the status that the page shows */
 async function execute(page: Page, path: string): Promise<string | null> {
   await page.click(`${operation(path)} .opblock-summary`);
   await page.click(`${operation(path)} .execute`);
@@ -84,7 +84,7 @@ function run(command: string, { token }: TestProject): string {
   return execFileSync('sh', ['-c', `${command} -w ' %{http_code}'`], { env, encoding: 'utf8' });
 }
 
-/** Runs the code. @returns the status that the code prints */
+/** Runs a code sample. @returns the status that the sample prints */
 async function evaluate(source: string, { token }: TestProject): Promise<unknown> {
   const code = `return (async () => { let status; const console = { log: (first) => { status = first; } };\n${source}\nreturn status; })()`;
   return await new Function('url', 'token', code)(shared.product.credentials.baseUrl, token);

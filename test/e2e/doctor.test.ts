@@ -1,4 +1,4 @@
-/** `questlog doctor`: its findings about a running product, and the remedy that it names for each problem. */
+/** Tests `questlog doctor`: the findings about a running product, and the suggested fix for each problem. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,10 @@ afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
 const once = (args: string[], env: Record<string, string>) => questlogCommand(args, { env });
 
-/** Repeats the command while readiness warns. A busy machine warns for a moment, for example if ClickHouse takes half a second. */
+/**
+ * Repeats the command while it reports a warning of readiness. A busy machine causes short warnings, for example if ClickHouse
+ * takes half a second.
+ */
 function untilReady(args: string[], env: Record<string, string>) {
   return eventually(
     () => once(args, env),
@@ -34,7 +37,7 @@ function untilReady(args: string[], env: Record<string, string>) {
 
 interface DoctorRun {
   readonly code: number;
-  /** State of each check, in the order of the checks. */
+  /** State of each check by name, in the order of the checks. */
   readonly states: Record<string, string>;
   cureOf(check: string): string;
 }

@@ -1,4 +1,7 @@
-/** Bodies with a Content-Encoding: accepted and rejected codings, and a connection that stays usable after a rejection. */
+/**
+ * Tests bodies with a Content-Encoding: accepted codings and rejected codings. The connection must stay usable after a
+ * rejection.
+ */
 import { randomBytes } from 'node:crypto';
 import {
   brotliCompressSync,
@@ -162,7 +165,7 @@ describe.concurrent('a Content-Encoding', () => {
 describe.concurrent('a body without a coding', () => {
   test('of 8 MiB is accepted, one byte more is a 413, and the client receives the answer', async () => {
     expect((await game.post(paddedTo(8 * MIB))).status).toBe(201);
-    // A body that is rejected because of its announced length closes the connection.
+    // Uses a separate connection, because a rejection for an announced length closes the connection.
     const rejected = await postOnce(paddedTo(8 * MIB + 1), {});
     expect([rejected.status, JSON.parse(rejected.text).code]).toEqual([413, 'body_too_large']);
   });
@@ -176,7 +179,7 @@ describe.concurrent('a body without a coding', () => {
   });
 });
 
-/** Sends a rejected request and an accepted request on one connection. */
+/** Sends a request that is rejected, and then a request that is accepted on the same connection. */
 async function expectRejectionThenSuccess(coding: string, body: Buffer, status: number, code: string) {
   const wire = await openWire(shared.product.credentials.baseUrl);
   const rejected = await post(wire, body, { headers: { 'Content-Encoding': coding } });
@@ -211,14 +214,14 @@ function oneEvent(): Buffer {
   return json(anEvent({ sessionId: game.sessionId }));
 }
 
-/** Returns one event, padded with white space to `bytes`. */
+/** Returns one event followed by spaces, `bytes` bytes in total. */
 function paddedTo(bytes: number): Buffer {
   const padded = Buffer.alloc(bytes, ' ');
   oneEvent().copy(padded, 0);
   return padded;
 }
 
-/** Returns a payload that no coding compresses much. */
+/** Returns a random payload that no coding can compress much. */
 function noise(bytes: number): object {
   return { noise: randomBytes(bytes).toString('base64') };
 }

@@ -1,4 +1,4 @@
-/** Shared steps of the erasure tests: request an erasure, wait for its end, and count the remaining rows. */
+/** Functions that the erasure tests share. They request an erasure, wait for its end, and count the remaining rows. */
 import { expect } from 'vitest';
 import { eventually, type TestProject } from './builders.ts';
 import type { Product } from './product.ts';
@@ -9,15 +9,15 @@ export const TABLES = ['events', 'sessions', 'report_versions', 'report_link_ver
 const DONE_WITHIN_MS = 240_000;
 
 /**
- * Shortens the time for which ClickHouse keeps replaced parts, by default minutes. An erasure keeps a shorter setting of the
- * operator.
+ * Makes ClickHouse delete replaced parts after one second. By default, ClickHouse keeps such parts for minutes. An erasure does
+ * not change a setting that is already shorter than its own.
  */
 export async function shortenPartLifetime(product: Product): Promise<void> {
   for (const table of [...TABLES, 'expired_sessions'])
     await change(product, `ALTER TABLE ${table} MODIFY SETTING old_parts_lifetime = 1`);
 }
 
-/** Runs a statement as a ClickHouse user that can change tables. @returns the answer's text */
+/** Runs a statement as a user of ClickHouse that can change tables. @returns the text of the answer */
 export async function change(product: Product, sql: string): Promise<string> {
   const { url, database, username, password } = product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
@@ -33,7 +33,7 @@ export async function erase(product: Product, body: object): Promise<string> {
   return answer.json().id;
 }
 
-/** Waits until the erasure is done. @returns its receipt */
+/** Waits until the erasure is done. @returns the receipt of the erasure */
 export async function waitUntilDone(product: Product, id: string) {
   const poll = async () => (await product.admin('GET', `${ERASURES}/${id}`)).json();
   const erasure = await eventually(
@@ -45,7 +45,7 @@ export async function waitUntilDone(product: Product, id: string) {
   return erasure.receipt;
 }
 
-/** Returns a checksum over every row of a project. */
+/** Returns a checksum of all rows of a project. */
 export async function checksumOf(product: Product, { projectId }: TestProject): Promise<unknown> {
   const sums = TABLES.map(
     (table) =>
@@ -54,7 +54,7 @@ export async function checksumOf(product: Product, { projectId }: TestProject): 
   return await product.sql(`SELECT ${sums.join(', ')}`);
 }
 
-/** Returns the number of the project's rows of events, sessions, reports, and links. */
+/** Returns the numbers of rows of a project: events, sessions, reports, and links. */
 export async function countsOf(product: Product, { projectId }: TestProject): Promise<number[]> {
   const counts = TABLES.map(
     (table) => `(SELECT count() FROM ${table} WHERE project_id = '${projectId}') AS of_${table}`,
@@ -63,7 +63,7 @@ export async function countsOf(product: Product, { projectId }: TestProject): Pr
   return TABLES.map((table) => Number(row[`of_${table}`]));
 }
 
-/** Waits until ClickHouse has `count` events of the project, or `count` rows of another table. */
+/** Waits until ClickHouse has `count` rows of the project in a table. By default, the table contains the events. */
 export async function waitForRows(
   product: Product,
   { projectId }: TestProject,

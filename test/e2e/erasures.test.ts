@@ -1,4 +1,4 @@
-/** Erased data is removed from every place and is not restored, and all other data stays unchanged. */
+/** Tests that an erasure removes data from every place permanently and leaves all other data unchanged. */
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await removeDataDir(product);
 });
 
-/** Uploads a file of the player. @returns the upload's registration */
+/** Uploads a file in a session of the player. @returns the registration of the upload */
 async function anUpload(game: TestProject, sessionId: string): Promise<{ uploadId: string }> {
   const body = {
     ...{ attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', sessionId },
@@ -35,7 +35,7 @@ async function anUpload(game: TestProject, sessionId: string): Promise<{ uploadI
   return upload;
 }
 
-/** Returns the names of the upload's files in the uploads folder or bucket. */
+/** Returns the names of the files of an upload in the folder or bucket for uploads. */
 async function filesOf(uploadId: string): Promise<string[]> {
   const bucket = clusterEngines()?.s3;
   const paths =
@@ -49,7 +49,7 @@ async function quotaOf(game: TestProject): Promise<number> {
   return (await game.get('/v1/quota')).json().used;
 }
 
-/** Waits until ClickHouse has every block of the sent data, links included. */
+/** Waits until ClickHouse has all data that was sent, including the links. */
 async function waitUntilProjected(game: TestProject, reportId: string, links: number): Promise<void> {
   await eventually(
     () => product.sql(`SELECT 1 FROM report_links WHERE report_id = '${reportId}' AND state = 'linked'`),
@@ -58,7 +58,7 @@ async function waitUntilProjected(game: TestProject, reportId: string, links: nu
   expect((await game.get(`/v1/reports/${reportId}`)).status).toBe(200);
 }
 
-// The tests run concurrently, because most of an erasure is a wait until ClickHouse removes parts.
+// Runs the tests concurrently. Most of the duration of an erasure is the wait until ClickHouse removes parts.
 test.concurrent('an erasure finds a player’s session in the log if an earlier version deleted its row', async () => {
   const game = await aProject(product, { revision: 'A' });
   const { tenantId, projectId } = game;
@@ -95,7 +95,7 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   const key = aKey();
   const body = events(5, { sessionId: session, payload: { text: SECRET } });
   expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(201);
-  // One request contains events of both sessions.
+  // Sends events of both sessions in one request.
   const mixed = [anEvent({ sessionId: session }), anEvent({ sessionId: game.sessionId })];
   const [erased, kept] = (await game.post(mixed)).json();
   const upload = await anUpload(game, session);
@@ -136,11 +136,12 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
     ...{ deadLetters: 0, linkedEvents: 6, log: 4 },
   });
   expect(Date.parse(receipt.goneFromDiskAt)).toBeGreaterThanOrEqual(Date.parse(receipt.hiddenAt));
-  // The retention of dead letters and, on Kafka, of the segment that contains them.
+  // The log keeps dead letters for 30 days. On Kafka, the segment with a dead letter can exist for 7 more days.
   const days = (Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000);
   expect(days).toBeCloseTo(clusterEngines() === undefined ? 30 : 30 + 7, 1);
 
-  // Counts rows without the mask that hides rows, and parts that were replaced before the last row was hidden.
+  // Counts deleted rows that only a mask hides, and parts that were replaced before the last row was hidden. Both numbers must be
+  // 0.
   const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
   const replaced = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND NOT active
       AND remove_time < toDateTime(${Math.floor(Date.parse(receipt.hiddenAt) / 1_000)})`;
@@ -157,10 +158,10 @@ test.concurrent('a player’s erasure removes rows, links, reports, and files, a
   expect([await erasing.checksumOf(product, other), await quotaOf(game)]).toEqual([others, used]);
   await erasing.expectVerified(product);
 
-  // An erased session is as unknown as a session that never existed. Otherwise Questlog would accept events and then delete them.
+  // An erased session must be rejected like an unknown session. Otherwise, Questlog would accept events and then delete them.
   expect((await game.post(body, { 'Idempotency-Key': key })).status).toBe(404);
   expect((await game.request('POST', '/v1/ingest/sessions', { body: { id: session } })).status).toBe(409);
-  // A session that the player starts after the erasure is new.
+  // A session that the player starts after the erasure is not erased.
   const next = await game.session({ player: { externalId: 'kim' } });
   await game.post(anEvent({ sessionId: next }));
   await erasing.waitForRows(product, game, 2);
@@ -222,7 +223,7 @@ test.concurrent('data that is sent again during the erasure of its project is ke
   await erasing.waitForRows(product, game, 1, 'report_versions');
 
   const erasure = await erasing.erase(product, { tenantId, projectId });
-  // Retries a 503, like a client.
+  // Retries after a 503, as a client does.
   const statusOf = async (path: string, body: object) =>
     (
       await eventually(

@@ -1,4 +1,4 @@
-/** GET /v1/events: the events of a project, newest first, in pages and with filters. */
+/** Tests GET /v1/events. It returns the events of a project in pages, newest first, and supports filters. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, aToken, events, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -15,7 +15,7 @@ describe.concurrent('the list of events', () => {
     const game = await shared.aProject({ revision: 'A' });
     const { sessionId } = game;
     const [first] = (await game.post(anEvent({ sessionId, occurredAt: '2026-02-01' }))).json();
-    // The key is an hour old, therefore the event's id and its position in the list are an hour old.
+    // Uses a key that is an hour old. The id of the event is then an hour old, and the list has the event at that time.
     const headers = { 'Idempotency-Key': aKey(Date.now() - 3_600_000) };
     const [late] = (await game.post(anEvent({ sessionId }), headers)).json();
     const [last] = (await game.post(anEvent({ sessionId, occurredAt: '2026-01-01' }))).json();
@@ -68,8 +68,8 @@ describe.concurrent('pages of events', () => {
 
   beforeAll(async () => {
     game = await shared.aProject({ revision: 'B', spread: 4 });
-    // Events of one request have the same time, therefore pages end between such events. Events without a session can be in any
-    // lane.
+    // Sends 30 events in one request. They have the same time, so a page ends between such events. Events without a session can be
+    // in any lane.
     await game.post(events(30));
     for (let n = 30; n < 40; n++) await game.post(anEvent({ payload: { n } }));
   });

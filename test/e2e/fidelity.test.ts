@@ -1,4 +1,7 @@
-/** Payload bytes are unchanged in the answer, in GET, and in ClickHouse. A document that is not JSON is a 400. */
+/**
+ * Tests that the bytes of payloads are unchanged in the answer, in GET, and in ClickHouse. A document that is not JSON gets a
+ * 400.
+ */
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -12,7 +15,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-/** Payloads that most JSON libraries would change. */
+/** Payloads that most JSON libraries would change when they parse and serialize them. */
 const delicate = [
   '{"i":9007199254740993,"u":18446744073709551615,"big":123456789012345678901234567890}',
   '{"f":1.0,"z":-0,"y":-0.0,"e":1e400,"s":1E-400,"p":0.1000}',
@@ -86,7 +89,7 @@ describe('a document that is JSON but not an event', () => {
   });
 });
 
-/** Sends the payloads in batches and compares each payload with the answer, the session's events, and ClickHouse. */
+/** Sends the payloads in batches. Compares each payload with the answer, the events of the session, and ClickHouse. */
 async function store(payloads: readonly Buffer[]): Promise<string[]> {
   const expected = payloads.map(hexOf);
   const sessionId = await game.session();
@@ -110,7 +113,7 @@ async function store(payloads: readonly Buffer[]): Promise<string[]> {
   return ids;
 }
 
-/** Returns the payload bytes of these events in the unparsed answer. */
+/** Returns the bytes of the payloads of these events in the answer. Does not parse the answer. */
 function payloadsIn(answer: Buffer, ids: readonly string[], payloads: readonly Buffer[]): string[] {
   return ids.flatMap((id, i) => {
     const at = answer.indexOf(`"id":"${id}"`);
@@ -139,7 +142,7 @@ function hexOf(bytes: Buffer): string {
   return bytes.toString('hex');
 }
 
-/** Returns the status of a problem document, or a description of any other answer. */
+/** Returns the status if the answer is a problem document, otherwise a description of the answer. */
 async function rejectionOf(body: Buffer): Promise<number | string> {
   const answer = await game.post(body);
   const type = answer.headers.get('content-type');

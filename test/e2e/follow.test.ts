@@ -1,4 +1,4 @@
-/** `questlog follow`: the steps of one event, from the game's answer to its links. */
+/** Tests `questlog follow`. It prints the steps of one event from the response to the links. */
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, eventually, rawEvent, type TestProject } from './builders.ts';
 import { aStranger, atTerminal, type Ended, questlogCommand, testAtTerminal } from './questlogCommand.ts';
@@ -26,7 +26,7 @@ test('prints an event with its times, log position, payload as sent, and links',
   const filed = await game.report({ eventIds: [id] });
   expect(filed.status, filed.text()).toBe(201);
   const reportId: string = filed.json().id;
-  // A report names its events before the links exist.
+  // Repeats the command until it shows the link, because a link is created after its report.
   const follow = () => questlogCommand(['follow', id, '--json'], { env });
   const listed = await eventually(follow, ({ stdout }) => stdout.includes('"linked"'));
   const shown = await questlogCommand(['follow', id.toUpperCase()], { env });

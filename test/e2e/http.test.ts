@@ -1,4 +1,7 @@
-/** Every answer: the shape of problems, methods, paths, and request ids, and no text of the request body. */
+/**
+ * Tests properties of every answer: the form of problems, methods, paths, and request ids. No answer may contain text from the
+ * request body.
+ */
 import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';

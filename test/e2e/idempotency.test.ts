@@ -1,6 +1,6 @@
 /**
- * `Idempotency-Key`: a request with the same key and body is stored once and answered alike. A different body under the key is
- * rejected.
+ * Tests `Idempotency-Key`. Requests with the same key and the same body are stored once and get the same answer. A request with
+ * the same key and another body is rejected.
  */
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';

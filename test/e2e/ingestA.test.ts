@@ -1,4 +1,4 @@
-/** POST /v1/ingest/events in revision A: the contract's request and response fields, rule by rule. */
+/** Tests POST /v1/ingest/events in revision A. Checks each rule of the contract for the fields of requests and responses. */
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
@@ -210,7 +210,7 @@ describe.concurrent('a stored event', () => {
   });
 });
 
-/** Waits until ClickHouse has all events that were answered before. @returns the number of events of the type */
+/** Waits until ClickHouse has all acknowledged events. @returns the number of events of the type */
 async function countOf(eventType: string): Promise<number> {
   await game.get('/v1/quota');
   const [row] = await shared.product.sql<{ count: number }>(

@@ -1,4 +1,7 @@
-/** POST /v1/ingest/events in revision B: its four differences from revision A, on one deployment with both revisions. */
+/**
+ * Tests POST /v1/ingest/events in revision B. Checks its four differences from revision A on a deployment that has both
+ * revisions.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
 import { ownProduct } from './sharedProduct.ts';

@@ -1,4 +1,7 @@
-/** `Prefer: handling=lenient`: Questlog stores the good elements and answers 207 in request order. */
+/**
+ * Tests `Prefer: handling=lenient`. Questlog stores the valid elements, and answers with a 207 that has one result per element
+ * in the order of the request.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, events, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';

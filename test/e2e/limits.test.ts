@@ -1,4 +1,4 @@
-/** Request limits (elements, event bytes, nesting) and the media types of a body. */
+/** Tests the limits of a request (number of elements, bytes of an event, nesting) and the media types of a body. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, rawEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -173,7 +173,7 @@ describe.concurrent('a Content-Type', () => {
 
 const COMMA = Buffer.from(',');
 
-/** Returns an event of exactly `bytes` bytes. */
+/** Returns an event with exactly `bytes` bytes. */
 function eventOf(bytes: number): Buffer {
   const empty = rawEvent('{"x":""}', { sessionId: game.sessionId });
   return rawEvent(`{"x":"${'x'.repeat(bytes - empty.length)}"}`, { sessionId: game.sessionId });

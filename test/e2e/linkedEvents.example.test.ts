@@ -1,4 +1,7 @@
-/** Runs `examples/bug-tracker/stream.ts` as a separate process, stops it, and breaks its connection to the stream. */
+/**
+ * Runs `examples/bug-tracker/stream.ts` in a separate process. The tests stop the process and break its connection to the
+ * stream.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +18,7 @@ const REPORT = '5f0c2f5e-8a43-7a5e-9d34-0c4bb0c1a7d1';
 const NOON_MICROS = BigInt(Date.UTC(2026, 10, 21, 12)) * 1000n;
 const UNLINKED = { kind: 'unlinked', version: LINK_VERSIONS.retracted } as const;
 
-/** Returns an event of the report that occurred `seconds` after noon. */
+/** Returns the fields of a link to an event that occurred `seconds` after noon. */
 function at(seconds: number, eventType: string) {
   return { reportId: REPORT, event: { eventType, occurredAt: NOON_MICROS + BigInt(seconds) * 1_000_000n } };
 }
@@ -144,7 +147,7 @@ function aFile(): string {
   return join(directory, 'not there yet', 'trail.json');
 }
 
-/** Waits until the last printed trail has exactly these lines. */
+/** Waits until the last trail that the tracker printed has exactly these lines. */
 async function waitUntilPrinted(tracker: Tracker, lines: readonly string[]): Promise<void> {
   const wanted = [`report ${REPORT}`, ...lines.map((line) => `  2026-11-21T${line}`)].join('\n');
   await eventually(

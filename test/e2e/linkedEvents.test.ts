@@ -1,9 +1,9 @@
-/** The stream of linked events of the whole product: its end when the product stops, and its metric. */
+/** Tests the stream of linked events of the whole product. The stream ends when the product stops, and it has a metric. */
 import { expect, test } from 'vitest';
 import { eventually } from './builders.ts';
 import { type Product, removeDataDir, startProduct } from './product.ts';
 
-/** SIGTERM stops the product within 20 s, even while clients are connected. */
+/** Time within which the product stops after SIGTERM, even while clients are connected. */
 const STOPS_WITHIN_MS = 20_000;
 
 test('a stop ends open streams cleanly, in time, and with status 0, and /metrics counts open streams', async () => {

@@ -1,4 +1,4 @@
-/** Tests `occurredAt`: accepted forms, responses, rejected values, and that times are stored unchanged. */
+/** Tests `occurredAt`: accepted forms, responses, and rejected values. Times must be stored unchanged. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-/** Pairs of a sent and a returned time. */
+/** Pairs of times. A client sends the first time of a pair, and Questlog returns the second. */
 const forms: readonly (readonly [string, string])[] = [
   ['2026-11-21T18:30:00Z', '2026-11-21T18:30:00.000Z'],
   ['2026-11-21T18:30:00.5Z', '2026-11-21T18:30:00.500Z'],

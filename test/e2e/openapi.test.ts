@@ -1,4 +1,4 @@
-/** Tests that GET /openapi.json describes the product's behavior, for each operation and status. */
+/** Tests that GET /openapi.json describes the behavior of the product. Checks each operation and each status. */
 import { randomUUID } from 'node:crypto';
 import { Compile } from 'typebox/schema';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -91,14 +91,14 @@ describe('the document', () => {
     const answered = new Set(seen.map(({ operation, status }) => `${operation} ${status}`));
     const documented = operationsOf(document).flatMap((operation) =>
       Object.keys(responsesOf(operation))
-        // Streams have their own tests.
+        // Omits the stream of linked events, because other tests cover it.
         .filter(
           (status) => !['408', '417', '501', '503'].includes(status) && operation !== 'GET /v1/linked-events',
         )
-        // Reads are limited only by address without a valid token: `test/abuse/floods.test.ts`.
+        // Omits the 429 of reads. Reads get a 429 only without a valid token, and `test/abuse/floods.test.ts` tests that limit.
         .filter((status) => status !== '429' || !operation.startsWith('GET '))
         .map((status) => `${operation} ${status}`)
-        // The status for an erased session has its own tests.
+        // Omits the status for an erased session, because other tests cover it.
         .filter((each) => each !== 'POST /v1/ingest/uploads 404'),
     );
 
@@ -180,7 +180,7 @@ describe('the schemas of a request', () => {
   });
 });
 
-/** Sends a request for each status of each operation. */
+/** Sends a request for each status of each operation, and returns the answers. */
 async function everyAnswer(): Promise<typeof seen> {
   const game = await shared.aProject({ revision: 'A' });
   const none = await aToken(shared.product, game.projectId, { scopes: ['reports:write'] });
@@ -290,7 +290,7 @@ async function everyAnswer(): Promise<typeof seen> {
   const limits = { bytesPerSecond: 1, burstSeconds: 1 };
   await shared.product.admin('PATCH', `/admin/projects/${projectId}`, { limits });
   const asLimited = { Authorization: `Bearer ${token}` };
-  // This request passes, and uses up the limit for minutes.
+  // This request is accepted. It uses up the limit for the next minutes.
   await ask('POST', sessions, sessions, { metadata: { x: 'x'.repeat(600) } }, asLimited);
   for (const path of [ingest, sessions, reports, uploads]) await ask('POST', path, path, {}, asLimited);
   await ask('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}', undefined, asLimited);
@@ -314,7 +314,7 @@ function responsesOf(operation: string): Operation['responses'] {
   return document.paths[path]?.[method.toLowerCase()]?.responses ?? {};
 }
 
-/** Returns the errors of the value against the schema; references are resolved in the document. */
+/** Returns the errors of a value according to a schema. References are resolved within the document. */
 function errorsOf(schema: object, value: unknown): unknown[] {
   const [isValid, errors] = Compile({ ...schema, components: document.components }).Errors(value);
   return isValid ? [] : errors;

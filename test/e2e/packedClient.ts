@@ -1,4 +1,7 @@
-/** `@questlog/client` as a game uses it: installed from its tarball, in a process of a given Node version. */
+/**
+ * Runs `@questlog/client` as a game does. The package is installed from its tarball, and the process uses a given version of
+ * Node.
+ */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 const CLIENT = fileURLToPath(new URL('../../services/client', import.meta.url));
 
 /**
- * A game that tracks its events, files a report after every tenth event, and sends until its queue is empty. It prints the
- * returned ids, which must be stored.
+ * A game that records events and files a report after every tenth event. It flushes its queue until the queue is empty. It
+ * prints each event, report, and problem.
  */
 const GAME = `
 import { start } from '@questlog/client';
@@ -38,7 +41,7 @@ print({ counts: game.counts });
 await game.end();
 `;
 
-/** A line that the game prints. */
+/** A line of the output of the game. */
 export interface Printed {
   readonly session?: string;
   readonly n?: number;
@@ -51,21 +54,21 @@ export interface Printed {
 export interface PlayOptions {
   readonly url: string;
   readonly token: string;
-  /** Path of the queue's file. */
+  /** Path of the file with the queue. */
   readonly path: string;
   readonly events: number;
-  /** Text that makes an event large. */
+  /** Text that is added to the payload of each event, so that events are large. */
   readonly pad?: string;
 }
 
 export interface Played {
   readonly child: ChildProcess;
   readonly printed: Printed[];
-  /** Resolves when everything is sent or the process was killed. */
+  /** Resolves with the exit code when the process has ended. The exit code is null if the process was killed. */
   readonly ended: Promise<number | null>;
 }
 
-/** Returns the folder of a project that has the package. */
+/** Installs the package in a new project. Returns the folder of the project. */
 export function installClient(): string {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
   const tarball = execFileSync('npm', ['pack', '--silent', '--pack-destination', folder], {
@@ -80,7 +83,7 @@ export function installClient(): string {
   return folder;
 }
 
-/** @param node path of the Node that runs the game */
+/** Starts the game. @param node the path of the Node that runs the game */
 export function play(folder: string, node: string, options: PlayOptions): Played {
   const child = spawn(node, [join(folder, 'game.js'), JSON.stringify(options)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -96,7 +99,10 @@ export function play(folder: string, node: string, options: PlayOptions): Played
   return { child, printed, ended };
 }
 
-/** Returns the path of a Node of this major version on the PATH. Undefined if there is only the project's own Node. */
+/**
+ * Returns the path of a Node with this major version. Searches the running Node and the PATH. Undefined if there is no such
+ * Node.
+ */
 export function nodeOfMajor(major: number): string | undefined {
   const candidates = [
     process.execPath,

@@ -1,4 +1,4 @@
-/** Tests that a game with the published Godot plugin needs only a base_url and a token. */
+/** Tests that a game with the published Godot plugin needs only a `base_url` and a token. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -11,7 +11,7 @@ import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-/** Hosts that received files. */
+/** Origins of the addresses to which files were uploaded. */
 const putTo: string[] = [];
 
 const overHttp: Send = async (method, path, headers, body) => {
@@ -20,7 +20,7 @@ const overHttp: Send = async (method, path, headers, body) => {
   return await send(url, method, '', { headers, body });
 };
 
-/** Sends a request and disconnects before the response; resolves after the server has read the whole request. */
+/** Sends a request and closes the connection when the response starts, so that the game does not get the response. */
 async function unheard(project: TestProject, path: string, body: string): Promise<void> {
   const { hostname, port } = new URL(shared.product.credentials.baseUrl);
   const socket = connect(Number(port), hostname);
@@ -42,7 +42,7 @@ test('stores a session, events, a file, and reports once despite retries', async
   const bytes = randomBytes(3223);
   const file = await game.upload(bytes);
   expect(file).toBeDefined();
-  // With three processes, files go to a bucket and bypass them.
+  // On Kafka, the game uploads files directly to a bucket.
   expect(putTo).toEqual([clusterEngines()?.s3?.endpoint ?? shared.product.credentials.baseUrl]);
 
   const body = game.aReport('Player stuck in wall', file);
@@ -80,12 +80,12 @@ test('stores a session, events, a file, and reports once despite retries', async
     ),
   ).toEqual(
     ['Player stuck in wall', 'answer lost', 'offline'].map((title) => {
-      // Numbers of a report that was queued on disk are floats.
+      // Expects floats in the report that was queued on disk, because the plugin reads all numbers of its queue as floats.
       return { title, session_id: oldSession, context: title === 'offline' ? asQueued(CONTEXT) : CONTEXT };
     }),
   );
   const counts = `SELECT (SELECT count() FROM sessions WHERE ${own} AND platform = 'Web' AND version = '1.4.2') AS sessions,
     (SELECT uniqExact(build_id) FROM events WHERE ${own}) AS builds, (SELECT count() FROM events WHERE ${own}) AS events`;
-  // The additional session belongs to every test project.
+  // Expects two sessions of the game, because the game was launched twice.
   expect(await shared.product.sql(counts)).toEqual([{ sessions: 2, builds: 1, events: 3 }]);
 });

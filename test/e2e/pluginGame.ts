@@ -1,11 +1,11 @@
 /**
- * Simulates a game with the published Godot plugin Forge Logger 0.3.0: the bodies that the real plugin was seen to send, its
- * queue on disk, and its retries. The tests do not have a game engine.
+ * Simulates a game with the published Godot plugin Forge Logger 0.3.0, because the tests have no game engine. The game sends the
+ * same request bodies as the real plugin. The simulation includes the queue on disk and the retries.
  */
 import { randomUUID } from 'node:crypto';
 import type { Answer } from './product.ts';
 
-/** Sends to the game's `base_url`, or to an absolute URL. Returns undefined if no response arrived. */
+/** Sends a request to the `base_url` of the game or to an absolute URL. Returns undefined if no response arrived. */
 export type Send = (
   method: string,
   pathOrUrl: string,
@@ -23,11 +23,11 @@ const MAX_TRIES = 5;
 
 export class PluginGame {
   sessionId = '';
-  /** Ids of all events of the run; every report names all of them. */
+  /** Ids of all events of the current launch. Every report of the launch names all these events. */
   readonly eventIds: string[] = [];
-  /** Queue that survives the game, because the plugin keeps it on disk. */
+  /** Queue of reports. The plugin keeps the queue on disk, so it survives the end of the game. */
   readonly queue: Queued[] = [];
-  /** Ids of the accepted reports, as returned. */
+  /** Ids of the accepted reports, as Questlog returned them. */
   readonly reportIds: string[] = [];
   readonly #send: Send;
   readonly #token: string;
@@ -48,7 +48,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** Omits a session that was not registered. */
+  /** Sends events. Omits the session id if the session was not registered. */
   async logEvents(count: number): Promise<Answer | undefined> {
     const session = this.sessionId === '' ? '' : `,"sessionId":"${this.sessionId}"`;
     const events = Array.from(
@@ -62,7 +62,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** Returns the attachment for a report. Undefined if the upload failed. */
+  /** Uploads a file. Returns the JSON of the attachment for a report, or undefined if the upload failed. */
   async upload(bytes: Buffer): Promise<string | undefined> {
     const asked = await this.#post(
       '/v1/ingest/uploads',
@@ -87,7 +87,7 @@ export class PluginGame {
     );
   }
 
-  /** Queues a report that is not accepted. */
+  /** Files a report. Queues the report if it is not accepted. */
   async report(body: string): Promise<Answer | undefined> {
     const answer = await this.#post('/v1/ingest/reports', body);
     if (isTaken(answer)) this.reportIds.push(answer.json().reportId);
@@ -95,7 +95,7 @@ export class PluginGame {
     return answer;
   }
 
-  /** Simulates the next start of the game, which sends the queue before it registers a session. */
+  /** Simulates the next launch of the game. The game sends the queue before it registers a new session. */
   async relaunch(): Promise<Answer | undefined> {
     for (const queued of [...this.queue]) {
       const answer = await this.#post('/v1/ingest/reports', queued.body);
@@ -118,12 +118,12 @@ export const CONTEXT =
   '"performance":{"fps":1.0,"frameTimeMs":64.65,"memoryMb":0.0,"nodeCount":9},"platform":"Web",' +
   '"playerPosition":{"x":101.75,"y":-0.5,"z":0},"sceneName":"Arena"}';
 
-/** Converts numbers to floats, as the plugin does when it reads its queue. */
+/** Converts integers to floats, as the plugin does when it reads its queue. */
 export function asQueued(body: string): string {
   return body.replace(/:(-?\d+)(?=[,}\]])/g, ':$1.0');
 }
 
-/** The plugin treats any 2xx as success. */
+/** Returns true if the plugin treats the answer as a success. Every 2xx status is a success. */
 function isTaken(answer: Answer | undefined): answer is Answer {
   return answer !== undefined && answer.status < 300;
 }

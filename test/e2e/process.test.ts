@@ -1,4 +1,4 @@
-/** Tests the process from the operator's view: its output, its files, and its stop. */
+/** Tests the process from the view of an operator: the output, the files, and the stop. */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -20,7 +20,7 @@ import {
 } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-/** First start in a folder whose name has characters with a meaning in XML, SQL, URLs, and shells. */
+/** A product that starts for the first time. The name of its folder has characters with a meaning in XML, SQL, URLs, and shells. */
 const shared = ownProduct({ dataDir: emptyDataDir(`questlog r&d <b> it's "50%" $x #1 ü `) });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
@@ -159,12 +159,12 @@ test('prints a command for a simulated game that works in a shell', async () => 
 
 test('stops with status 0 on SIGINT and SIGTERM, starts again, and rejects a start without its log', async () => {
   const first = await startProduct();
-  // Sends the signal twice, as under npm: the terminal signals the whole group, and npm forwards the signal.
+  // Sends the signal twice, as happens under npm. The terminal signals the whole process group, and npm forwards the signal again.
   process.kill(first.pid, 'SIGINT');
   expect(await first.stop('SIGINT')).toBe(0);
   expect(first.stderr()).toContain('"stopped"');
 
-  // Simulates a folder with the permissions of an older version.
+  // Gives the folder the permissions that an older version used.
   await run('chmod', ['-R', 'go+rX', first.dataDir]);
   const second = await startProduct({ dataDir: first.dataDir });
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);
@@ -179,7 +179,7 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again, and rejects a sta
   const log = join(first.dataDir, 'log', 'questlog.db');
   const tables = join(first.dataDir, 'clickhouse');
   rmSync(log);
-  // The second start uses the file that the first start created.
+  // Starts twice. The second start must be rejected too, although the first start has created files.
   for (const line of [await refusal(first.dataDir), await refusal(first.dataDir)]) {
     for (const named of [log, tables, 'restore']) expect(line).toContain(named);
   }
@@ -189,7 +189,7 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again, and rejects a sta
   await removeDataDir(third);
 });
 
-/** Returns the message of a rejected start. */
+/** Returns the message of a start that is rejected. */
 async function refusal(dataDir: string): Promise<string> {
   const child = spawnProduct({ dataDir });
   const output = collectOutput(child);
@@ -213,7 +213,8 @@ test('a start warns about tables with rows that ClickHouse could not read and de
   const product = await startProduct({ dataDir: before.dataDir });
 
   const warnings = async () => (await product.admin('GET', '/readyz')).json().warnings;
-  // On a busy machine, ClickHouse may answer after more than half a second, which causes a short warning.
+  // Waits, because another warning can appear for a short time. On a busy machine, ClickHouse may take more than half a second to
+  // answer.
   await expect
     .poll(warnings, { timeout: 15_000 })
     .toEqual({ broken_parts: expect.stringMatching(/ events;.*questlog verify/) });
@@ -222,7 +223,7 @@ test('a start warns about tables with rows that ClickHouse could not read and de
   await removeDataDir(product);
 });
 
-/** Returns the files and folders that other users of the machine can read or write. */
+/** Returns the files and folders that other users of the machine can access. */
 function openToOthers(path: string): string[] {
   const status = lstatSync(path, { throwIfNoEntry: false });
   if (status === undefined || status.isSymbolicLink()) return [];
@@ -232,7 +233,7 @@ function openToOthers(path: string): string[] {
     : own;
 }
 
-/** Returns no names if ClickHouse has removed the folder meanwhile. */
+/** Returns the names in a folder. Returns no names if ClickHouse has removed the folder in the meantime. */
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
@@ -242,7 +243,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Returns the line of the banner with the command. */
+/** Returns the line of the banner that contains the command. */
 function lineWith(command: string): string {
   const line = shared.product
     .stdout()

@@ -1,6 +1,6 @@
 /**
- * Starts the product on a new data directory and talks to it over HTTP: one process, or on Kafka one process per service
- * (`cluster.ts`).
+ * Starts the product on a new data directory and sends requests to it. The product is one process, or on Kafka one process per
+ * service (`cluster.ts`).
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -27,19 +27,19 @@ export interface Credentials {
     readonly database: string;
     readonly username: string;
     readonly password: string;
-    /** Read-only account. */
+    /** Account that can only read. */
     readonly reader: { readonly username: string; readonly password: string };
   };
 }
 
-/** A running product as its clients see it. */
+/** A running product with the functions that its clients use. */
 export interface Reached {
   readonly credentials: Credentials;
-  /** Sends a request to the public listener, with the demo token unless the headers contain another one. */
+  /** Sends a request to the public listener. By default, the request has the token of the demo. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** Sends a request to the admin listener, with the admin token. */
+  /** Sends a request with the admin token to the admin listener. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Returns the rows of a query through `/admin/sql`. */
+  /** Runs a query through `/admin/sql` and returns the rows. */
   sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
 }
 
@@ -47,21 +47,21 @@ export interface Product extends Reached {
   readonly dataDir: string;
   /** Id of the process that serves games. */
   readonly pid: number;
-  /** Standard output of that process. */
+  /** Returns the standard output of the process that serves games. */
   stdout(): string;
-  /** Standard error of all processes. */
+  /** Returns the standard error of all processes. */
   stderr(): string;
-  /** Passes all earlier and later output of every process to the callback. */
+  /** Calls the callback with all earlier output, and then with all new output, of every process. */
   follow(onOutput: (text: string) => void): void;
-  /** Sends SIGTERM or the given signal; resolves with the exit code, or with the first exit code that is not 0. */
+  /** Sends a signal, by default SIGTERM. Resolves with the first exit code that is not 0, otherwise with 0. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
-  /** Sends SIGKILL; resolves when every process has ended. */
+  /** Sends SIGKILL. Resolves when every process has ended. */
   kill(): Promise<void>;
 }
 
 export interface RequestOptions {
   readonly headers?: Record<string, string>;
-  /** Sends a Buffer or a string unchanged, anything else as JSON. */
+  /** Body of the request. A Buffer or a string is sent unchanged. Any other value is sent as JSON. */
   readonly body?: unknown;
 }
 
@@ -75,16 +75,16 @@ export interface Answer {
 }
 
 export interface StartOptions {
-  /** Data directory. By default a new one with migrated tables; `emptyDataDir()` returns an empty one. */
+  /** Data directory. The default is a new directory with migrated tables. Use `emptyDataDir()` for an empty directory. */
   readonly dataDir?: string;
-  /** A value of undefined removes the variable. */
+  /** Environment variables of the product. A value of undefined removes the variable. */
   readonly env?: Record<string, string | undefined>;
   readonly args?: readonly string[];
-  /** File that starts the product. Undefined for this checkout's file. */
+  /** Path of the file that starts the product. Undefined for the file of this checkout. */
   readonly entry?: string | undefined;
-  /** Flags and environment of Node. Undefined for this checkout's `npm start`. */
+  /** Flags and environment of Node. By default, `npm start` of this checkout defines them. */
   readonly given?: StartedWith;
-  /** Engines for three processes. Undefined for the default of the tier. */
+  /** Engines that three processes use. By default, the tier of the tests decides. */
   readonly engines?: ClusterEngines | undefined;
 }
 
@@ -92,11 +92,11 @@ export interface StartOptions {
 interface StartedWith {
   readonly env: NodeJS.ProcessEnv;
   readonly flags: readonly string[];
-  /** Absolute path of the file that starts the processes. */
+  /** Absolute path of the file that starts the process. */
   readonly entry: string;
 }
 
-/** Time limit of a start, because other test files start and break stacks at the same time. */
+/** Time limit of a start. It is long, because other test files start products at the same time. */
 const READY_WITHIN_MS = 90_000;
 
 export async function startProduct(options: StartOptions = {}): Promise<Product> {
@@ -135,7 +135,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   };
 }
 
-/** @param prefix start of the folder's name */
+/** Creates an empty data directory. @param prefix the start of the name of the directory */
 export function emptyDataDir(prefix = 'questlog-'): string {
   return mkdtempSync(join(tmpdir(), prefix));
 }
@@ -156,7 +156,7 @@ export function reach(credentials: Credentials): Reached {
   };
 }
 
-/** Starts the services; the process that serves games is first. */
+/** Starts the processes. The process that serves games is first in the list. */
 function spawnServices(options: StartOptions & { dataDir: string }): ChildProcess[] {
   const engines = options.engines ?? clusterEngines();
   if (engines === undefined) return [spawnProduct(options)];
@@ -166,7 +166,7 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
   );
 }
 
-/** Starts the process without waiting, and without the tests' own settings. */
+/** Starts a process. Does not wait until it is ready, and does not pass on settings from the environment of the tests. */
 export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptions): ChildProcess {
   const { entry = ENTRY, given = startedWith(ROOT) } = options;
   const child = spawn(process.execPath, [...given.flags, entry, ...args], {
@@ -181,7 +181,7 @@ export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptio
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   keepLogs(child, args[0] ?? 'standalone');
-  // Kills the processes of a failed test at exit.
+  // Kills the process if the test process exits first.
   const killAtExit = (): void => void child.kill('SIGKILL');
   process.once('exit', killAtExit);
   child.once('exit', () => process.off('exit', killAtExit));
@@ -200,14 +200,14 @@ export function startedWith(root: string): StartedWith {
   return { env: Object.fromEntries(env), flags: start.match(/(?<= )--\S+/g) ?? [], entry };
 }
 
-/** Returns the environment without settings of the product. */
+/** Returns the environment of the tests without settings of the product. */
 export function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTING.test(name)));
 }
 
 const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE)_/;
 
-/** Removes the directory and the deployment's data in shared engines. */
+/** Removes the data directory, and the data of the deployment in shared engines. */
 export async function removeDataDir(
   { dataDir }: { dataDir: string },
   engines = clusterEngines(),
@@ -216,7 +216,7 @@ export async function removeDataDir(
   if (engines !== undefined) await removeDeployment(engines, dataDir);
 }
 
-/** Returns the log lines that report a bug, not a problem of a client or a dependency. */
+/** Returns the log lines that report a bug. Problems of clients and dependencies are not bugs. */
 export function bugsIn(stderr: string): string[] {
   return stderr.split('\n').filter((line) => line.includes('"bug":true'));
 }
@@ -237,7 +237,7 @@ export function collectOutput(child: ChildProcess): Output {
   return output;
 }
 
-/** Resolves when the process prints that it is ready. Rejects if the process ends before that or exceeds the time limit. */
+/** Resolves when the process prints that it is ready. Rejects if the process ends first or if the time limit is exceeded. */
 export function ready(
   child: ChildProcess,
   output: Output = { stdout: '', stderr: '' },
@@ -259,7 +259,7 @@ export function ready(
   });
 }
 
-/** @param token token of the request; empty for none */
+/** Sends a request. @param token the token of the request, or an empty string for a request without a token */
 export async function send(
   url: string,
   method: string,
@@ -295,7 +295,7 @@ function noteTokensOf(answer: string): void {
   for (const [, token = ''] of answer.matchAll(/"token":"([^"]+)"/g)) noteToken(token);
 }
 
-/** Returns the exit code; null after a signal. */
+/** Sends a signal and returns the exit code. The exit code is null if the signal ended the process. */
 export function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => {

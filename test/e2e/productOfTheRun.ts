@@ -1,10 +1,13 @@
-/** Starts one product for all end-to-end files of a run. The product must end cleanly, without a bug in its log. */
+/**
+ * Starts one product for all end-to-end test files of a run. The product must stop with exit code 0 and without a bug in its
+ * log.
+ */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { bugsIn, emptyDataDir, removeDataDir, startProduct } from './product.ts';
 
-/** Uses the engines of the tier, or embedded engines. @throws Error if the product does not start or stop */
+/** Starts the product on the engines of the tier or on embedded engines. @throws Error if the product does not start or stop */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
   const isOnKafka = project.name === 'e2e-kafka';
   const { engines } = project.getProvidedContext();

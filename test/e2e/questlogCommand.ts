@@ -16,7 +16,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs the command with only these settings. */
+/** Runs the command with only the given settings. */
 export async function questlogCommand(
   args: readonly string[],
   { input = '', env = {} }: { input?: string; env?: Readonly<Record<string, string>> } = {},
@@ -34,11 +34,11 @@ export async function questlogCommand(
 export interface Running {
   readonly child: ChildProcess;
   readonly output: Output;
-  /** Resolves with the exit code after all output has arrived; null after an unhandled signal. */
+  /** Resolves with the exit code after all output has arrived. The exit code is null if a signal ended the process. */
   ended(): Promise<number | null>;
 }
 
-/** Starts a command that runs until it is stopped or the test ends. */
+/** Starts a command that does not end by itself. The end of the test kills the command. */
 export function running(args: readonly string[], env: Readonly<Record<string, string>>): Running {
   const child = spawn(process.execPath, [LAUNCHER, ...args], { env: { ...ownEnvironment(), ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -49,9 +49,9 @@ export function running(args: readonly string[], env: Readonly<Record<string, st
 export interface Terminal {
   type(keys: string): void;
   readonly screen: () => string;
-  /** Resolves when the screen shows the text after the previously awaited text. */
+  /** Resolves when the screen shows the text. Searches only after the text that was found before. */
   shows(what: string | RegExp): Promise<string>;
-  /** Resolves with the exit code and the whole screen. */
+  /** Resolves with the exit code and the whole text of the screen. */
   ended(): Promise<{ code: number; screen: string }>;
 }
 
@@ -62,16 +62,16 @@ if (!hasPython) {
   console.warn(`skipped: ${lack}`);
 }
 
-/** Skips the test if Python is missing. */
+/** Declares a test that is skipped if Python is missing. */
 export const testAtTerminal = test.skipIf(!hasPython);
 
-/** Runs the command in a pseudo terminal of Python, because Node has none. */
+/** Python program that runs the command in a pseudo terminal, because Node has no pseudo terminals. */
 const PSEUDO_TERMINAL = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
 
-/** Starts the command at a terminal; it ends with the test. */
+/** Starts the command in a pseudo terminal. The end of the test kills the command. */
 export function atTerminal(args: readonly string[], env: Readonly<Record<string, string>>): Terminal {
   const command = ['-c', PSEUDO_TERMINAL, process.execPath, LAUNCHER, ...args];
-  // Node prints no colors if the variable CI is set.
+  // Removes the variable CI, because Node prints no colors if the variable is set.
   const { CI: _, ...own } = ownEnvironment();
   const child = spawn('python3', command, { env: { ...own, TERM: 'xterm', ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -106,7 +106,7 @@ function positionOf(what: string | RegExp, text: string): number {
   return typeof what === 'string' ? text.indexOf(what) : text.search(what);
 }
 
-/** Returns settings with the addresses of the product and a folder without credentials. */
+/** Returns settings with the addresses of the product. The data folder of the settings has no credentials. */
 export function reaching(
   { credentials }: Reached,
   game: TestProject,
@@ -121,7 +121,7 @@ export function reaching(
   };
 }
 
-/** Starts a server that is not Questlog, until the end of the test. */
+/** Starts a server that is not Questlog. The server runs until the end of the test. */
 export async function aStranger(answer: RequestListener): Promise<string> {
   const server = createServer((request, response) => {
     request.resume();

@@ -1,4 +1,4 @@
-/** Tests the monthly soft quota: flags, counts, and changes. */
+/** Tests the monthly soft quota: the flags of events, the counts, and changes of the quota. */
 import { describe, expect, test } from 'vitest';
 import { anEvent, events, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';

@@ -1,4 +1,4 @@
-/** Tests rate limits of projects and tenants, and suspensions: responses, stored events, and the ledger. */
+/** Tests the rate limits of projects and tenants, and suspensions. Checks the responses, the stored events, and the ledger. */
 import { describe, expect, test } from 'vitest';
 import { aKey, anEvent, events, eventually, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -6,7 +6,7 @@ import { openWire, type WireAnswer, type WireRequest } from './wire.ts';
 
 const shared = sharedProduct();
 const LENIENT = { Prefer: 'handling=lenient' };
-/** Burst of one second, so that a large request passes and later requests wait for the time that it used. */
+/** Limits with a burst of one second. A large request is accepted, and later requests must wait for the time that it used. */
 const TIGHT = { burstSeconds: 1 };
 
 async function limit(game: TestProject, change: object, path = `/admin/projects/${game.projectId}`) {

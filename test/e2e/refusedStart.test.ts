@@ -1,4 +1,7 @@
-/** Tests rejected starts: one clear line, an exit code other than 0, and no effect on a running product. */
+/**
+ * Tests starts that are rejected. A rejected start prints one clear line, has an exit code other than 0, and does not affect a
+ * running product.
+ */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,7 +41,7 @@ describe('rejects a start', () => {
         ? ''
         : ` or another address in ${setting.replace('PORT', 'HOST')}`;
       expect(line).toContain(`127.0.0.1:${port} is already in use: set another port in ${setting}${orHost}`);
-      // The message is printed before anything is opened.
+      // Checks that the start has created nothing, because it must fail before it opens anything.
       expect(existsSync(join(folder, setting))).toBe(false);
     },
   );

@@ -1,4 +1,4 @@
-/** Tests the counts of rejected requests and ignored fields in ClickHouse, with samples and without secrets. */
+/** Tests the counts of rejected requests and ignored fields in ClickHouse. The counts have samples, and contain no secrets. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, anUnknownId, aToken, events, eventually, type TestProject } from './builders.ts';
@@ -24,7 +24,7 @@ interface Row {
   readonly sample: string;
 }
 
-/** Returns the rows of a project when there are as many as expected. */
+/** Waits until the project has `count` rows, and returns the rows. */
 async function rowsOf(projectId: string, count: number): Promise<Row[]> {
   const query = `SELECT kind, endpoint, code, field, sum(rejects.count) AS count, sum(rejects.requests) AS requests,
       any(event_type) AS eventType, any(rejects.sample) AS sample
@@ -208,7 +208,7 @@ test('counts fields above a project’s limit as other', async () => {
 
   const rows = await rowsOf(own.projectId, 300);
   expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(300);
-  // Two minutes if the requests cross a full minute.
+  // Allows the rows of two minutes, because the requests can cross the start of a minute.
   expect(rows.length).toBeLessThanOrEqual(202);
   expect(rows.find(({ field }) => field === 'other')?.count).toBeGreaterThanOrEqual(100);
 });
@@ -224,7 +224,7 @@ test('counts requests without a valid token without a project and without the to
   await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`, {
     headers: { Authorization: `Bearer ${unknown}` },
   });
-  // Requests of a browser without a token are not counted.
+  // Requests of a browser for pages without a token are not counted.
   for (const path of ['/', '/favicon.ico']) await fetch(shared.product.credentials.baseUrl + path);
   const own = await shared.aProject({ revision: 'B' });
   const { token, projectId } = own;

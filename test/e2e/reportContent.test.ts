@@ -1,4 +1,7 @@
-/** Tests a bug report of a game plugin: stored once despite retries, and returned with the bytes of its context. */
+/**
+ * Tests a bug report of a game plugin. The report is stored once despite retries, and the bytes of its context are returned
+ * unchanged.
+ */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
@@ -16,7 +19,7 @@ const CONTEXT =
   '"performance":{"fps":1.0,"frameTimeMs":64.65,"memoryMb":0.0,"nodeCount":9},"platform":"Web",' +
   '"playerPosition":{"x":101.75,"y":-0.5,"z":0},"sceneName":"Arena"}';
 
-/** Body of the published plugin: sorted keys, no spaces, raw UTF-8. */
+/** Returns a body as the published plugin sends it: sorted keys, no spaces, and UTF-8 without escapes. */
 function aPluginReport({
   sessionId,
   eventIds,

@@ -1,4 +1,4 @@
-/** Tests links: events that a report names and events of its session are linked everywhere within 20 s. */
+/** Tests links. The events that a report names and the events of its session must be linked in all places within 20 s. */
 import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
@@ -9,7 +9,7 @@ import { sharedProduct } from './sharedProduct.ts';
 const shared = sharedProduct();
 let game: TestProject;
 
-/** Time within which a change of a link is visible. */
+/** Time within which a change of a link must be visible. */
 const LINKED_WITHIN_MS = 20_000;
 const MINUTE_MS = 60_000;
 
@@ -202,7 +202,7 @@ describe.concurrent('a repeated request', () => {
   });
 });
 
-/** Returns the report's links in state linked when there are as many as expected. */
+/** Waits until the report has `count` links in the state linked, and returns the links. */
 async function linked(reportId: string, count = 1, of: TestProject = game): Promise<ListedLink[]> {
   return await eventually(
     async () => {
@@ -214,7 +214,7 @@ async function linked(reportId: string, count = 1, of: TestProject = game): Prom
   );
 }
 
-/** Returns the reports of the event when there are as many as expected. */
+/** Waits until the event has `count` reports, and returns the ids of the reports. */
 async function reportsOf(id: string, count: number): Promise<string[]> {
   return await eventually(
     async () => (await game.get(`/v1/events/${id}`)).json().reportIds,

@@ -1,4 +1,4 @@
-/** Tests GET /v1/reports: the bug reports of a project, newest first, in pages and with filters. */
+/** Tests GET /v1/reports. It returns the bug reports of a project in pages, newest first, and supports filters. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -81,7 +81,8 @@ describe.concurrent('the list of reports', () => {
 describe.concurrent('pages of reports', () => {
   test('have every report once, newest first, for every page size', async () => {
     const own = await shared.aProject({ revision: 'B' });
-    // Files reports one by one, then concurrently, so that some have the same time.
+    // Files five reports one after another and twenty reports concurrently. Some of the concurrent reports then have the same
+    // time.
     const ids = await filedOneByOne(own, 5);
     await Promise.all(Array.from({ length: 20 }, () => own.report({ report: { title: 't' } })));
 
@@ -113,7 +114,7 @@ describe.concurrent('a filter of reports', () => {
   let own: TestProject;
   let session: string;
   let build: string;
-  /** Name of each report, by id. */
+  /** Names of the reports by id. */
   const names = new Map<string, string>();
   let between: string;
 
@@ -181,7 +182,7 @@ describe.concurrent('a filter of reports', () => {
   });
 });
 
-/** Files reports with different times. */
+/** Files reports one after another, so that all reports have different times. */
 async function filedOneByOne(project: TestProject, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) {
@@ -192,7 +193,7 @@ async function filedOneByOne(project: TestProject, count: number): Promise<strin
   return ids;
 }
 
-/** Waits until the clock has passed the time; the server uses this machine's clock. */
+/** Waits until the clock has passed a time. The server uses the clock of this machine too. */
 async function untilLater(time: string): Promise<void> {
   await expect.poll(() => Date.now(), { interval: 1 }).toBeGreaterThan(Date.parse(time));
 }

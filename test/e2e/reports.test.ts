@@ -1,4 +1,4 @@
-/** Tests POST /v1/ingest/reports: the created report, its defaults, and its inline events. */
+/** Tests POST /v1/ingest/reports: the created report, its default values, and the events in its body. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, rawEvent, type TestProject } from './builders.ts';

@@ -1,4 +1,4 @@
-/** Tests repeated reports and permissions: which reports are the same, and who can read and retract a report. */
+/** Tests which requests count as the same report, and which tokens can read and retract a report. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, events, eventually, type TestProject } from './builders.ts';

@@ -1,4 +1,4 @@
-/** Tests that the first read after a report or an event is correct, without waiting for the linker. */
+/** Tests that the first read after a report or an event is correct. The read must not depend on the linker. */
 import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';

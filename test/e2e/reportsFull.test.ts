@@ -1,6 +1,6 @@
 /**
- * Tests the maximum number of links of a report by its session: the first events are linked, and the response says that there
- * are more.
+ * Tests the maximum number of links that a report gets from its session. The first events are linked, and the response says that
+ * there are more events.
  */
 import { expect, test } from 'vitest';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
@@ -32,7 +32,8 @@ test('links the first events before and after the report up to the maximum, and 
     );
   const linked = await eventually(made, (rows) => rows.length >= 4, 20_000);
   expect(linked.map((row) => row.id)).toEqual(first.toSorted());
-  // Sends later events, which are linked only below the maximum. The second report shows when the linker has processed them.
+  // Sends an event after the maximum is reached. The second report names the event, so its link shows when the linker has
+  // processed the event.
   const [last] = (await game.post(events(1, { sessionId }))).json();
   await game.report({ eventIds: [last.id] });
   await eventually(
@@ -44,7 +45,7 @@ test('links the first events before and after the report up to the maximum, and 
     20_000,
   );
   expect(await made()).toEqual(linked);
-  // Compares with a brute-force join, too, like the audits of the fault campaign.
+  // Compares the links with a brute-force join, as the audits of the fault campaign do.
   const joined = await joinAndLinks(shared.product, `project_id = '${game.projectId}'`);
   expect(joined).toSatisfy(isSame);
 });
@@ -53,7 +54,7 @@ test('links at most 50 concurrent reports to the events of one session or to one
   const game = await shared.aProject();
   const { sessionId } = game;
   const [named] = (await game.post([anEvent({ sessionId: await game.session() })])).json();
-  // Files the reports concurrently, so that each has to count the ones that are not projected yet.
+  // Files the reports concurrently, so that each report must also count reports that are not projected yet.
   const filed = await Promise.all(
     Array.from({ length: 60 }, async () => (await game.report({ sessionId, eventIds: [named.id] })).json()),
   );
@@ -66,7 +67,7 @@ test('links at most 50 concurrent reports to the events of one session or to one
   const [without = ''] = filed.map(({ id }) => id).filter((id) => !event.reportIds.includes(id));
   const report = async () => (await game.get(`/v1/reports/${without}`)).json();
   expect(await eventually(report, ({ truncated }) => truncated)).toMatchObject({ state: 'filed', sessionId });
-  // The links of the linker equal the links of the responses.
+  // Checks that the linker creates as many links as the response contained.
   const made = () =>
     shared.product.sql<{ links: string }>(
       `SELECT count() AS links FROM report_link_versions FINAL

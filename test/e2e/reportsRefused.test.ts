@@ -1,4 +1,4 @@
-/** Tests rejected reports: each problem names its field and its limit, and nothing is stored. */
+/** Tests rejected reports. Each problem names its field and its limit, and nothing is stored. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';

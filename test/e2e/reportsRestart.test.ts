@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 
 test('the response to a new event has the report of its session, but not the retracted report', async () => {
-  // Uses a time in the report's window, independent of the duration of the restart.
+  // Uses a time in the window of the report, so that the duration of the restart does not matter.
   const { occurredAt } = filed.json();
   const [event] = (await game.post(anEvent({ sessionId, occurredAt }))).json();
 
@@ -44,7 +44,7 @@ test('the response to a new event has the report of its session, but not the ret
 test('a retry still returns the report, and other content still gets a 409', {
   timeout: 2 * RECOVERED_WITHIN_MS,
 }, async () => {
-  // On Kafka, the groups wait until the sessions of killed members end; clients get a 503 until then.
+  // Retries, because on Kafka clients get a 503 until the group sessions of the killed members have expired.
   const again = await eventually(() => game.report(body), isAnswered, RECOVERED_WITHIN_MS);
   const other = await game.report({ id: body['id'], sessionId });
 

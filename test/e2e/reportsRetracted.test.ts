@@ -1,4 +1,4 @@
-/** Tests that the first read after a retraction is correct, without waiting for the linker. */
+/** Tests that the first read after a retraction is correct. The read must not depend on the linker. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   aKey,
@@ -65,7 +65,7 @@ describe('immediately after a retraction', () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     await game.request('DELETE', `/v1/reports/${id}`);
-    // An event in the same millisecond would count as earlier.
+    // Waits for the next millisecond, because an event in the same millisecond counts as earlier than the retraction.
     await eventually(async () => Date.now(), movedOnFrom(Date.now()));
     const [late] = (await game.post(anEvent({ sessionId }))).json();
 
@@ -98,7 +98,7 @@ async function expectRetracted(
   );
 }
 
-/** Waits until ClickHouse has the links. */
+/** Waits until ClickHouse has `count` links of the report. */
 async function untilLinked(reportId: string, count: number): Promise<void> {
   await eventually(
     () =>

@@ -1,4 +1,7 @@
-/** Tests POST /admin/links/retry: an operator has the unresolved events of reports looked up again. */
+/**
+ * Tests POST /admin/links/retry. With it, an operator makes Questlog search again for events that a report names and that were
+ * not found.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -52,7 +55,10 @@ describe.concurrent('POST /admin/links/retry', () => {
   });
 });
 
-/** Writes the linker's record for events that did not arrive within the report's grace period, which takes 15 minutes. */
+/**
+ * Inserts links in the state unresolved. The linker would write them only after the grace period of the report, which is 15
+ * minutes.
+ */
 async function leaveUnresolved(
   of: TestProject,
   reportId: string,

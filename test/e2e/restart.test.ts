@@ -1,4 +1,4 @@
-/** Tests that a restart keeps credentials, acknowledged events, sessions, quotas, and Idempotency-Keys. */
+/** Tests that a restart keeps credentials, acknowledged events, sessions, quotas, and idempotency keys. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -50,7 +50,7 @@ describe('a restart', () => {
     const { baseUrl: _, adminUrl: __, ...kept } = before.credentials;
 
     expect(product.credentials).toMatchObject({ ...kept, clickhouse: expect.any(Object) });
-    // BI tools know this URL.
+    // Checks that the URL of ClickHouse is the same, because BI tools store this URL.
     expect(product.credentials.clickhouse.url).toBe(before.credentials.clickhouse.url);
     expect(product.credentials.clickhouse.reader).toMatchObject({
       username: 'reader',
@@ -138,7 +138,7 @@ test('keeps all acknowledged events after a SIGKILL, and stores a retry of the l
   const answered = [...answers, keyed].flatMap((answer) => answer.json().map(({ id }: { id: string }) => id));
 
   await expectStoredOnce(first.dataDir, game, answered, async (again) => {
-    // On Kafka, the groups wait until the sessions of killed members end.
+    // Retries, because on Kafka the groups wait until the sessions of the killed members have expired.
     const retried = await eventually(
       () => again.post(body, headers),
       ({ status }) => status !== 503,
@@ -171,7 +171,7 @@ async function expectStoredOnce(
   await removeDataDir(product);
 }
 
-/** Writes the credentials like a version without this account. */
+/** Removes the reader account from the credentials, because an older version did not write this account. */
 function forgetReader(dataDir: string): void {
   const path = join(dataDir, 'dev-credentials.json');
   const { clickhouse, ...others } = JSON.parse(readFileSync(path, 'utf8'));

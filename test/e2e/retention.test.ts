@@ -1,4 +1,4 @@
-/** Tests the retention of a project, from an operator's command to deleted rows, remaining rows, and the recount. */
+/** Tests the retention of a project, from the command of an operator to the deleted rows, the remaining rows, and the recount. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ test('deletes expired rows, and keeps other projects’ rows, counts, and the qu
   ).toEqual([5, 3, 5]);
   expect(await cost(command, short)).toMatchObject({ what: 'events', days: 1, rows: 3 });
 
-  // Runs the retention like the product, two days in the future.
+  // Runs the retention as the product does, with a clock that is two days ahead.
   await using store = aStore();
   const clock = { now: () => Date.now() + 2 * DAY_MS };
   const own = new Map([short, long].map(({ projectId }) => [projectId, known.get(projectId) as Project]));
@@ -91,7 +91,7 @@ test('keeps omitted retention days, removes days that are null, and names the li
       ...{ pointer: '/retentionDays/events', detail: expect.stringContaining(said) },
     });
   }
-  // Sessions may expire first.
+  // Sessions may have a shorter retention than events.
   expect((await patch({ sessions: 1 })).json().retentionDays).toEqual({
     ...none,
     events: 30,
@@ -106,7 +106,7 @@ test('keeps omitted retention days, removes days that are null, and names the li
   expect((await patch(null)).json().retentionDays).toBeNull();
 });
 
-/** Returns the number of events of the tenant, of the project, and in the rollups. */
+/** Returns three numbers of events: of the tenant, of the project, and of the tenant in the rollups. */
 async function rows({ tenantId, projectId }: TestProject): Promise<number[]> {
   const [row] = await shared.product.sql<Record<string, number>>(
     `SELECT toUInt32(count()) AS a, toUInt32(countIf(project_id = '${projectId}')) AS b, (

@@ -1,4 +1,7 @@
-/** Tests `questlog send` that ends before its file does: it prints what is stored, so that no event is sent twice. */
+/**
+ * Tests `questlog send` if it ends before the end of its file. It prints which events are stored, so that the user sends no
+ * event twice.
+ */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
@@ -9,7 +12,7 @@ import { aStranger, type Running, running } from './questlogCommand.ts';
 
 const EVENTS = 1_000;
 
-/** Sends a file with 200 events per request. */
+/** Starts `questlog send` with a file of 1,000 events. The command sends 200 events per request. */
 async function sending(answer: RequestListener): Promise<Running> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-send-ends-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

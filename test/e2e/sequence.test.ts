@@ -1,4 +1,4 @@
-/** Tests event sequences: numbers are returned, and sessions and reports list missing numbers. */
+/** Tests the sequence numbers of events. Reads return the numbers, and sessions and reports list the numbers that are missing. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, eventually, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -172,7 +172,7 @@ async function sequenceOf(sessionId: string): Promise<unknown> {
   return (await game.get(`/v1/sessions/${sessionId}`)).json().sequence;
 }
 
-/** Returns the events of the project's first `count` links. */
+/** Waits until the stream has `count` links of the project, and returns the events of these links. */
 async function linkedEvents(project: TestProject, count: number): Promise<Created[]> {
   const abort = new AbortController();
   const stream = await fetch(`${shared.product.credentials.baseUrl}/v1/linked-events?from=start`, {

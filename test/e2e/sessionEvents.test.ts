@@ -1,4 +1,4 @@
-/** Tests GET /v1/sessions/{id}/events: pages by time; events of the same time are in the order of the log. */
+/** Tests GET /v1/sessions/{id}/events. It returns pages by time. Events with the same time are in the order of the log. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -66,7 +66,7 @@ describe.concurrent('pages', () => {
 
   beforeAll(async () => {
     sessionId = await game.session();
-    // Many events of the same time, so that a page ends between them.
+    // Sends many events with the same time, so that a page ends between two of them.
     await game.post(events(90, { sessionId, occurredAt: '2026-02-02' }));
     await game.post(events(35, { sessionId, occurredAt: '2026-02-01' }));
   });

@@ -1,4 +1,4 @@
-/** Tests sessions: registered once, readable immediately, with events in pages by time. */
+/** Tests sessions. A session is registered once and can be read at once, and its events are returned in pages by time. */
 import { isUuidV7 } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
@@ -198,13 +198,13 @@ function expectSame(again: Answer, first: Answer): void {
   expect(again.text()).toBe(first.text());
 }
 
-/** Expects that GET returns the session of the registration. */
+/** Expects that GET returns the session from the response to the registration. */
 async function expectStored(registered: Answer | undefined): Promise<void> {
   const answer = await game.get(`/v1/sessions/${registered?.json().id}`);
   expect(answer.json()).toMatchObject(registered?.json());
 }
 
-/** Returns the session's rows in ClickHouse after the projection of all earlier registrations. */
+/** Returns the rows of the session in ClickHouse. Waits until all earlier registrations are projected. */
 async function projected(id: string): Promise<object[]> {
   const marker = await game.session();
   const rows = await eventually(

@@ -1,6 +1,6 @@
 /**
- * Provides the product of a test file: the product of the run, which other files use at the same time, or a separate one.
- * Neither may log a bug; a separate product must also stop cleanly.
+ * Provides the product of a test file. It is the product of the run, which other files use at the same time, or a separate
+ * product. The log of the product must contain no bug. A separate product must also stop with exit code 0.
  */
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
@@ -16,10 +16,10 @@ import {
   startProduct,
 } from './product.ts';
 
-/** The product of the run, as provided to the tests. */
+/** The product of the run in the form in which the tests receive it. */
 export interface ProductOfTheRun {
   readonly credentials: Credentials;
-  /** File with the standard output and standard error of all processes. */
+  /** Path of the file with the standard output and the standard error of all processes. */
   readonly outputFile: string;
 }
 
@@ -30,12 +30,12 @@ declare module 'vitest' {
 }
 
 export interface SharedProduct<Of extends Reached> {
-  /** Available from the first `beforeAll` of the file. */
+  /** The product. It is available from the first `beforeAll` of the file. */
   readonly product: Of;
   aProject(of?: ProjectOptions): Promise<TestProject>;
 }
 
-/** Returns the product of the run. Tests create their own projects and change nothing that other tests see. */
+/** Returns the product of the run. Tests must create their own projects and must not change anything that other tests see. */
 export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
   const shared = inject('product');
   const output = (): string => (shared === undefined ? '' : readFileSync(shared.outputFile, 'utf8'));
@@ -45,7 +45,7 @@ export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
   return sharedBy(() => product, output);
 }
 
-/** Starts a separate product for tests that need its settings, output, or processes. */
+/** Starts a separate product for tests that need special settings, the output, or the processes. */
 export function ownProduct(options: StartOptions = {}): SharedProduct<Product> {
   let product: Product | undefined;
   beforeAll(async () => {
@@ -77,7 +77,7 @@ function sharedBy<Of extends Reached>(
   afterEach(({ task }) => {
     hasFailed ||= task.result?.state === 'fail';
   });
-  // Registered before the hook that stops the product, because `afterAll` hooks run in reverse order.
+  // Registers this hook before the hook that stops the product. `afterAll` hooks run in reverse order, so the product still runs.
   afterAll(async () => {
     if (hasFailed) console.error(await lastWords(product(), output()));
   });
@@ -89,7 +89,7 @@ function sharedBy<Of extends Reached>(
   };
 }
 
-/** Explains a failed test: the product's readiness, and its log entries above the level info. */
+/** Returns details after a failed test: the readiness of the product, and the log entries above the level info. */
 async function lastWords(product: Reached, output: string): Promise<string> {
   const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
     .then((answer) => answer.text())

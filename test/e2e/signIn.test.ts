@@ -1,4 +1,4 @@
-/** Tests the sign-in to the console and attempts to bypass it. */
+/** Tests the sign-in to the console, and attempts to bypass the sign-in. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { sharedProduct } from './sharedProduct.ts';
@@ -10,7 +10,7 @@ describe('signing in', () => {
     'this is the token of a project, which only the listener for games accepts; operators use the admin token';
   const shared = sharedProduct();
 
-  /** @param token token to sign in with; undefined for the admin token */
+  /** @param token the token for the sign-in. Undefined for the admin token */
   async function login(
     token?: string,
     headers: Record<string, string> = {},
@@ -59,7 +59,7 @@ describe('signing in', () => {
     expect(await ask('GET', {})).toBe(200);
     for (const site of ['same-origin', 'none'])
       expect(await ask('GET', { 'Sec-Fetch-Site': site })).toBe(200);
-    // Simulates a page on another port of this host, to which the browser sends the cookie.
+    // Simulates a page on another port of this host. The browser sends the cookie with the requests of that page.
     for (const site of ['same-site', 'cross-site'])
       expect(await ask('GET', { 'Sec-Fetch-Site': site }), site).toBe(401);
     for (const Origin of ['https://evil.example', 'null', adminUrl.replace(/\d+$/, '1')]) {
@@ -76,7 +76,8 @@ describe('signing in', () => {
 
   test('accepts only the exact cookie, because another spelling would be another actor in the audit', async () => {
     const given = await cookie();
-    // The proof's 43 base64url digits have two unused bits.
+    // Changes an unused bit. The signature in the cookie has 43 base64url characters, and two bits of the last character are
+    // unused.
     const unusedBit = given.replace(/.$/, (last) => BASE64URL.charAt(BASE64URL.indexOf(last) + 1));
     const statusOf = async (Cookie: string): Promise<number> =>
       (await fetch(`${shared.product.credentials.adminUrl}/admin/tenants`, { headers: { Cookie } })).status;

@@ -1,4 +1,4 @@
-/** Tests POST /admin/sql: ClickHouse's formats and error messages. The reader's account has its own tests. */
+/** Tests POST /admin/sql: the formats and the error messages of ClickHouse. Other tests cover the account of the reader. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -15,7 +15,7 @@ beforeAll(async () => {
     anEvent({ sessionId: game.sessionId, eventType: 'error', payload: { 'quote"': "it's" } }),
   ]);
   await game.get(`/v1/events/${answer.json()[0].id}`);
-  // Sessions are projected separately.
+  // Waits for the sessions too, because sessions are projected separately.
   await eventually(
     () => ask(`SELECT id FROM sessions WHERE project_id = '${game.projectId}'`),
     (found) => found.json().rows === 1,
@@ -233,7 +233,7 @@ test('a query ends with its client, and the query after 32 waiting queries gets 
   leaving.abort();
   await Promise.allSettled(asked);
 
-  // The queries would not have ended by then.
+  // A new query succeeds after the requests are aborted. Without the abort, the running queries would take longer than this wait.
   await expect.poll(async () => (await ask('SELECT 1')).status, { timeout: 15_000 }).toBe(200);
 });
 

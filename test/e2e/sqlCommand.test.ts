@@ -1,4 +1,4 @@
-/** Tests `questlog sql`: formats, parameters, files, and the end of the command. */
+/** Tests `questlog sql`: formats, parameters, output files, and the end of the command. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -122,7 +122,7 @@ describe('sql', () => {
   });
 });
 
-/** Queries ClickHouse directly with the product's account. */
+/** Queries ClickHouse directly with the account from the credentials of the product. */
 async function askClickHouse(sql: string): Promise<string> {
   const { url, database, username, password } = shared.product.credentials.clickhouse;
   const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };

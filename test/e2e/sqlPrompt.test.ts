@@ -1,4 +1,4 @@
-/** Tests `questlog sql` at a terminal: a prompt with a history that continues after errors. */
+/** Tests `questlog sql` in a terminal. The command shows a prompt with a history, and continues after errors. */
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

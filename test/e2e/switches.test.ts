@@ -1,4 +1,4 @@
-/** Tests switches: one command stops a flooding build, a sample keeps whole sessions, and the ledger balances. */
+/** Tests switches. One command stops a build that floods, a sample keeps whole sessions, and the ledger balances. */
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import {
@@ -40,13 +40,13 @@ interface Books {
   readonly outcomes: Readonly<Record<string, number>>;
 }
 
-/** Returns the ledger of the game's tenant when it balances. */
+/** Waits until the ledger of the tenant balances, and returns the ledger. */
 async function evenBooks(game: TestProject, loggedEvents: number): Promise<Books> {
   return await eventually(
     async () => {
       const { minutes } = (await shared.product.admin('GET', `/admin/ledger?tenant=${game.tenantId}`)).json();
       const none = { acceptedEvents: 0, sampledEvents: 0, loggedEvents: 0, projectedEvents: 0 };
-      // Sums two minutes if the test crosses a full minute.
+      // Adds up all minutes of the ledger, because the test can cross the start of a minute.
       return minutes.reduce(sumOf, { ...none, unloggedEvents: 0, outcomes: {} });
     },
     (books: Books) => books.projectedEvents === loggedEvents && books.loggedEvents === loggedEvents,
@@ -100,7 +100,7 @@ describe.concurrent('a build that floods', () => {
         expect.objectContaining({ eventType: 'checkpoint' }),
       ],
     ]);
-    // A replay is answered despite the switch.
+    // A replay gets the original answer despite the switch.
     const again = await game.post(events(2, { sessionId: bad }), key);
     expect([again.status, again.json()]).toEqual([200, first.json()]);
     expect((await game.get('/v1/quota')).json().used).toBe(6);
@@ -181,7 +181,7 @@ describe.concurrent('a sample', () => {
       answer.json(),
       told,
     ]);
-    // The same sessions are stored in every request.
+    // The sample must select the same sessions in every request.
     expect(unkeyed.headers.get('questlog-sampled')).toBe(told);
 
     const stored = 2 * (60 - out);

@@ -1,4 +1,7 @@
-/** Tests `questlog tail`: complete events for programs, one line each for people, across broken connections. */
+/**
+ * Tests `questlog tail`. It prints complete events for programs and one line per event for people. It continues after a broken
+ * connection.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -24,7 +27,7 @@ async function said(tail: Running, words: string): Promise<void> {
   await expect.poll(() => tail.output.stdout + tail.output.stderr).toContain(words);
 }
 
-/** Sends repeatedly, because a busy server may skip records. */
+/** Sends repeatedly until the output has the words, because a busy server may skip records. */
 async function untilShown(shown: () => string, words: string, send: () => Promise<unknown>): Promise<void> {
   const sentAndShown = async (): Promise<string> => {
     await send();
@@ -102,7 +105,7 @@ test('continues after a restart of the server, and prints what it has missed', a
   let times = 0;
   const url = await aStranger((_, response) => {
     times += 1;
-    // Simulates a restart: a broken connection, a start in progress, and a running server.
+    // Simulates a restart. The first connection breaks, the second request gets a 503, and the third connection works.
     if (times === 2) return response.writeHead(503).end('{"detail": "starting"}');
     stream(response);
     response.write(`event: events\ndata: [${JSON.stringify(anEventOfTail(`n${times}`))}]\n\n`);

@@ -1,4 +1,4 @@
-/** Tests a token that may write only for some builds, with every request that can contain a build id. */
+/** Tests a token that may write only for certain builds. Checks every request that can contain a build id. */
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';

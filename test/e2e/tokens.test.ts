@@ -1,4 +1,4 @@
-/** Tests access tokens: rotation under load, expiry, last use, and their streams and uploads; and JWTs of an issuer. */
+/** Tests access tokens and JWTs of an issuer. Tests rotation under load, expiry, the time of the last use, streams, and uploads. */
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
@@ -17,7 +17,7 @@ const issuer = createServer((_, response) => {
 await once(issuer, 'listening');
 afterAll(() => void issuer.close());
 
-// Uses a separate product, because the load of the first test delays reads.
+// Uses a separate product, because the load of the first test would delay the reads of other tests.
 const shared = ownProduct({
   env: {
     QUESTLOG_JWKS_URL: `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/jwks`,
@@ -104,7 +104,7 @@ describe.concurrent('a rotated token', () => {
     expect([again.status, again.json().code]).toEqual([409, 'already_decided']);
     expect(again.json().detail).toContain(successor.id);
     await shared.product.admin('DELETE', `/admin/tokens/${successor.id}`);
-    // The intended lifetime is unknown.
+    // Expects a rejection without `expiresAt`, because the intended lifetime of the new token is unknown.
     const unsaid = await rotate(id, { overlapSeconds: 60 });
     expect([unsaid.status, unsaid.json().errors[0].pointer]).toEqual([400, '/expiresAt']);
     const said = await rotate(id, { overlapSeconds: 60, expiresAt: null });
@@ -187,7 +187,7 @@ describe.concurrent('a token', () => {
       expect.stringContaining('with this token an address may send 1 requests a second; try again in '),
     ]);
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
-    // A burst of ten seconds, and the refill during the test.
+    // The expected number is a burst of ten seconds and the refill during the test.
     const taken = answers.filter(({ status }) => status === 201).length;
     expect(taken).toBeGreaterThanOrEqual(10);
     expect(taken).toBeLessThanOrEqual(10 + Math.ceil(seconds));
@@ -235,7 +235,7 @@ describe('a JWT of the issuer', () => {
   });
 
   test('ends at its exp, with its streams and running uploads', async () => {
-    // Ends in three seconds, given the tolerance for clock skew.
+    // Creates a token that expires in about three seconds. Its `exp` is in the past, within the tolerance for clock skew.
     const token = aJwt({ exp: Math.floor(Date.now() / 1000) - 26, scope: 'read reports:write' });
     const stream = await openStream(token);
     const upload = await halfAnUpload(token);
@@ -309,7 +309,7 @@ function get(token: string): Promise<Answer> {
   return game.request('GET', '/v1/quota', bearer(token));
 }
 
-/** Sends with four concurrent callers, until a response is not 201. */
+/** Calls `ask` from four concurrent callers until a response is not a 201. */
 function underLoad(ask: () => Promise<Answer>) {
   let [isOver, taken] = [false, 0];
   const refused: Answer[] = [];
@@ -333,7 +333,7 @@ function underLoad(ask: () => Promise<Answer>) {
   };
 }
 
-/** Resolves when the stream is open. */
+/** Opens a stream. Resolves when the stream is open. */
 async function openStream(token: string): Promise<{ readonly ended: Promise<string> }> {
   const { baseUrl } = shared.product.credentials;
   const stream = await fetch(`${baseUrl}/v1/linked-events?from=end`, {
@@ -343,7 +343,7 @@ async function openStream(token: string): Promise<{ readonly ended: Promise<stri
   return { ended: stream.text() };
 }
 
-/** Resolves when `sent` of the 2,000 bytes of a file are sent; the others are not sent. */
+/** Starts to upload a file of 2,000 bytes. Resolves when `bytes` bytes are sent. The remaining bytes are never sent. */
 async function halfAnUpload(
   token: string,
   bytes = 1_000,

@@ -1,4 +1,4 @@
-/** Tests unknown fields: ignored and listed, or rejected with `Prefer: handling=strict`. */
+/** Tests unknown fields. They are ignored and listed in the response. With `Prefer: handling=strict`, the request is rejected. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';

@@ -1,4 +1,4 @@
-/** Tests uploads: a file is stored completely or not at all, and readable by its project only. */
+/** Tests uploads. A file is stored completely or not at all, and only its project can read the file. */
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { isUuidV7 } from '@questlog/schemas/uuid';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 describe.concurrent('an upload', () => {
   test('returns an address, accepts the bytes there, and returns them to its project', async () => {
     const bytes = randomBytes(3223);
-    // Body of the published plugin: sorted keys, no spaces.
+    // Sends a body as the published plugin does: sorted keys, no spaces.
     const answer = await asked(
       `{"attachmentType":"log_bundle","fileName":"game.log","mimeType":"text/plain","sessionId":"${game.sessionId}","sizeBytes":3223}`,
     );
@@ -120,7 +120,7 @@ describe.concurrent('an upload', () => {
     const upload = (await game.request('POST', UPLOADS, { headers, body: aFile({ sizeBytes: 9 }) })).json();
     const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
     const ended = new Promise((resolve) => sent.once('close', resolve));
-    // The close event reports the failure.
+    // Ignores the error, because the `close` event also reports the end of the request.
     sent.on('error', () => {});
     sent.write('half');
     const inFlight = async () => (await shared.product.admin('GET', '/metrics')).text();
@@ -203,7 +203,7 @@ function asked(body: unknown): Promise<Answer> {
   return game.request('POST', UPLOADS, { body });
 }
 
-/** Sends the file without a token, because the address needs none. */
+/** Sends the file. The request has no token, because the upload URL needs no token. */
 function put(
   { uploadUrl }: Address,
   body: Buffer | string,

@@ -1,4 +1,4 @@
-/** Tests `examples/web-game` in a real Chromium: played with keys; its report contains the earlier moves. */
+/** Tests `examples/web-game` in a real Chromium. The test plays the game with keys. A report must contain the earlier moves. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -63,7 +63,7 @@ test('a game is played with keys, and F8 files a report with its picture and its
   expect(problems).toEqual([]);
 });
 
-/** Returns the address that the game's server prints. */
+/** Starts the server of the game and returns the address that the server prints. */
 async function served({ token }: TestProject): Promise<string> {
   const { baseUrl, adminUrl } = shared.product.credentials;
   const env = {

@@ -1,4 +1,4 @@
-/** One raw connection to the product: bodies that are withheld or chunked, and several requests on the same socket. */
+/** A connection to the product through a raw socket. It can withhold a body, send a body in chunks, and send several requests. */
 import { connect, type Socket } from 'node:net';
 
 export interface WireRequest {
@@ -6,19 +6,21 @@ export interface WireRequest {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer | string;
-  /** `held back`: announced by Content-Length and never sent. `chunked`: without a Content-Length. */
+  /**
+   * With `held back`, the body is announced by Content-Length and never sent. With `chunked`, the request has no Content-Length.
+   */
   readonly sending?: 'whole' | 'chunked' | 'held back';
 }
 
 export interface WireAnswer {
   readonly status: number;
-  /** Headers by lower-case name. */
+  /** Headers of the answer by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly text: string;
 }
 
 export interface Wire {
-  /** Rejects if the product closes the connection instead of answering. */
+  /** Sends a request and returns the answer. Rejects if the product closes the connection without an answer. */
   ask(request: WireRequest): Promise<WireAnswer>;
   close(): void;
 }
@@ -53,7 +55,7 @@ export async function openWire(baseUrl: string): Promise<Wire> {
   };
 }
 
-/** Resolves when everything is sent; the response may arrive earlier. */
+/** Sends the request. Resolves when the whole request is sent. The response may arrive before the end of the request. */
 function writeRequest(socket: Socket, host: string, request: WireRequest): Promise<void> {
   const { method = 'POST', path, headers = {}, sending = 'whole' } = request;
   const body = Buffer.from(request.body ?? '');

@@ -1,4 +1,4 @@
-/** The command `questlog completion`: prints a script with which a shell completes commands and options. */
+/** The command `questlog completion`. It prints a script for a shell that completes commands and options. */
 import { Argument, Command, type Option } from 'commander';
 import { example } from './manage.ts';
 
@@ -26,7 +26,7 @@ export function completionScript(program: Command, shell: Shell): string {
   return shell === 'bash' ? bash(levels) : `autoload -U +X bashcompinit && bashcompinit\n${bash(levels)}`;
 }
 
-/** Words that can follow the words of a command, such as `tenants create`. */
+/** Words that can follow a command, such as the commands after `tenants` and the options after `tenants create`. */
 interface Level {
   readonly path: readonly string[];
   readonly commands: readonly Command[];

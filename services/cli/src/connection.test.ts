@@ -1,4 +1,4 @@
-/** Tests the output and the waiting time of a command while Questlog does not answer. Requests advance a fake clock. */
+/** Tests the output and the waiting time of a command while Questlog does not answer. Each request advances a fake clock. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Endpoint } from './connection.ts';
@@ -49,7 +49,7 @@ function printed(): string[] {
   return vi.mocked(process.stderr.write).mock.calls.map(([text]) => String(text).trimEnd());
 }
 
-/** Returns an endpoint that does not answer for the given time. Each request advances the clock. */
+/** Returns an endpoint that does not answer for `ms` milliseconds. Each request advances the clock by `requestMs`. */
 function awayFor(ms: number, requestMs: number): Endpoint {
   const endpoint = new Endpoint('http://127.0.0.1:9', 'token');
   const backMs = performance.now() + ms;

@@ -1,4 +1,7 @@
-/** Connects commands to a running Questlog. Loads the code that reads settings only on a call, so that `--help` is fast. */
+/**
+ * Connects commands to a running Questlog. Loads the code that reads settings only when a function is called, so that `--help`
+ * is fast.
+ */
 
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -15,7 +18,7 @@ export class Endpoint {
     this.#token = token;
   }
 
-  /** Address of the console with the token after `#`. Browsers do not send this part to a server. */
+  /** Address of the console with the token after `#`. A browser does not send the part after `#` to a server. */
   get signInUrl(): string {
     return `${this.url}/#token=${encodeURIComponent(this.#token)}`;
   }
@@ -69,7 +72,7 @@ export class Endpoint {
   }
 }
 
-/** Reports an outage on standard error once per interval for all concurrent requests. */
+/** Reports an outage on standard error once per interval. All concurrent requests share the interval. */
 class Outage {
   #sinceMs: number | undefined;
   #nextMs = 0;
@@ -102,7 +105,7 @@ export class Rejected extends Error {
 }
 
 export interface RequestOptions {
-  /** Body, sent as JSON. A string is sent unchanged. */
+  /** Body of the request. An object is sent as JSON, and a string is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
@@ -112,13 +115,13 @@ export interface RequestOptions {
 export interface Connection {
   readonly admin: Endpoint;
   readonly game: Endpoint;
-  /** Session of the demo. Undefined if the settings name another Questlog. */
+  /** Id of the session of the demo. Undefined if the settings name another Questlog. */
   readonly demoSessionId: string | undefined;
 }
 
 /**
- * Reads the addresses and tokens from the settings or the credentials file. Never sends a token of the credentials file to
- * an address of the settings. @throws StartRefused for an invalid setting.
+ * Reads the addresses and tokens from the settings or from the credentials file. Does not send a token from the credentials file
+ * to an address from the settings. @throws StartRefused if a setting is invalid.
  */
 export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   const { readCredentials } = await import('@questlog/questlog/credentials');
@@ -150,7 +153,10 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** Returns the credentials of the Kafka deployment if the settings name Kafka, otherwise the credentials of the last start. */
+/**
+ * Returns the path of a credentials file. The file belongs to the Kafka deployment if the settings name Kafka, otherwise to the
+ * last start.
+ */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');
@@ -163,12 +169,12 @@ interface Address {
   readonly token: string;
 }
 
-/** Time after the first failure during which a request is retried. A restart of Questlog takes less. */
+/** Time after the first failure during which a request is retried. A restart of Questlog takes less time. */
 const MAX_RETRY_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
 const TRANSIENT_STATUSES = [429, 502, 503, 504];
 
-/** Returns the code and the detail of a problem document (RFC 9457), with one line per failed element. */
+/** Returns the code and the detail of a problem document (RFC 9457). The detail gets one line for each failed element. */
 function problemOf(text: string): { message?: string; code?: string | undefined } {
   try {
     const { detail, code, errors = [] }: Problem = JSON.parse(text);

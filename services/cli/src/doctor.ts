@@ -1,4 +1,7 @@
-/** The command `questlog doctor`: checks a Questlog on this or another machine, and suggests a fix for each problem. */
+/**
+ * The command `questlog doctor`. It checks a Questlog on this machine or on another machine, and suggests a fix for each
+ * problem.
+ */
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -21,11 +24,11 @@ export interface Finding {
 const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
 const MIB = 1024 * 1024;
-/** Free space below which the log may be unable to accept events. */
+/** Free disk space below which the log may be unable to store events. */
 const MIN_FREE_DISK_BYTES = 128 * MIB;
 const LOW_DISK_BYTES = 1024 * MIB;
 const MAX_CLOCK_DIFFERENCE_MS = 5_000;
-/** Time limit of a request, longer than the readiness checks take. */
+/** Time limit of a request. The readiness checks take less time. */
 const REQUEST_TIMEOUT_MS = 5_000;
 const GROUP_AND_OTHERS = 0o077;
 
@@ -50,7 +53,7 @@ function table(findings: readonly Finding[]): string {
   return lines.join('');
 }
 
-/** Runs the checks. With `QUESTLOG_ADMIN_URL`, Questlog can run on another machine, so local folders are not checked. */
+/** Runs the checks. If `QUESTLOG_ADMIN_URL` is set, Questlog may run on another machine, so local folders are not checked. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const { Endpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];
@@ -78,7 +81,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const admin = new Endpoint(target.adminUrl, target.adminToken);
   const adminChecks = await adminFindings(admin.url);
   findings.push(...adminChecks);
-  // Skips ClickHouse if the admin listener did not answer, because that failure is already reported.
+  // Skips ClickHouse if the admin listener did not answer, because that failure is already in the findings.
   if (adminChecks.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
   return [...findings, await gameFinding(target.gameUrl)];
 }
@@ -115,7 +118,7 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; cred
   }
 }
 
-/** Checks that only the owner can read the data. Other users may open the data folder if its content is protected. */
+/** Checks that only the owner can read the data. Other users may have access to the data folder if they cannot read its content. */
 function folderFinding(dataDir: string): Finding {
   const check = 'data folder';
   try {
@@ -151,7 +154,7 @@ export function diskFinding(freeBytes: number): Finding {
   return { check: 'disk', state, found, cure: 'free space: Questlog rejects events when the disk is full' };
 }
 
-/** @param date value of the header `Date`, in whole seconds. */
+/** @param date the value of the `Date` header, with a resolution of one second. */
 export function clockFinding(date: string | null, nowMs: number): Finding {
   const check = 'clock';
   const differenceMs = Math.abs(nowMs - Date.parse(date ?? ''));
@@ -168,7 +171,7 @@ export function clockFinding(date: string | null, nowMs: number): Finding {
   return { check, state: 'warn', found, cure: 'synchronize both machines with a time server (NTP)' };
 }
 
-/** Checks the admin listener, its readiness, and its clock. Leaves out the clock if the listener does not answer. */
+/** Checks the admin listener, its readiness, and its clock. Omits the clock if the listener does not answer. */
 async function adminFindings(url: string): Promise<Finding[]> {
   const check = 'admin listener';
   try {

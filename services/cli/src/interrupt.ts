@@ -1,6 +1,9 @@
 /** Handles Ctrl-C for commands that must clean up or print something before they exit. */
 
-/** Two signals within this time are one Ctrl-C, because the launcher for older Nodes forwards the signal of the terminal. */
+/**
+ * Time within which two signals count as one Ctrl-C. The launcher for older versions of Node forwards the signal, so the command
+ * gets it twice.
+ */
 const SAME_INTERRUPT_MS = 500;
 export const INTERRUPTED = 130;
 

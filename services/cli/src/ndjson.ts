@@ -1,7 +1,7 @@
-/** Reads the lines of an NDJSON file with bounded memory. */
+/** Reads the lines of an NDJSON file. The memory is bounded by the maximum length of a line. */
 
 export interface Line {
-  /** Line number from 1, including blank lines, as an editor shows it. */
+  /** Line number as an editor shows it. The first line is 1, and blank lines count. */
   readonly number: number;
   readonly text: string;
 }

@@ -1,4 +1,4 @@
-/** Prints results as tables or JSON, and progress on standard error. */
+/** Prints results as tables or JSON to standard output, and progress to standard error. */
 
 export function printRows(rows: readonly object[], columns: readonly string[], isJson: boolean): void {
   if (isJson) return void process.stdout.write(`${jsonText(rows)}\n`);
@@ -11,14 +11,14 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
   if (rows.length === 0) process.stderr.write('none\n');
 }
 
-/** Serializes the fields and adds the payload as text, because parsing the payload would change its numbers. */
+/** Serializes the fields and the payload. Copies the text of the payload, because parsing the payload would change its numbers. */
 export function withPayload(fields: object, payload: string, space = 0): string {
   return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () =>
     unchangedJson(payload),
   );
 }
 
-/** Returns the JSON of a game byte for byte. Escapes control characters if standard output is a terminal. */
+/** Returns JSON from a game unchanged. Escapes control characters if standard output is a terminal. */
 export function unchangedJson(json: string): string {
   return process.stdout.isTTY ? escapeControls(json) : json;
 }
@@ -27,7 +27,7 @@ export function jsonText(value: object, space = 2): string {
   return escapeControls(JSON.stringify(value, null, space));
 }
 
-/** Escapes control characters. The result parses to the same value, because JSON allows a raw CR only between tokens. */
+/** Escapes control characters. The result parses to the same value, because JSON allows an unescaped CR only between tokens. */
 export function escapeControls(json: string): string {
   return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found
@@ -37,7 +37,7 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** Prints the progress of a command to standard error. On a terminal, overwrites one line, starting after two seconds. */
+/** Prints the progress of a command to standard error. On a terminal, it overwrites one line and starts after two seconds. */
 export class Progress {
   #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
 
@@ -51,7 +51,7 @@ export class Progress {
     }
   }
 
-  /** Removes the line from a terminal, so that other text can follow. */
+  /** Clears the progress line on a terminal, so that other text can be printed there. */
   clear(): void {
     if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
   }

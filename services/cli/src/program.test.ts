@@ -8,7 +8,7 @@ const never = async () => {
   throw new Error('a usage error must not connect');
 };
 
-/** Paths of all commands, without the services, which parse their own arguments. */
+/** Paths of all commands. The services are omitted, because they parse their own arguments. */
 const COMMANDS = every(questlog(never, {}))
   .filter(({ commands }) => commands.length === 0)
   .map((command) => pathOf(command))

@@ -1,4 +1,4 @@
-/** The commands of `questlog`, their options and their help. */
+/** Defines the commands of `questlog`, their options, and their help. */
 import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/questlog/serviceNames';
 import { nearestName } from '@questlog/runtime/process/nearestName';
@@ -24,7 +24,7 @@ const { version }: { version: string } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
 );
 
-/** Creates the command `questlog`. Its commands throw a `CommanderError` after a usage error and after their help. */
+/** Creates the command `questlog`. A command throws a `CommanderError` after a usage error and after it prints its help. */
 export function questlog(connect: () => Promise<Connection>, env: NodeJS.ProcessEnv): Command {
   const program = new Command('questlog')
     .description('Telemetry for live games: starts the services, and queries and manages a running Questlog.')
@@ -86,7 +86,7 @@ send, trail and simulate.`,
   return withSuggestions(program);
 }
 
-/** Applies the settings to all subcommands, because `addCommand` does not pass them on. */
+/** Applies the settings of the program to a command and its subcommands, because `addCommand` does not inherit these settings. */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
   return withSuggestions(command).exitOverride();

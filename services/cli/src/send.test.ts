@@ -9,7 +9,7 @@ test.each([
 ])('reports after %s whether the events may be stored', async (error, told) => {
   const game = new Endpoint('http://127.0.0.1:9', 't');
   vi.spyOn(game, 'retried').mockRejectedValue(error);
-  // Replaces `process.on`, because the listeners of the command would stay after the test.
+  // Replaces `process.on`, because otherwise the listeners of the command would remain after the test.
   vi.spyOn(process, 'on').mockReturnValue(process);
   const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => void vi.restoreAllMocks());

@@ -1,18 +1,21 @@
-/** Sends events about a page automatically: errors, slow frames, and changes of its visibility. */
+/** Sends events about a page automatically: uncaught errors, slow frames, and changes of the visibility of the page. */
 import type { Game } from './client.ts';
 
 export interface AutomaticOptions {
-  /** True to send uncaught errors and unhandled rejections as `error` events. Default true. */
+  /** True to send uncaught errors and unhandled rejections as `error` events. The default is true. */
   readonly errors?: boolean;
-  /** True to count frames of more than 50 ms in a `performance` event per ten seconds. Default true. */
+  /**
+   * True to count frames that take more than 50 ms. A `performance` event reports the count every ten seconds. The default is
+   * true.
+   */
   readonly frames?: boolean;
-  /** True to send a `state_change` event when the page becomes visible or hidden. Default true. */
+  /** True to send a `state_change` event when the page becomes visible or hidden. The default is true. */
   readonly visibility?: boolean;
 }
 
 const SLOW_FRAME_MS = 50;
 const PERIOD_MS = 10_000;
-/** Maximum errors per period, because an error in every frame would fill the queue. */
+/** Maximum number of `error` events per period. Without a limit, an error in every frame would fill the queue. */
 const MAX_ERRORS = 10;
 
 interface PageEvent {
@@ -21,7 +24,7 @@ interface PageEvent {
   readonly reason?: unknown;
 }
 
-/** The parts of a browser's page that are used. Node's types do not include them. */
+/** The parts of a browser page that this module uses. The types of Node do not include them. */
 interface Page {
   readonly document?: { readonly visibilityState: string };
   addEventListener?(
@@ -32,7 +35,7 @@ interface Page {
   requestAnimationFrame?(onFrame: (ms: number) => void): number;
 }
 
-/** Starts sending the events. @returns a function that stops it. */
+/** Starts to send the automatic events. @returns a function that stops the automatic events. */
 export function noteAutomatically(game: Pick<Game, 'event'>, options: AutomaticOptions = {}): () => void {
   const { errors = true, frames = true, visibility = true } = options;
   const page = globalThis as Page;
@@ -92,7 +95,7 @@ function reportSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSi
     }
     page.requestAnimationFrame?.(onFrame);
   };
-  // A hidden page has no frames. The pause does not count as a slow frame.
+  // A hidden page draws no frames. The time without frames must not count as a slow frame.
   const resetLastFrame = (): void => {
     lastMs = undefined;
   };

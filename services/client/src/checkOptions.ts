@@ -1,16 +1,16 @@
-/** Checks the options of a game before anything is sent. */
+/** Checks the options of a game before the client sends a request. */
 import type { GameOptions } from './gameOptions.ts';
 import { PAGE } from './page.ts';
 
 const CHANNELS = ['dev', 'qa', 'alpha', 'beta', 'staging', 'prod'];
-/** Limit of revision A of the API; revision B allows 200. */
+/** Maximum number of events per request in revision A of the API. Revision B allows 200. */
 const MAX_BATCH_EVENTS = 500;
 
 type Rule = readonly [isValid: (value: unknown) => boolean, expected: string];
 
 const ADDRESS: Rule = [isAddress, 'an address such as https://telemetry.your-game.example'];
 const TOKEN: Rule = [(value) => /^[\x21-\x7e]+$/.test(textOf(value)), 'an access token'];
-/** Accepts null, which a session treats as omitted. */
+/** Accepts any object and null. A session treats null as an omitted field. */
 const OBJECT: Rule = [(value) => typeof value === 'object' && !Array.isArray(value), 'an object'];
 const TEXT: Rule = [(value) => typeof value === 'string' || value === null, 'a string'];
 const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not empty'];
@@ -50,7 +50,10 @@ function wrong(name: string, expected: string): TypeError {
   return new TypeError(`start: ${name} must be ${expected}`);
 }
 
-/** Accepts a URL, or a path on the server of the page, to which `/v1/ingest` is appended. Rejects credentials. */
+/**
+ * Accepts a URL, or a path on the server of the page. Rejects a URL with a user name, a query, or a fragment. The client appends
+ * `/v1/ingest` to the URL.
+ */
 function isAddress(value: unknown): boolean {
   const text = textOf(value);
   try {

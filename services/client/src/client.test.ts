@@ -298,7 +298,7 @@ describe('a page', () => {
     await advance(1_000);
     second.resolve(json(207, [{ id: 'b' }]));
     await game.flush();
-    // A page that was only suspended does not send these events again.
+    // If a page is only suspended, the client does not send these events again.
     expect(server.batches().map((batch) => batch.map(({ eventType }) => eventType))).toEqual([
       ...[['under way'], ['b'], ['c']],
     ]);
@@ -349,7 +349,7 @@ test('an upload without a response fails after the time limit', async () => {
   await expect(file).rejects.toThrow('nobody answers');
 });
 
-/** Stubs the listeners of a page and returns them by event. */
+/** Replaces `addEventListener` of the page. Returns the registered listeners by the name of the event. */
 function stubPage(): Map<string, () => void> {
   const listeners = new Map<string, () => void>();
   vi.stubGlobal('addEventListener', (event: string, listener: () => void) => listeners.set(event, listener));

@@ -1,4 +1,7 @@
-/** Questlog's client for games. Starts a session, and sends its events and reports in order, each once. */
+/**
+ * The client of Questlog for games. It starts a session, and sends the events and reports in order. Questlog stores each event
+ * and report once.
+ */
 
 import { checkOptions } from './checkOptions.ts';
 import { Delivery } from './delivery.ts';
@@ -12,14 +15,14 @@ export type { QueueChange, QueueEntry, QueueStore, StoredEntry } from './queue.t
 
 const DEFAULT_END_TIMEOUT_MS = 2_000;
 
-/** Starts a session. Does not wait for the network. @throws TypeError that names the missing or invalid option. */
+/** Starts a session. Does not wait for the network. @throws TypeError that names a missing or invalid option. */
 export async function start(options: GameOptions): Promise<Game> {
   checkOptions(options);
   const { queue, onProblem } = options;
   try {
     return new Game(options, queue, (await queue?.open()) ?? []);
   } catch (error) {
-    // A browser can forbid storage, for example in a private window.
+    // Continues with a queue in memory, because a browser can forbid storage, for example in a private window.
     onProblem?.({ kind: 'queue', code: 'not_opened', message: String(error) });
     return new Game(options, undefined, []);
   }
@@ -56,7 +59,7 @@ export class Game {
     return this.#delivery.session.id;
   }
 
-  /** Numbers of events by outcome. `queued` also counts sessions and reports. */
+  /** Numbers of events by outcome. `queued` includes sessions and reports. */
   get counts(): { queued: number; sent: number; refused: number; dropped: number; uncertain: number } {
     return { queued: this.#queue.length, ...this.#delivery.counts };
   }
@@ -73,10 +76,10 @@ export class Game {
   }
 
   /**
-   * Files a bug report. Questlog links the report to the events of the session around this time.
+   * Files a bug report. Questlog links the report to the events of the session around the time of the report.
    * @returns the id of the report, after Questlog has stored the report.
-   * @throws Error if Questlog rejects the report, the queue is full or cleared, or the client stops first. A persistent
-   *   queue keeps the report for the next start.
+   * @throws Error if Questlog rejects the report, if the queue is full or cleared, or if the client stops. A persistent queue
+   *   keeps the report for the next start.
    */
   report({ context, attachments, window, ...report }: BugReport): Promise<string> {
     const filed = new Promise<string>((resolve, reject) => {
@@ -87,12 +90,12 @@ export class Game {
       this.#delivery.reports.set(id, { resolve, reject });
       if (!this.#delivery.isFailing) void this.flush();
     });
-    // Prevents an unhandled rejection in a game that ignores the promise. `onProblem` reports the failure.
+    // Prevents an unhandled rejection in a game that ignores the promise. `onProblem` reports the failure too.
     filed.catch(() => {});
     return filed;
   }
 
-  /** Uploads a file at once, for the `attachments` of a report. @throws Error if the upload fails or is rejected. */
+  /** Uploads a file at once. Pass the result in the `attachments` of a report. @throws Error if the upload fails or is rejected. */
   async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
     const sessionId = this.sessionId;
     const isWanted = (): boolean => this.#delivery.canSend() && this.sessionId === sessionId;
@@ -105,7 +108,7 @@ export class Game {
   }
 
   /**
-   * Sends the queued entries and stops the client, within `endWithinMs`. A persistent queue keeps unsent entries.
+   * Sends the queued entries for up to `endWithinMs`, then stops the client. A persistent queue keeps unsent entries.
    * @returns true if all entries were sent.
    */
   async end(): Promise<boolean> {
@@ -122,7 +125,7 @@ export class Game {
     return isDone;
   }
 
-  /** Grants or withdraws consent. Without consent, the client records no events and clears the queue. */
+  /** Grants or withdraws consent. Without consent, the client records no events, and the queue is cleared. */
   consent(isGiven: boolean): void {
     this.#isRecording = isGiven && !this.#hasEnded;
     this.#delivery.hasConsent = isGiven;
@@ -135,7 +138,10 @@ export class Game {
     void this.flush();
   }
 
-  /** Clears the queue and starts a session without a player. If consent is required, it must be granted again. */
+  /**
+   * Clears the queue and starts a session without a player. If the options require consent, the game must call `consent(true)`
+   * again.
+   */
   forget(): void {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();
@@ -172,7 +178,7 @@ export class Game {
     PAGE.addEventListener?.(event, listener, { signal: this.#delivery.signal });
   }
 
-  /** Calls `onProblem` in a microtask, so that its errors do not interrupt the client. */
+  /** Calls `onProblem` in a microtask, so that an error in `onProblem` does not interrupt the client. */
   #report(problem: ClientProblem): void {
     queueMicrotask(() => this.#options.onProblem?.(problem));
   }

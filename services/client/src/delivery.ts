@@ -1,4 +1,4 @@
-/** Sends the entries of a queue, one request after another, until Questlog has accepted or rejected each entry. */
+/** Sends the entries of a queue. It sends one request after another, until Questlog has accepted or rejected each entry. */
 import type { ClientProblem, GameOptions } from './gameOptions.ts';
 import { Outage } from './outage.ts';
 import { PAGE } from './page.ts';
@@ -6,10 +6,13 @@ import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
 import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
-/** Time for which a batch is retried with its key. Questlog keeps a key for 24 h. One minute is left for the network. */
+/**
+ * Time during which a batch is retried with the same key. Questlog keeps a key for 24 h. The last minute is reserved for the
+ * network.
+ */
 const KEY_LIFETIME_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
-/** Time until an entry that a proxy rejected is retried. Other entries are sent in the meantime. */
+/** Time after which an entry is retried if a proxy rejected it. The client sends other entries during this time. */
 const BLOCKED_RETRY_MS = 60_000;
 const AFTER_BLOCKED_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
@@ -27,7 +30,7 @@ export class Delivery {
   readonly reports = new Map<number, { resolve(id: string): void; reject(error: Error): void }>();
   isStopped = false;
   hasConsent = false;
-  /** The session of new events, and the JSON that registers it. */
+  /** Id of the session to which new events belong, and the JSON that registers the session. */
   session = { id: '', text: '' };
   readonly #game: Game;
   readonly #queue: Queue;
@@ -37,13 +40,13 @@ export class Delivery {
   #mayGzip = typeof CompressionStream === 'function';
   #maxEvents: number;
   #failures = 0;
-  /** Earliest time of the next request, by `performance.now()`, which does not follow changes of the clock. */
+  /** Earliest time of the next request as a value of `performance.now()`. Changes of the system clock do not affect this time. */
   #notBeforeMs = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<boolean> | undefined;
-  /** Entries up to this id are sent without waiting for a full batch. */
+  /** Id of the last entry that is sent without waiting for a full batch. */
   #upTo = 0;
-  /** Key of the batch for which the session was registered again. */
+  /** Key of the batch for which the client has registered the session again. */
   #registeredFor: string | undefined;
 
   constructor(game: Game, queue: Queue) {
@@ -59,17 +62,17 @@ export class Delivery {
     return this.#stopped.signal;
   }
 
-  /** True if the last request has failed and the next request waits for the end of the back-off. */
+  /** True if the last request failed. The next request then waits for the end of the back-off. */
   get isFailing(): boolean {
     return this.#failures > 0;
   }
 
-  /** Sends all entries that are queued now. @returns true if all entries were sent. */
+  /** Sends all entries that are in the queue at the time of the call. @returns true if all these entries were sent. */
   flush(): Promise<boolean> {
     return this.#run(this.#queue.lastId);
   }
 
-  /** Sends full batches at once and the rest after the interval. */
+  /** Sends full batches at once. Sends the remaining events after the flush interval. */
   eventAdded(): void {
     if (this.#isFull() && !this.isFailing) void this.#run(0);
     else this.flushAfter(this.#intervalMs);
@@ -93,7 +96,7 @@ export class Delivery {
     this.#upTo = Math.max(this.#upTo, upTo);
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // Starts in a microtask, because a drain without work would otherwise end before `#running` is set.
+    // Starts in a microtask. Otherwise, a drain that has nothing to send would end before `#running` is set.
     this.#running ??= Promise.resolve().then(() => this.#drain());
     return this.#running;
   }
@@ -121,7 +124,7 @@ export class Delivery {
     }
   }
 
-  /** Sends entries at once, with `keepalive`, up to the limit of a browser for a closing page. */
+  /** Sends entries at once with `keepalive`. A browser limits the bytes that a closing page can send. */
   sendBeforeClose(): void {
     let availableBytes = KEEPALIVE_BYTES;
     for (let at = 0; this.canSend() && performance.now() >= this.#notBeforeMs; ) {
@@ -130,7 +133,7 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Stops here, because the events of the session could arrive before the session.
+      // Sends no events after a session, because the events could arrive before the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
@@ -138,7 +141,7 @@ export class Delivery {
 
   /**
    * Sends a unit, unless a request with the unit is in flight.
-   * @param closingUnit unit that a closing page sends. Its request must start without waiting.
+   * @param closingUnit the unit to send while the page closes. The request must start without waiting.
    * @returns true if the next request can be sent.
    */
   #send(at: number, closingUnit?: Unit): Promise<boolean> {
@@ -169,7 +172,7 @@ export class Delivery {
     const reply = await (head.kind === 'event'
       ? this.#sendEvents(sendRequest, unit, isClosing)
       : sendRequest(`${head.kind}s`, head.text));
-    // Ignores the reply if the queue was cleared during the request, or if the next start sends the entries.
+    // Ignores the reply if the queue was cleared or the client was stopped during the request.
     if (!this.#queue.has(head)) return true;
     if (this.isStopped) return false;
     const isDone = this.#settle(unit, reply);
@@ -177,7 +180,10 @@ export class Delivery {
     return isDone;
   }
 
-  /** Handles a batch with an expired key: drops the batch if Questlog may have stored it, otherwise removes its key. */
+  /**
+   * Handles a batch with an expired key. Drops the batch if Questlog may have stored it. Otherwise, removes the key. Returns
+   * false if the key is valid.
+   */
   #isKeyExpired(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
@@ -203,7 +209,7 @@ export class Delivery {
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
     if (!isUnknown || this.#registeredFor === key) return reply;
-    // Registers an unknown session again, once per batch.
+    // Registers the session again if Questlog does not know the session, at most once per batch.
     this.#registeredFor = key;
     await sendRequest('sessions', this.session.text);
     return await sendRequest('events', text, headers);
@@ -239,7 +245,10 @@ export class Delivery {
     return true;
   }
 
-  /** Splits a batch that is too large for a proxy. Delays a single entry that a proxy rejects, and sends the others first. */
+  /**
+   * Handles a rejection by a proxy. Splits a batch that is too large for the proxy. Delays a single entry, so that other entries
+   * are sent before it.
+   */
   #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
     const [head] = unit;
     if (status === 413 && unit.length > 1 && !head.batch?.mayBeStored) {
@@ -265,7 +274,9 @@ export class Delivery {
     this.#queue.remove(unit);
   }
 
-  /** Splits a batch that Questlog rejected as a whole into halves, so that its valid events are stored. */
+  /**
+   * Handles a rejection of a whole request by Questlog. Splits a batch into halves, so that Questlog can store the valid events.
+   */
   #requestRejected(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
     if (head.batch?.mayBeStored) {
@@ -290,7 +301,7 @@ export class Delivery {
     this.#game.report({ kind: 'refused', code, message, entry });
   }
 
-  /** Schedules the next request with full jitter, so that many games do not retry at the same time. */
+  /** Schedules the next request after a random delay (full jitter), so that many games do not retry at the same time. */
   #backOff(retryAfterMs = 0): false {
     this.#failures += 1;
     this.#notBeforeMs = performance.now() + retryAfterMs;
@@ -300,7 +311,7 @@ export class Delivery {
     return false;
   }
 
-  /** Aborts requests and removes listeners. Entries stay in the queue. */
+  /** Aborts the requests and removes the listeners. The entries stay in the queue. */
   stop(): void {
     this.isStopped = true;
     this.rejectReports('the game stopped or ended; with a persistent queue the next start files the report');

@@ -79,7 +79,7 @@ test('a full disk leaks no open files, and is tried again every few seconds', as
   }
   expect(opened.mock.calls.length).toBe(closed.mock.calls.length);
   expect(opened.mock.calls.length).toBeLessThan(5);
-  // Removed entries are written at every attempt, because they would otherwise be sent twice.
+  // Each removal causes an attempt to write. Otherwise, the next start would send the removed entry again.
   const before = opened.mock.calls.length;
   for (let id = 1; id <= 10; id += 1) expect(() => queue.write([[id, null]])).toThrow('ENOSPC');
   expect(opened.mock.calls.length).toBe(before + 10);

@@ -11,10 +11,16 @@ import {
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 const MAX_APPENDED_BYTES = 1_048_576;
-/** Minimum time between attempts to rewrite the file, because an attempt per event would slow the game on a full disk. */
+/**
+ * Minimum time between two attempts to rewrite the file. Without this limit, every event would cause an attempt and slow the
+ * game on a full disk.
+ */
 const REWRITE_RETRY_MS = 5_000;
 
-/** Creates a queue for one process. An event is in the file when `event()` returns. A batch's key is flushed before its use. */
+/**
+ * Creates a queue for one process. When `event()` returns, the file contains the event. The key of a batch is flushed to disk
+ * before it is sent.
+ */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
   let file: number | undefined;
@@ -40,7 +46,7 @@ export function fileQueue(path: string): QueueStore {
     } finally {
       closeSync(newFile);
     }
-    // Windows cannot replace an open file.
+    // Closes the file before the rename, because Windows cannot replace an open file.
     close();
     renameSync(`${path}.new`, path);
     file = openSync(path, 'a');
@@ -61,7 +67,7 @@ export function fileQueue(path: string): QueueStore {
   return {
     open: async () => {
       const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
-      // Drops a partial last line, which a crash during a write leaves.
+      // Ignores a partial last line. A crash during a write can leave such a line.
       for (const line of lines.slice(0, -1)) apply(JSON.parse(line));
       rewrite();
       isOpen = true;
@@ -72,9 +78,9 @@ export function fileQueue(path: string): QueueStore {
       apply(changes);
       const line = `${JSON.stringify(changes)}\n`;
       appendedBytes += line.length;
-      // A failed append can leave a partial line, so the file is rewritten.
+      // Rewrites the file after a failed append, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Retries at once for keys and removed entries, because the next start would otherwise send stored events again.
+        // Retries at once for keys and removed entries. Otherwise, the next start would send stored events again.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

@@ -2,9 +2,9 @@
 import type { QueueStore } from './queue.ts';
 
 export interface GameOptions {
-  /** Base address, such as `https://telemetry.your-game.example`. */
+  /** Base address of Questlog, such as `https://telemetry.your-game.example`. */
   readonly url: string;
-  /** Access token. Use only the scopes `events:write` and `reports:write`, because players can read the token. */
+  /** Access token. Players can read the token, so give it only the scopes `events:write` and `reports:write`. */
   readonly token: string;
   readonly build?: {
     readonly version: string;
@@ -14,32 +14,35 @@ export interface GameOptions {
   };
   readonly player?: { readonly externalId?: string; readonly deviceId?: string };
   readonly metadata?: object;
-  /** `required`: nothing is sent or written to the device before `consent(true)`. */
+  /** If the value is `required`, the client sends nothing and stores nothing on the device before `consent(true)`. */
   readonly consent?: 'required';
-  /** Persistent queue: `indexedDbQueue()` or `fileQueue()`. By default, the queue is in memory. */
+  /** Queue that survives a restart, from `indexedDbQueue()` or `fileQueue()`. By default, the queue is in memory. */
   readonly queue?: QueueStore;
-  /** Maximum bytes of the queue. A full queue drops and counts its oldest events. Default 4 MiB. */
+  /** Maximum bytes of the queue. A full queue drops its oldest events and counts them. The default is 4 MiB. */
   readonly maxQueueBytes?: number;
-  /** Maximum events per request: at most 500 in revision A of the contract, 200 in revision B. Default 200. */
+  /** Maximum number of events per request. Revision A of the contract allows 500, and revision B allows 200. The default is 200. */
   readonly maxBatchEvents?: number;
-  /** Maximum time for which an event waits for a full batch. Default 5 s. */
+  /** Maximum time that an event waits for a full batch, in milliseconds. The default is 5 s. */
   readonly flushIntervalMs?: number;
-  /** Maximum time that `end()` takes. Default 2 s. */
+  /** Maximum time that `end()` takes, in milliseconds. The default is 2 s. */
   readonly endWithinMs?: number;
   readonly onProblem?: (problem: ClientProblem) => void;
   readonly fetch?: typeof fetch;
 }
 
-/** A problem that a game can log. Only `stopped` needs an action: another token. */
+/** A problem that the client reports to the game. Only `stopped` needs an action: the game needs another token. */
 export type ClientProblem =
-  /** Questlog does not answer or cannot accept entries. Entries stay in the queue. Reported at most once per minute. */
+  /**
+   * Questlog does not respond or cannot accept entries. The entries stay in the queue. This problem is reported at most once per
+   * minute.
+   */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
   /** Questlog responds again after an `unreachable` problem. */
   | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
-  /** Questlog rejected an event or a report, whose JSON is `entry`. */
+  /** Questlog rejected an event or a report. `entry` is the JSON of the event or the report. */
   | { readonly kind: 'refused'; readonly code: string; readonly message: string; readonly entry: string }
-  /** `uncertain`: Questlog may have stored the events, but did not respond before the idempotency key expired. */
+  /** The client removed events from the queue. Questlog has not stored `dropped` events, but may have stored `uncertain` events. */
   | { readonly kind: 'dropped' | 'uncertain'; readonly events: number };
 
 export interface BugReport {
@@ -50,7 +53,7 @@ export interface BugReport {
   readonly sourceChannel?: string;
   readonly fingerprint?: string;
   readonly context?: object;
-  /** Files that `upload()` returned. */
+  /** Results of `upload()`. */
   readonly attachments?: readonly ReportFile[];
   readonly window?: { readonly beforeMs?: number; readonly afterMs?: number };
 }

@@ -1,7 +1,7 @@
-/** Keeps the queue of a client in IndexedDB, so that queued events survive the page and the browser. */
+/** Keeps the queue of a client in IndexedDB, so that queued events survive when the page or the browser closes. */
 import type { QueueEntry, QueueStore } from './queue.ts';
 
-/** The parts of IndexedDB that are used. Node's types do not include them. */
+/** The parts of IndexedDB that this module uses. The types of Node do not include them. */
 interface DatabaseRequest<T> {
   readonly result: T;
   readonly error: unknown;
@@ -34,8 +34,9 @@ interface Locks {
 type Key = [tab: string, id: number];
 
 /**
- * Creates a queue with separate entries for each tab. A new tab takes over the entries of closed tabs. Needs Web Locks, which
- * browsers only have on pages from https or localhost. Without Web Locks, the queue is in memory and `onProblem` reports it.
+ * Creates a queue with separate entries for each tab. A new tab takes over the entries of closed tabs. The queue needs Web
+ * Locks, which browsers provide only on https and localhost. Without Web Locks, the queue is in memory and `onProblem` reports
+ * the reason.
  */
 export function indexedDbQueue(name = 'questlog'): QueueStore {
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');
@@ -87,7 +88,7 @@ export function indexedDbQueue(name = 'questlog'): QueueStore {
           if (entry === null) entries.delete([tab, id]);
           else entries.put(entry, [tab, id]);
         }
-        // Commits explicitly, because closing the page aborts open transactions.
+        // Commits explicitly, because the browser aborts open transactions when the page closes.
         transaction.commit();
       }),
     close: () => {
@@ -102,7 +103,7 @@ function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
-/** Resolves after the lock is acquired. The lock is released when the signal aborts or the page closes. */
+/** Resolves when the lock is acquired. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const waitForRelease = (): Promise<void> =>

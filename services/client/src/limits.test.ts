@@ -1,4 +1,4 @@
-/** Tests that rate limits and a suspended project lose no events of a game. */
+/** Tests that a game loses no events because of a rate limit or a suspended project. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { advance, FakeServer, json, rejected } from './testing/fakeServer.ts';
 

@@ -1,4 +1,4 @@
-/** Tests that an unreachable server or another server is reported with the reason, at a bounded rate. */
+/** Tests that the client reports an unreachable server or a wrong server with the reason, at a limited rate. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -106,7 +106,7 @@ describe('with a clock', () => {
   });
 });
 
-/** Starts a server until the end of the test. @returns its base address. */
+/** Starts a server that runs until the end of the test. @returns the base address of the server. */
 async function listening(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
   await once(server.listen(0, '127.0.0.1'), 'listening');

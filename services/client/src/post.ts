@@ -1,12 +1,17 @@
-/** Sends one request to Questlog, and interprets the response. */
+/** Sends one request to Questlog and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/** Maximum body of a request that continues after the page closes. Browsers allow 64 KiB in total, without headers. */
+/**
+ * Maximum bytes of a request body that the browser sends even if the page closes. Browsers allow 64 KiB for all bodies together.
+ */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
-/** Browsers hide the response of a server that does not allow the page's origin, such as the listener for operators. */
+/**
+ * Hint for an error in a browser. A browser hides the response of a server that does not allow the origin of the page, such as
+ * the admin listener.
+ */
 const BROWSER_HINT =
   ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -15,21 +20,21 @@ const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False if the page closes, because the request must start without waiting for the compression. */
+  /** False if the page closes. The request must then start without waiting for the compression. */
   readonly mayGzip: boolean;
-  /** Called directly before the request is sent. False cancels the request. */
+  /** Returns false to cancel the request. Called directly before the request is sent. */
   isWanted(): boolean;
   readonly signal: AbortSignal;
 }
 
 export interface Reply {
-  /** HTTP status. 0 if there is no complete response. */
+  /** HTTP status. The value is 0 if there is no complete response. */
   readonly status: number;
   readonly body?: unknown;
   readonly retryAfterMs?: number;
   readonly isUnsent?: boolean;
   readonly isRedirected?: boolean;
-  /** Problem code, network error code, or `not_questlog` if the response is not from Questlog. */
+  /** Code of a problem, or code of a network error. The code is `not_questlog` if the response is not from Questlog. */
   readonly code: string;
   readonly message: string;
 }
@@ -75,7 +80,7 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
 function noReply(url: string, error: unknown): Reply {
   const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
   const code = fieldOf(cause, 'code');
-  // Node puts the reason into `cause`, without a code if fetch forbids the port. Browsers give no reason.
+  // Node stores the reason in `cause`. The reason has no code if fetch forbids the port. A browser gives no reason.
   let reason = code ?? fieldOf(cause, 'message') ?? `${message}${BROWSER_HINT}`;
   if (name === 'TimeoutError') reason = `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
@@ -90,7 +95,7 @@ function withTimeout(ms: number, signal: AbortSignal): AbortSignal {
   return AbortSignal.any?.([limit, signal]) ?? limit;
 }
 
-/** Uploads a file. @throws Error if the file is rejected, the upload is canceled, or the network fails. */
+/** Uploads a file. @throws Error if the file is rejected, if the upload is canceled, or if the network fails. */
 export async function upload(
   options: GameOptions,
   upload: {
@@ -120,7 +125,7 @@ export async function upload(
   return { uploadId, ...file };
 }
 
-/** Returns the code of a problem document of Questlog; undefined if the body is anything else. */
+/** Returns the code if the body is a problem document of Questlog. Otherwise, returns undefined. */
 export function codeOf(body: unknown): string | undefined {
   const code = fieldOf(body, 'code');
   return fieldOf(body, 'type') === `urn:questlog:problem:${code}` ? code : undefined;
@@ -149,7 +154,7 @@ async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Response(zipped).arrayBuffer());
 }
 
-/** Returns a UUIDv4 or, with a time, a UUIDv7. `crypto.randomUUID` does not exist on pages without TLS. */
+/** Returns a UUIDv7 if a time is given, otherwise a UUIDv4. `crypto.randomUUID` does not exist on pages without TLS. */
 export function uuid(ms?: number): string {
   const random = [...crypto.getRandomValues(new Uint8Array(16))];
   const hex = random.map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -1,6 +1,6 @@
-/** The queue of a client. Its size is bounded, and it is persistent if it has a store. */
+/** The queue of a client. Its size is limited. The queue is persistent if it has a store. */
 
-/** Persists a queue. Applies the changes in order, and the changes of one call atomically. */
+/** Stores a queue persistently. A store applies changes in order, and applies the changes of one call atomically. */
 export interface QueueStore {
   /** Returns the entries of the previous run, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;
@@ -9,13 +9,16 @@ export interface QueueStore {
 }
 
 export type StoredEntry = readonly [id: number, entry: QueueEntry];
-/** An entry to write. Null removes the entry. */
+/** A change of one entry. Null removes the entry. */
 export type QueueChange = readonly [id: number, entry: QueueEntry | null];
 
 export interface QueueEntry {
   readonly kind: 'session' | 'event' | 'report';
   readonly text: string;
-  /** `Idempotency-Key` and number of events of a batch, at its first event. Undefined if the batch was never sent. */
+  /**
+   * `Idempotency-Key` and number of events of a batch. Only the first event of a batch has this field. Undefined if the batch
+   * was never sent.
+   */
   readonly batch?: { readonly key: string; readonly count: number };
   readonly lost?: Lost;
 }
@@ -40,12 +43,12 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  /** Earliest time, by `performance.now()`, at which an entry that a proxy rejected is retried. */
+  /** Earliest time of a retry as a value of `performance.now()`. Undefined if no proxy has rejected the entry. */
   notBeforeMs?: number | undefined;
   inFlight?: Promise<boolean> | undefined;
 }
 
-/** The entries of one request: a session, a report, or the events of a batch. */
+/** The entries that one request contains: one session, one report, or the events of one batch. */
 export type Unit = readonly [Item, ...Item[]];
 
 export class Queue {
@@ -57,9 +60,9 @@ export class Queue {
   #nextId = 1;
   #changes: QueueChange[] = [];
   #lastWrite: Promise<void> | undefined;
-  /** Ids of entries of the previous run. If the queue is cleared before consent, they must also be removed from the store. */
+  /** Ids of the entries of the previous run. If the queue is cleared before consent, these entries are removed from the store. */
   readonly #storedIds: readonly number[];
-  /** False if changes stay in memory, for example before consent. */
+  /** False before consent, because the changes must then stay in memory. */
   isPersistent = true;
 
   constructor(
@@ -116,7 +119,7 @@ export class Queue {
     return this.#items.includes(item);
   }
 
-  /** Adds an entry. A full queue drops its oldest events that were never sent. @throws Error if a report does not fit. */
+  /** Adds an entry. A full queue drops its oldest unsent events. @throws Error if a report does not fit into the queue. */
   add(kind: Item['kind'], text: string): { id: number; dropped: number } {
     const item: Item = { id: this.#nextId++, kind, text, bytes: sizeOf(text) };
     const availableBytes = this.#maxBytes - item.bytes;
@@ -130,14 +133,14 @@ export class Queue {
     }
     const isTooLarge = bytes > availableBytes && kind !== 'session';
     if (isTooLarge && kind === 'report') throw new Error('the queue is full: the report was not added');
-    // Drops only the new event, because dropping older events would not free enough space.
+    // Drops only the new event, because the queue would still be too full without its older events.
     if (isTooLarge) return { id: item.id, dropped: 1 };
     for (const queued of dropped) this.remove([queued]);
     this.#push(item);
     return { id: item.id, dropped: dropped.length };
   }
 
-  /** Counts lost events in a queued `questlog_lost` event, which is updated until it is sent. */
+  /** Counts lost events in a `questlog_lost` event. The event is in the queue and is updated until it is sent. */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };
@@ -155,7 +158,7 @@ export class Queue {
     this.#recordChange(item);
   }
 
-  /** Returns the entries of one request, starting at an index. A batch that was already sent keeps its entries. */
+  /** Returns the entries of one request, starting at an index. A batch that was sent before keeps its entries. */
   unitAt(at: number, limits: { events: number; bytes: number }): Unit | undefined {
     const head = this.#items[at];
     if (head === undefined || head.kind !== 'event') return head && [head];
@@ -170,7 +173,7 @@ export class Queue {
     return unit;
   }
 
-  /** Assigns the idempotency key of a batch. `persist()` writes the key before the first attempt. */
+  /** Assigns an idempotency key to a batch. `persist()` must write the key before the first attempt. */
   assignKey(unit: Unit, key: string): Batch {
     const batch: Batch = { key, firstId: unit[0].id, count: unit.length, mayBeStored: false };
     for (const item of unit) item.batch = batch;
@@ -201,7 +204,7 @@ export class Queue {
     this.isPersistent = isPersistent;
   }
 
-  /** Writes the changes to the store in order. Reports a failure and continues in memory. */
+  /** Writes the changes to the store in order. If a write fails, reports the failure and continues in memory. */
   persist(isAll = false): Promise<void> | undefined {
     if (isAll) {
       const current = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);

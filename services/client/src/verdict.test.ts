@@ -1,4 +1,4 @@
-/** Tests that only a response of Questlog about an entry removes the entry from the queue. */
+/** Tests that an entry stays in the queue until Questlog accepts or rejects the entry. */
 import { beforeEach, expect, test } from 'vitest';
 import {
   accepted,

@@ -1,4 +1,4 @@
-/** Decides from a response whether the sent entries are accepted, rejected, or retried. */
+/** Decides from a response whether entries are accepted, rejected, or retried. */
 import { codeOf, fieldOf, type Reply } from './post.ts';
 import type { Unit } from './queue.ts';
 
@@ -8,27 +8,27 @@ interface Problem {
 }
 
 export type Verdict =
-  /** Questlog has stored the entries, except entries that the response rejects one by one. */
+  /** `accepted` means that Questlog has stored the entries, except entries that the response rejects individually. */
   | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
   | ({ readonly kind: 'refused' } & Problem)
-  /** No request can succeed until the token or the project is changed. */
+  /** No request can succeed until someone changes the token or the project. */
   | ({ readonly kind: 'stopped' } & Problem)
   /** Questlog did not respond, or cannot accept the entries now. `isBlocked` is true if a proxy rejects this request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOP_CODES = ['unauthorized', 'forbidden', 'suspended'];
-/** Problem codes for a wrong server or a request that a proxy has changed. They do not reject the entries. */
+/** Codes of problems that do not concern the entries. The server is wrong, or a proxy has changed the request. */
 const NOT_ABOUT_ENTRIES = [
   ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip true if the request may be compressed, so that a retry without compression can succeed. */
+/** @param mayGzip true if the request may be compressed. A retry without compression can then succeed. */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;
   if (isOk && isAnswer(unit, body)) {
-    // If the batch is retried with its key, Questlog stores the missing elements.
+    // Retries the batch with the same key, so that Questlog stores the elements that are missing.
     const isTooFast =
       Array.isArray(body) && body.some((element) => fieldOf(element, 'code') === 'rate_limited');
     return { kind: isTooFast ? 'tooFast' : 'accepted' };
@@ -43,7 +43,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // A rejection after a redirect does not mean an invalid token, because a redirect to another host drops the token.
+  // After a redirect, a rejection does not prove that the token is invalid. A redirect to another host removes the token.
   if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
     return { kind: 'refused', ...problem };
@@ -51,7 +51,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
 }
 
-/** Returns true if a body has the shape of Questlog's response: an id, or an element for each event. */
+/** Returns true if a body has the form of a response from Questlog: an id, or one element for each event. */
 function isAnswer([head, ...others]: Unit, body: unknown): boolean {
   if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
   if (!Array.isArray(body) || body.length !== 1 + others.length) return false;

@@ -1,4 +1,4 @@
-/** Answers a rejected request of the console with a problem document (RFC 9457). */
+/** Sends a problem document (RFC 9457) as the response to a rejected request of the console. */
 import { type ProblemCode, problemOf } from '@questlog/schemas/http/problem';
 import type { Context } from 'koa';
 

@@ -1,4 +1,7 @@
-/** Wires the console: the pages for operators on the admin listener, the sign-in, the live tail, and the lag. */
+/**
+ * Connects the parts of the console: the pages for operators, the sign-in, the live tail, and the lag. The admin listener serves
+ * the console.
+ */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -26,11 +29,11 @@ export interface ConsoleDependencies {
 }
 
 export interface Console {
-  /** Middleware that must run before the check of the admin token. */
+  /** Middleware of the sign-in. It must run before the check of the admin token. */
   readonly signIn: Middleware;
-  /** Public pages, and routes under `/admin/` that need the admin token. */
+  /** Routes of the console. The pages are public. Routes under `/admin/` need the admin token. */
   readonly router: RouterInstance;
-  /** Ends all streams and rejects new ones. */
+  /** Ends all streams and rejects new streams. */
   close(): Promise<void>;
 }
 

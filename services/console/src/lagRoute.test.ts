@@ -9,7 +9,7 @@ import { type LagAnswer, lagReader } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Creates a log with five events in two partitions. Partition 0 has events at 0, 10, and 20 s, partition 1 two events at 5 s. */
+/** Creates a log with two partitions. Partition 0 has three events, at 0 s, 10 s, and 20 s. Partition 1 has two events at 5 s. */
 async function createLog(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
   const clock = new ManualClock();
   const beganMs = clock.nowMs;
@@ -110,7 +110,7 @@ test('reads the log at most once per second', async () => {
   clock.nowMs += 1;
   await getLag();
   expect(calls).toBe(2 * once);
-  // The cache also expires if the clock is set back.
+  // The cached answer also expires after the clock is set back.
   clock.nowMs -= 3_600_000;
   await getLag();
   expect(calls).toBe(3 * once);

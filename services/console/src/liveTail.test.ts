@@ -1,4 +1,7 @@
-/** Tests that subscribers receive new events and the number of skipped records, and that the tail closes without subscribers. */
+/**
+ * Tests that subscribers receive new events and the number of skipped records. The tail must close after the last subscriber
+ * leaves.
+ */
 import { randomUUID } from 'node:crypto';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, NewRecord } from '@questlog/runtime/log/log';
@@ -123,14 +126,17 @@ test.each<[Partial<TailFilter>, string, boolean]>([
   expect(matches(filter, createEvent('jump', payload))).toBe(isMatch);
 });
 
-/** Creates a tail whose codec decodes a text to a record with one event of that type. */
+/**
+ * Creates a tail with a simple codec. The codec decodes a text into a record with one event, and uses the text as the type of
+ * the event.
+ */
 async function createTail() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
   let isBroken = false;
   const silence: { ends?: Promise<void> } = {};
-  /** Time that only the test advances. */
+  /** Current time of the tail in milliseconds. Only the test advances this time. */
   let nowMs = 0;
   const watched: Log = Object.create(log, {
     tail: {
@@ -203,7 +209,7 @@ function createSubscriber(tenantId: string | null) {
   return subscriber;
 }
 
-/** Appends one record per pair, with one event of the given type. */
+/** Appends one record for each pair. The record contains one event of the given type. */
 async function append(log: Log, ...records: [tenantId: string, eventType: string][]): Promise<void> {
   const made = records.map(([key, eventType]): NewRecord => ({ key, value: Buffer.from(eventType) }));
   await log.append(TOPICS.events, 0, made);

@@ -1,6 +1,6 @@
 /**
- * Streams new records of the events topic to all subscribers over one shared tail of the log. Decodes a bounded number of
- * bytes, so that subscribers do not slow ingest, and counts skipped records.
+ * Streams new records of the events topic to all subscribers. All subscribers share one tail of the log. The tail decodes a
+ * limited number of bytes, so that subscribers do not slow ingest. The tail counts the records that it skips.
  */
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -11,11 +11,11 @@ import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eve
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Subscriber {
-  /** Null for all tenants. */
+  /** Id of the tenant whose events the subscriber receives. Null if it receives the events of all tenants. */
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
   receive(record: EventsAccepted, at: EventAt): void;
-  /** Counts a record that was not decoded. */
+  /** Called for a record that was skipped, so that the subscriber can count the record. */
   skip(): void;
   end(): void;
 }
@@ -29,14 +29,15 @@ export interface LiveTailDependencies {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly logger: Logger;
-  /** Monotonic time in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   readonly nowMs: () => number;
 }
 
 export const MAX_SUBSCRIBERS = 32;
 /**
- * Maximum bytes that are decoded per window for all subscribers together, about 2 % of a thread. The same limit applies to
- * the payloads that are parsed for filters. A limit in bytes does not depend on the load of the machine.
+ * Maximum bytes that are decoded per window for all subscribers together. Decoding these bytes takes about 2 % of a thread. The
+ * same limit applies to the bytes of the payloads that filters parse. A limit in bytes, unlike a limit in time, does not depend
+ * on the load of the machine.
  */
 const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -55,7 +56,7 @@ export class LiveTail {
     this.#parsing = new Budget(deps.nowMs);
   }
 
-  /** @throws Unavailable if there are too many subscribers, the process stops, or the log cannot be read. */
+  /** @throws Unavailable if there are too many subscribers, if the process stops, or if the log cannot be read. */
   async subscribe(subscriber: Subscriber): Promise<void> {
     if (this.#isClosed) throw new Unavailable('this process is stopping');
     if (this.#subscribers.size >= MAX_SUBSCRIBERS) {
@@ -89,7 +90,7 @@ export class LiveTail {
     const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#receive(batch) });
     tail.failed.catch((error: unknown) => {
       logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
-      // The subscribers reconnect and open a new tail.
+      // Closes the tail. The subscribers reconnect, and the first subscriber opens a new tail.
       void this.#closeTail();
       for (const subscriber of this.#subscribers) subscriber.end();
     });
@@ -121,14 +122,17 @@ export class LiveTail {
           continue;
         }
         subscriber.receive(accepted, { partition, offset: record.offset });
-        // Moves the subscriber to the end, so that the others are served first from the next budget.
+        // Moves the subscriber to the end of the set, so that other subscribers can use the next budget before it.
         if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
           this.#subscribers.add(subscriber);
       }
     }
   }
 
-  /** Returns undefined for an invalid record, which the projector turns into a dead letter, or if its schema is unavailable. */
+  /**
+   * Returns undefined if the record is invalid or its schema is unavailable. The projector writes a dead letter for an invalid
+   * record.
+   */
   async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
     try {
       return await this.#deps.codec.decode(value);
@@ -148,7 +152,10 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /** Returns false if the budget of this window is used up. Bytes above the budget are subtracted from the next windows. */
+  /**
+   * Returns false if the budget of this window is used up. The last record may exceed the budget. Its excess is subtracted from
+   * the next windows.
+   */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);
@@ -159,12 +166,12 @@ class Budget {
   }
 }
 
-/** Conditions that an event must all meet. */
+/** Conditions of a filter. An event matches if it meets all conditions. */
 export interface TailFilter {
   readonly projectId: string | null;
   readonly eventType: string | null;
   readonly sessionIds: ReadonlySet<string> | null;
-  /** A path into the payload, and the value at this path as text. */
+  /** A path in the payload, and the expected value at the path as text. */
   readonly where: { readonly path: readonly string[]; readonly value: string } | null;
 }
 

@@ -1,4 +1,7 @@
-/** Serves the console's page, its modules without types, and its libraries, with a strict Content-Security-Policy. */
+/**
+ * Serves the page of the console, its modules without types, and its libraries. The responses have a strict
+ * Content-Security-Policy.
+ */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import { answerProblem } from './answerProblem.ts';
 
-/** Libraries by import name, with the module specifier of the file. */
+/** Module specifiers of the files of the libraries, by import name. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -55,14 +58,15 @@ const HEADERS = {
   'Cache-Control': 'no-cache',
 };
 
-/** Serves `GET /` and the files under `/ui/`. They contain no data and need no token. */
+/** Serves `GET /` and the files under `/ui/`. The files contain no data, so requests for them need no token. */
 export function pageFiles(router: RouterInstance): void {
   const files = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
   const cache = new Map<string, Promise<{ readonly text: string; readonly tag: string }>>();
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
     const loaded = cache.get(key) ?? load().then((text) => ({ text, tag: etagOf(text) }));
     cache.set(key, loaded);
-    // A file that could not be read, for example because of too many open files, is read again.
+    // Removes a failed read from the cache, so that the next request reads the file again. A read can fail because of too many
+    // open files.
     loaded.catch(() => cache.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });
@@ -97,11 +101,11 @@ function libraryPath(file: string): string {
 async function textOf(path: string): Promise<string> {
   const text = await readFile(path, 'utf8');
   if (path.endsWith('.ts')) return stripTypes(text);
-  // Turns uPlot's minified script into a module, which is a third of the size of uPlot's own module.
+  // Turns the minified script of uPlot into a module. The result is a third of the size of the module that uPlot provides.
   return path.endsWith('.iife.min.js') ? `${text}\nexport default uPlot;\n` : text;
 }
 
-/** Removes types. Suppresses Node's warning that the function is experimental. */
+/** Removes the types from a module. Suppresses the warning of Node that the function is experimental. */
 function stripTypes(code: string): string {
   const { emitWarning } = process;
   process.emitWarning = () => {};

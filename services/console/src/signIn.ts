@@ -1,6 +1,7 @@
 /**
- * Signs operators in: exchanges the admin token for a cookie that replaces the token. The server stores no sessions. The
- * cookie is signed with the token, so it is valid at every ingest and after a restart, until the token changes.
+ * Signs operators in. The server exchanges the admin token for a cookie, and the browser sends the cookie instead of the token.
+ * The server stores no sessions. The admin token signs the cookie, so every ingest accepts the cookie, also after a restart. The
+ * cookie becomes invalid when the token changes.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
@@ -12,7 +13,7 @@ const SESSION_MS = 12 * 60 * 60 * 1000;
 const SAFE_METHODS = ['GET', 'HEAD'];
 const parse = bodyParser({ enableTypes: ['json'], jsonLimit: '4kb' });
 
-/** Serves `POST /login` and `POST /logout`. Adds the admin token to every other request with a valid cookie. */
+/** Serves `POST /login` and `POST /logout`. Adds the admin token to every other request that has a valid cookie. */
 export function signIn(adminToken: string): Middleware {
   const cookieOf = (host: string, expiresMs: string, nonce: string): string => {
     const signed = createHmac('sha256', adminToken).update(`console ${host} ${expiresMs}.${nonce}`);
@@ -21,7 +22,8 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Compares texts, because base64 has several encodings of a signature, which would be different sessions in the audit.
+    // Compares the texts of the cookies. Base64 has several encodings of one signature, and each encoding would be a different
+    // session in the audit.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
@@ -34,7 +36,7 @@ export function signIn(adminToken: string): Middleware {
     ctx.status = 204;
   };
   return async (ctx, next) => {
-    // Signing in or out is also a change that another page must not cause.
+    // Sign-in and sign-out are changes too, so a page of another origin must not be able to cause them.
     const isForm = ctx.method === 'POST' && (ctx.path === '/login' || ctx.path === '/logout');
     const usesCookie = ctx.get('Authorization') === '' && !isFromOtherOrigin(ctx) && isSignedIn(ctx);
     if ((isForm || (usesCookie && !SAFE_METHODS.includes(ctx.method))) && !isSameOrigin(ctx)) {
@@ -60,23 +62,26 @@ export function signIn(adminToken: string): Middleware {
       return answerProblem(ctx, 'unauthorized', notAdminToken(String(token)));
     }
     const expiresMs = String(Date.now() + SESSION_MS);
-    // Without the nonce, an operator could compute the cookie of another operator by trying sign-in times.
+    // Without the nonce, an operator could compute the cookie of another operator by guessing the time of the sign-in.
     const nonce = randomBytes(16).toString('base64url');
     setCookie(ctx, cookieOf(ctx.host, expiresMs, nonce), SESSION_MS / 1000);
   };
 }
 
-/** Returns a name per host and port, because browsers share cookies between the ports of a host. */
+/** Returns a name that depends on host and port, because browsers share cookies between all ports of a host. */
 function cookieName(host: string): string {
   return `questlog_${sha256(host).toString('hex', 0, 4)}`;
 }
 
-/** Detects requests of other pages. Pages of other ports also send the cookie (RFC 6265bis, 5.2; Fetch Metadata, 2.4). */
+/**
+ * Returns true if a page of another origin sent the request. Pages on other ports also send the cookie (RFC 6265bis, 5.2; Fetch
+ * Metadata, 2.4).
+ */
 function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }
 
-/** Compares only the host, because a proxy may terminate TLS and change the scheme. */
+/** Returns true if the page has the same host. Ignores the scheme, because a proxy may terminate TLS and so change the scheme. */
 function isSameOrigin(ctx: Context): boolean {
   return URL.parse(ctx.get('Origin'))?.host === ctx.host;
 }

@@ -1,6 +1,6 @@
 /**
- * Serves `GET /admin/tail`: new events as server-sent events at a limited rate, and the number of matching events. A payload
- * is a string with the bytes that the game sent.
+ * Serves `GET /admin/tail`. The route sends new events as server-sent events at a limited rate, and the number of matching
+ * events. The payload of an event is a string with the text that the game sent.
  */
 import type { ServerResponse } from 'node:http';
 import type { RouterInstance } from '@koa/router';
@@ -15,9 +15,9 @@ import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter 
 const FLUSH_MS = 200;
 const FLUSHES_PER_COUNT = 5;
 const MAX_EVENTS_PER_FLUSH = 20;
-/** Maximum characters per flush. This bounds the memory of a connection, because an event can have 256 KiB. */
+/** Maximum number of characters per flush. This limit bounds the memory of a connection, because one event can have 256 KiB. */
 const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
-/** Time without a successful write after which a connection is closed. */
+/** Time without a successful write after which the server closes a connection. */
 const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;
 const MAX_PLAYER_SESSIONS = 1_000;
@@ -48,7 +48,7 @@ export function tailRoute(
     const subscriber = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
     await tail.subscribe(subscriber);
     ctx.respond = false;
-    // Loads the sessions repeatedly, because the player can start a new session.
+    // Loads the sessions of the player repeatedly, because the player can start a new session.
     const refresh =
       player === null
         ? undefined
@@ -108,7 +108,7 @@ async function sessionsOf(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The connection of one subscriber. Counts the events that exceed the rate, and drops them. */
+/** The connection of one subscriber. It counts all matching events, and drops events above the rate limit. */
 class Stream implements Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
@@ -146,7 +146,7 @@ class Stream implements Subscriber {
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',
-      // Prevents nginx and other proxies from buffering messages.
+      // Tells nginx and other proxies not to buffer the messages.
       'X-Accel-Buffering': 'no',
     });
     response.write(`retry: ${RETRY_MS}\n\n`);

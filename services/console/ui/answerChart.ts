@@ -1,12 +1,15 @@
 /** Converts a result of ClickHouse into a chart over time. */
 
-/** A result with all values as text, so that numbers are not rounded. */
+/** A result of ClickHouse. All values are texts, so that numbers are not rounded. */
 export interface Answer {
   readonly meta: readonly { name: string; type: string }[];
   readonly data: readonly (readonly (string | null)[])[];
 }
 
-/** Returns a chart if the first column is a time and another is a number. Returns a text if a chart would be misleading. */
+/**
+ * Returns a chart if the first column contains times and another column contains numbers. Returns a message if a chart would be
+ * misleading.
+ */
 export function chartOf({ meta, data }: Answer) {
   const type = meta[0]?.type ?? '';
   const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
@@ -31,12 +34,12 @@ export function chartOf({ meta, data }: Answer) {
   };
 }
 
-/** Returns midnight of a day in local time, in seconds, so that a local time axis shows the name of this day. */
+/** Returns local midnight of a day in seconds, so that an axis in local time shows the name of the same day. */
 export function localMidnight(day: string): number {
   return new Date(`${day}T00:00:00`).getTime() / 1000;
 }
 
-/** Detects NULL, which the format writes as `ᴺᵁᴸᴸ`. */
+/** Returns true for NULL. ClickHouse writes NULL as `ᴺᵁᴸᴸ` in this format. */
 export function isNull(value: string | null | undefined): boolean {
   return value === null || value === undefined || value === 'ᴺᵁᴸᴸ';
 }
@@ -47,12 +50,12 @@ export function isNumeric(type: string): boolean {
 
 const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;
 
-/** Parses a time. The time is in UTC if the type names no zone. */
+/** Parses a time and returns it in seconds. The time zone is UTC if the type of the column names no zone. */
 function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // Determines the offset twice, because it can change between the two times.
+  // Computes the offset twice, because the first offset belongs to a slightly different time.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 
@@ -71,7 +74,7 @@ function offsetOf(zone: string, seconds: number): number {
   }
 }
 
-/** Adds a time in each gap of a regular series, so that the chart does not draw a line over missing values. */
+/** Adds a time without a value in each gap of a regular series. The chart then draws no line across the gap. */
 function withGaps(times: readonly number[]): readonly number[] {
   const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
   const step = Math.min(...steps);

@@ -1,4 +1,4 @@
-/** Forms in dialogs. Shows a problem of a field next to the field, with the labels of the form. */
+/** Forms in dialogs. A problem of a field appears next to the field. The text of the problem uses the labels of the form. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type LabelledField, problemInWords } from './format.ts';
@@ -9,9 +9,9 @@ export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
-  /** Options of which the user selects one. */
+  /** Options from which the user selects exactly one. */
   readonly options?: readonly Option[];
-  /** Options of which the user selects any number. `value` has no effect. */
+  /** Options from which the user selects any number. If this list is set, `value` is ignored. */
   readonly checks?: readonly (Option & { readonly isChecked: boolean })[];
 }
 
@@ -20,7 +20,7 @@ interface Option {
   readonly label: string;
 }
 
-/** A modal dialog. When it closes, the focus returns to the element that opened it. */
+/** A modal dialog. When the dialog closes, the focus returns to the element that opened the dialog. */
 export function Dialog({
   title,
   onClose,
@@ -61,7 +61,7 @@ export function FormDialog({
     const detail = problems.get(name);
     return detail && problemInWords(detail, fields);
   };
-  // Closes the dialog before it is removed, because the focus returns only after a close.
+  // Closes the dialog before the dialog is removed, because the browser restores the focus only when a dialog closes.
   const close = () => form.current?.closest('dialog')?.close();
   const onSubmit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -116,7 +116,10 @@ function FieldInput({ field, problem }: { field: Field; problem: string | undefi
   </div>`;
 }
 
-/** Returns the fields that the user has changed. Other fields are not sent, because another operator may have changed them. */
+/**
+ * Returns the fields that the user has changed. Unchanged fields are not sent, because another operator may have changed them
+ * since.
+ */
 export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
   const isChanged = (name: string, value: unknown) =>
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);

@@ -3,7 +3,7 @@
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** Each unit in seconds, and the age from which the next unit is used. */
+/** Units of an age: the length of the unit in seconds, and the age in seconds from which the next unit is used. */
 const AGES = [
   { unit: 's', seconds: 1, below: MINUTE },
   { unit: 'min', seconds: MINUTE, below: HOUR },
@@ -12,14 +12,14 @@ const AGES = [
   { unit: 'months', seconds: 30.4 * DAY, below: 730 * DAY },
   { unit: 'years', seconds: 365.25 * DAY, below: Number.POSITIVE_INFINITY },
 ];
-/** Shorter distances can be a difference between the clocks of two machines. */
+/** Age below which a time is shown as `just now`. A smaller difference can be a difference between the clocks of two machines. */
 const JUST_NOW_SECONDS = 5;
 
 export function count(n: number): string {
   return n.toLocaleString();
 }
 
-/** Returns `3 min ago`, `in 2 h`, or `just now`. */
+/** Formats a time relative to now, for example `3 min ago`, `in 2 h`, or `just now`. */
 export function relativeTime(atMs: number, nowMs: number): string {
   const seconds = Math.abs(nowMs - atMs) / 1000;
   if (seconds < JUST_NOW_SECONDS) return 'just now';
@@ -28,7 +28,7 @@ export function relativeTime(atMs: number, nowMs: number): string {
   return atMs > nowMs ? `in ${text}` : `${text} ago`;
 }
 
-/** Returns `Nov 28, 2026, 5:41:35 AM UTC` in the reader's language and zone. */
+/** Formats a time in the language and the time zone of the reader, for example `Nov 28, 2026, 5:41:35 AM UTC`. */
 export function absoluteTime(at: Date): string {
   return at.toLocaleString(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
@@ -49,7 +49,7 @@ export function dayName(at: Date): string {
   return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 }
 
-/** Returns short but exact labels, so that two ticks never have the same label. */
+/** Formats the numbers of an axis. The labels are short but exact, so that two ticks never have the same label. */
 export function axisNumbers(values: readonly number[]): string[] {
   const largest = Math.max(...values.map(Math.abs));
   const isShort = largest < 10_000;
@@ -57,7 +57,10 @@ export function axisNumbers(values: readonly number[]): string[] {
   return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
 }
 
-/** Returns `5:41 AM`, `5:41:35 AM` for steps below a minute, or the day at midnight. Ticks inside a second have no label. */
+/**
+ * Formats the times of an axis. The text is `5:41 AM`, `5:41:35 AM` if the step is below a minute, or the day at midnight. A
+ * tick at a fraction of a second has an empty label.
+ */
 export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
   return seconds.map((second) => {
     if (stepSeconds < 1 && !Number.isInteger(second)) return '';
@@ -72,7 +75,7 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of single values between gaps, because a line chart does not show them. */
+/** Returns the indices of values whose neighbors are missing. A line chart does not show such values. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],
@@ -80,14 +83,14 @@ export function lonePoints(values: ArrayLike<number | null | undefined>): number
 }
 
 export interface LabelledField {
-  /** Name in the API, for example `reportWindow/beforeMs`. */
+  /** Name of the field in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
-  /** Units of the API per unit of the form. */
+  /** Number of units of the API in one unit of the form, for example 1,000 if the form shows seconds. */
   readonly scale?: number;
 }
 
-/** Returns the API's sentence with the labels and units of the form. */
+/** Returns the sentence of the API with the labels and the units of the form. */
 export function problemInWords(detail: string, fields: readonly LabelledField[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
     const apiName = name.replaceAll('/', '.');
@@ -103,7 +106,7 @@ export function problemInWords(detail: string, fields: readonly LabelledField[])
   }, detail);
 }
 
-/** Returns the index of the name as a separate word, or -1. */
+/** Returns the index at which the name is a separate word. Returns -1 if there is no such index. */
 function indexOfName(text: string, name: string): number {
   const isPartOfName = (character = ''): boolean => /[\w.]/.test(character);
   for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {

@@ -17,22 +17,22 @@ export interface PageProps {
   /** Undefined if all projects are selected. */
   readonly project: ListedProject | undefined;
   readonly projects: readonly ListedProject[];
-  /** Last part of the address `#/<path>/<argument>`. */
+  /** Last part of an address of the form `#/<path>/<argument>`. */
   readonly argument: string;
   readonly onProjects: () => void;
 }
 
-/** The last result of a query, and the error of a later attempt. */
+/** The last result of a query. It also has the error of a later attempt if that attempt failed. */
 export interface QueryState<T> {
   readonly value: T | undefined;
   readonly error: Error | undefined;
   readonly refresh: () => void;
 }
 
-/** Time limit of a query, above the 25 s that an SQL statement can take. */
+/** Time limit of a query. It is longer than the 25 s that an SQL statement can take. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Runs a query when `key` changes and, with `everyMs`, repeatedly while the page is visible. */
+/** Runs a query each time `key` changes. With `everyMs`, also repeats the query while the page is visible. */
 export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: number): QueryState<T> {
   const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
   const latest = useRef(query);
@@ -43,7 +43,8 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
     const ownNumber = numbers.current.asked;
     const settle = (next: { value: T } | { error: Error }) => {
       clearTimeout(timeout);
-      // Ignores results that are older than the current one. A failure keeps the last value.
+      // Ignores the result of a query that was started before the current result was requested. A failed query keeps the last
+      // value.
       if (ownNumber < numbers.current.settled) return;
       numbers.current.settled = ownNumber;
       setState(
@@ -59,7 +60,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   }, [key]);
   useEffect(() => {
     refresh();
-    // Waits for a slow response, because another query would make it slower.
+    // Starts no new query while a response is pending, because a second query would slow down the first query.
     const tick = () => document.hidden || numbers.current.asked > numbers.current.settled || refresh();
     const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
     return () => {
@@ -72,7 +73,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, refresh };
 }
 
-/** Shows a time relative to now, and the absolute time with its zone. Shows UTC on hover. */
+/** Shows a time in two forms: relative to now, and as an absolute time with its zone. A tooltip shows the time in UTC. */
 export function Time({ at }: { at: string | number | Date }): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
@@ -80,7 +81,7 @@ export function Time({ at }: { at: string | number | Date }): VNode {
   return html`<time datetime=${iso} title=${`${iso} (UTC)`}>${relativeTime(date.getTime(), Date.now())} <small>${absoluteTime(date)}</small></time>`;
 }
 
-/** Parses `YYYY-MM-DD hh:mm:ss[.fff]`, ClickHouse's format of UTC times. */
+/** Parses a UTC time in the format of ClickHouse, `YYYY-MM-DD hh:mm:ss[.fff]`. */
 export function fromClickHouse(text: string): Date {
   return new Date(`${text.replace(' ', 'T')}Z`);
 }
@@ -89,7 +90,7 @@ export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }
 
-/** A message for an empty page, which explains the next step. */
+/** A message on an empty page. It explains the next step. */
 export function Empty({ children }: { children?: ComponentChildren }): VNode {
   return html`<div class="empty">${children}</div>`;
 }
@@ -98,7 +99,7 @@ export function Loading(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
-/** Returns a page whose module is loaded when the page is opened. */
+/** Returns a page that loads its module when the page is opened. */
 export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   let view: ((props: PageProps) => VNode) | undefined;
   return (props) => {
@@ -110,7 +111,7 @@ export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (pro
   };
 }
 
-/** Decodes a part of an address. Returns an invalid escape sequence unchanged. */
+/** Decodes a part of an address. If the text has an invalid escape sequence, returns the text unchanged. */
 export function decodeAddress(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -125,7 +126,7 @@ export function isShort(text: string): boolean {
   return text.length <= MAX_SHORT_CHARACTERS;
 }
 
-/** Returns a value for a table cell. A long value is clipped and shown completely on hover. */
+/** Returns the content of a table cell. A long value is shortened, and a tooltip shows the whole value. */
 export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChildren {
   return isShort(text) && tag === 'span'
     ? text
@@ -136,7 +137,7 @@ export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => ComponentChildren;
   readonly isNumber?: boolean;
-  /** Keeps the cell on one line that takes the rest of the table's width. */
+  /** True if the cell has one line and takes the remaining width of the table. */
   readonly isRest?: boolean;
 }
 
@@ -148,8 +149,9 @@ function widthOf(content: ComponentChildren): string | undefined {
 }
 
 /**
- * A table, whose rows are cards on a phone.
- * @param scrolls scrolls the table inside a box: `down` if content follows the table, `both` for any number of columns.
+ * A table. On a phone, each row is a card.
+ * @param scrolls directions in which the table scrolls in a box. `down` fits a table with content below it. `both` also fits a
+ *   table with many columns.
  */
 export function Table<Row>({
   label,
@@ -167,7 +169,7 @@ export function Table<Row>({
     const content = column.of(row);
     return html`<td class=${classOf(column)} data-title=${column.title}><div class=${widthOf(content)}>${content}</div></td>`;
   };
-  // Rows have keys, because the focus would otherwise move to another row when a row is inserted.
+  // Gives each row a key. Without keys, the focus would move to another row when a row is inserted.
   return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>

@@ -1,4 +1,4 @@
-/** Entry point of the console: the sign-in, the navigation, and the selected project. */
+/** Entry point of the console. It contains the sign-in, the navigation, and the selection of a project. */
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html, type ListedProject, useQuery } from './html.ts';
@@ -10,13 +10,13 @@ const PROJECT_KEY = 'questlog-project';
 const SIGNED_IN_KEY = 'questlog-signed-in';
 const PROJECTS_EVERY_MS = 10_000;
 
-/** Parses `#/<page>/<argument>`. */
+/** Parses an address of the form `#/<page>/<argument>`. */
 function routeOf(hash: string): { path: string; argument: string } {
   const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
   return { path, argument: decodeAddress(argument) };
 }
 
-/** @param onToken called if the address contains a token, which the sign-in form uses and removes. */
+/** @param onToken called if the address contains a token. The sign-in form uses the token and removes it from the address. */
 function useRoute(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -27,7 +27,10 @@ function useRoute(onToken: () => void): { path: string; argument: string } {
   return routeOf(hash);
 }
 
-/** Shows the sign-in form without a request, because the browser would log the 401 as an error. */
+/**
+ * The console, or the sign-in form if the operator is not signed in. Sends no request to check this, because the browser would
+ * log a 401 as an error.
+ */
 function App(): VNode {
   const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {
@@ -92,7 +95,7 @@ const root = document.getElementById('console');
 if (root === null) throw new Error('the page has no element for the console');
 render(html`<${App} />`, root);
 
-/** Returns the `aria-current` of a link, which also highlights the link. */
+/** Returns the value of `aria-current` for a link. The attribute also highlights the link. */
 function currentOf(path: string, page: Page): 'page' | 'true' | undefined {
   if (path === page.path) return 'page';
   return path === page.under ? 'true' : undefined;

@@ -1,9 +1,9 @@
-/** Sends requests to Questlog. Dispatches an event on the window if the session has ended. */
+/** Sends requests to Questlog. If the session of the operator has ended, dispatches an event on the window. */
 
-/** A problem document (RFC 9457): its detail, and the problems of single fields. */
+/** A rejected request. It contains the detail of the problem document (RFC 9457), and the problems of single fields. */
 export class Rejected extends Error {
   readonly status: number;
-  /** Problems by field name, for example `reportWindow/beforeMs`. */
+  /** Problems by the name of the field, for example `reportWindow/beforeMs`. */
   readonly fields: ReadonlyMap<string, string>;
 
   constructor(status: number, message: string, fields: ReadonlyMap<string, string> = new Map()) {
@@ -47,7 +47,7 @@ export async function json<T>(method: string, path: string, body?: unknown): Pro
   return await (await request(method, path, body)).json();
 }
 
-/** Runs a query in ClickHouse and returns its rows. Values must be parameters (`{name:Type}`), not part of the text. */
+/** Runs a query in ClickHouse and returns the rows. Pass values as parameters (`{name:Type}`), not as part of the text. */
 export async function sql<Row>(
   query: string,
   parameters: Readonly<Record<string, string | number | readonly string[]>> = {},

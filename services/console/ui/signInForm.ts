@@ -1,4 +1,4 @@
-/** The sign-in form. Accepts the admin token from the input or from the address (`#token=…`). */
+/** The sign-in form. It accepts the admin token as input or from the address (`#token=…`). */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html } from './html.ts';
@@ -7,7 +7,10 @@ export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
 }
 
-/** Returns the token after `#` in the address, which browsers do not send. Removes the token from the address and the history. */
+/**
+ * Returns the token after `#` in the address. Browsers do not send this part. Removes the token from the address and the
+ * history.
+ */
 function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');

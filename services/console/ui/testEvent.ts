@@ -1,4 +1,4 @@
-/** Sends a test event and shows its path from the response to the row in ClickHouse. */
+/** Sends a test event, and shows its path from the response to the row in ClickHouse. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Failure, html, type ListedProject, Time } from './html.ts';
@@ -23,7 +23,7 @@ const ROW_QUERY = `SELECT log_partition, log_offset FROM events
   WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
     AND id_at = fromUnixTimestamp64Milli({ms:Int64}) AND id = {id:UUID}`;
 
-/** Sends a test event when the component is mounted. A new key sends another event. */
+/** Sends a test event when the component is mounted. To send another event, render the component with a new key. */
 export function TestEvent({ project }: { project: ListedProject }): VNode {
   const { event, row, isLate, error } = useTestEvent(project);
   return html`<div class="card" role="status" aria-label="Test event">

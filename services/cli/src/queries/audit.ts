@@ -1,4 +1,4 @@
-/** The command `questlog audit`: changes by operators, and rejected credentials. */
+/** The command `questlog audit`. It prints changes by operators, and rejected credentials. */
 import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
@@ -36,7 +36,7 @@ export function auditCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Returns the new values of the changed fields; null if nothing changed. */
+/** Returns the new values of the changed fields. Returns null if no field changed. */
 function changed({ before, after }: AuditRecord): string | null {
   if (after === null) return before === null ? null : 'removed';
   if (before === null) return 'created';

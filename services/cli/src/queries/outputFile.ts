@@ -1,4 +1,4 @@
-/** Writes the output file of a command. The file appears under its name only after it is complete. */
+/** Writes the output file of a command. The file gets its final name only after it is complete. */
 import { createWriteStream } from 'node:fs';
 import { realpath, rename, rm, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -14,7 +14,7 @@ export async function writeAtomically(path: string, content: Readable, signal: A
     const target = await targetOf(path);
     const unfinished = `${target}.${process.pid}.unfinished`;
     try {
-      // Flushes before the rename, because a power loss could otherwise leave a file without its content.
+      // Flushes the file before the rename. Without the flush, a power loss could leave an empty file under the final name.
       await pipeline(content, createWriteStream(unfinished, { flags: 'wx', flush: true }), { signal });
       await rename(unfinished, target);
     } catch (error) {

@@ -1,4 +1,4 @@
-/** The interactive prompt of `questlog sql`: multi-line statements, a history, and completion of names. */
+/** The interactive prompt of `questlog sql`. It supports statements of several lines, a history, and completion of names. */
 import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
@@ -9,7 +9,7 @@ import { completions, type Names, onOneLine, splitStatements } from './statement
 
 const PROMPT = 'questlog> ';
 const CONTINUATION_PROMPT = '       -> ';
-/** Maximum wait for the names. The user cannot type during this time. */
+/** Maximum time that a completion waits for the names of tables and columns. The user cannot type during this time. */
 const NAMES_TIMEOUT_MS = 1_000;
 const NO_NAMES: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;
@@ -18,7 +18,7 @@ const HISTORY_ENTRY_CHARACTERS = 10_000;
 export interface PromptOptions {
   readonly input: Readable;
   readonly output: Writable;
-  /** File of earlier statements, oldest first. */
+  /** Path of the file with earlier statements, the oldest first. */
   readonly historyPath: string;
   execute(statement: string, signal: AbortSignal): Promise<void>;
   loadNames(signal: AbortSignal): Promise<Names>;
@@ -46,7 +46,7 @@ export async function runPrompt({
     completer: async (line: string) =>
       completions(line, await withinLimit(loadedNames, NAMES_TIMEOUT_MS, () => NO_NAMES)),
   });
-  // Replaces readline's history of lines by the history of statements.
+  // Replaces the history of readline, which contains lines, with the history of statements.
   lines.on('history', (readlineHistory) =>
     readlineHistory.splice(0, readlineHistory.length, ...history.entries()),
   );
@@ -88,12 +88,12 @@ export async function runPrompt({
 }
 
 interface History {
-  /** Statements in readline's order: newest first. */
+  /** Returns the statements in the order that readline expects: the newest first. */
   entries(): string[];
   add(statement: string): void;
 }
 
-/** Opens a history that only its owner can read, because a statement may contain the name of a player. */
+/** Opens a history file that only its owner can read, because a statement may contain the name of a player. */
 function openHistory(path: string, print: (text: string) => void): History {
   let entries = read(path);
   let isWritable = true;

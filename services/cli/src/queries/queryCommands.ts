@@ -35,14 +35,14 @@ function trail(connect: () => Promise<Connection>): Command {
       if (page.events.length > 0) rawPages.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
       cursor = page.next;
     }
-    // Copies the bytes of the response, because parsing and serializing a payload would change its numbers.
+    // Copies the text of the responses, because parsing and serializing a payload would change its numbers.
     if (json) return void process.stdout.write(`[${unchangedJson(rawPages.join(',\n'))}]\n`);
     process.stderr.write(`${heading(report)}\n`);
     printRows(events, TRAIL_COLUMNS, false);
   });
 }
 
-/** Keeps the text of a number, so that 64-bit integers and `1.0` are printed unchanged. */
+/** Keeps the source text of a number, so that 64-bit integers and `1.0` are printed unchanged. */
 function exactNumber(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
   const rawJson: (text: string) => unknown = Reflect.get(JSON, 'rawJSON');
   return typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value;

@@ -1,4 +1,4 @@
-/** The command `questlog sql`: runs one statement, or starts a prompt if standard input is a terminal. */
+/** The command `questlog sql`. It runs one statement, or starts a prompt if standard input is a terminal. */
 import { fstatSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,10 @@ import { writeAtomically } from './outputFile.ts';
 import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
-/** Matches a statement with a FORMAT clause. If only a string or comment at the end matches, the answer is JSON. */
+/**
+ * Matches a statement that ends with a FORMAT clause. It can also match a string or a comment at the end, and the answer is then
+ * JSON.
+ */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
 
@@ -73,7 +76,7 @@ async function answer(
   process.stdout.write(bytes.length === 0 && format === TABLE_FORMAT ? NO_ROWS : shown);
 }
 
-/** Writes the answer to a file. Ctrl-C leaves no file. */
+/** Writes the answer to a file. After Ctrl-C, no file remains. */
 async function save(
   admin: Endpoint,
   query: string,
@@ -115,7 +118,7 @@ const USE_OUTPUT =
   'use --output FILE instead of > FILE: the file then appears only after the answer is complete';
 const NO_ROWS = 'no rows\n';
 
-/** Adds the option `--param` to ClickHouse's message about a parameter without a value. */
+/** Adds a hint about `--param` to an error of ClickHouse about a parameter without a value. */
 function withParamHint(refused: Rejected): Rejected {
   const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
   if (name === undefined) return refused;

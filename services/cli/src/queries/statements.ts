@@ -25,7 +25,7 @@ export function splitStatements(text: string): { statements: string[]; rest: str
   };
 }
 
-/** Returns the statement on one line. Removes `--` comments, because they would hide the rest of the line. */
+/** Returns the statement on one line. Removes `--` comments, because such a comment would hide the rest of the line. */
 export function onOneLine(statement: string): string {
   return statement
     .replace(TOKEN, (token) => {
@@ -41,7 +41,10 @@ export interface Names {
   readonly columns: readonly string[];
 }
 
-/** Returns the completions of the last word of a line, and that word. Keywords are completed in the case of the word. */
+/**
+ * Returns the completions of the last word of a line, and the word. A keyword is completed in lower case if the word is in lower
+ * case.
+ */
 export function completions(line: string, { tables, columns }: Names): [string[], string] {
   const word = /\w*$/.exec(line)?.[0] ?? '';
   const isTable = /\b(from|join)\s+\w*$/i.test(line);

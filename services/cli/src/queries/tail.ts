@@ -1,4 +1,4 @@
-/** The command `questlog tail`: prints new events, one per line. */
+/** The command `questlog tail`. It prints new events, one event per line. */
 import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,7 +9,7 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 
-/** Time without data after which the connection counts as lost. The server sends a message every second. */
+/** Time without data after which the command treats the connection as lost. The server sends a message every second. */
 const SILENCE_TIMEOUT_MS = 15_000;
 const COUNT_INTERVAL_MS = 5_000;
 const TYPE_WIDTH = 24;
@@ -63,7 +63,7 @@ interface TailEvent {
   readonly sessionId: string | null;
   readonly eventType: string;
   readonly receivedAt: string;
-  /** JSON text that the game sent. */
+  /** Payload as the JSON text that the game sent. */
   readonly payload: string;
 }
 
@@ -114,7 +114,7 @@ async function tail(
   }
 }
 
-/** Reports the numbers of shown, matching, and skipped events at most once per interval. */
+/** Prints the numbers of shown and matching events and of skipped records at most once per interval. */
 class CountReporter {
   #lastText = '';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
@@ -141,7 +141,7 @@ interface ServerSentEvent {
   readonly data: string;
 }
 
-/** Yields server-sent events until the connection ends or is silent for too long. */
+/** Yields server-sent events until the connection ends or sends no data for `SILENCE_TIMEOUT_MS`. */
 async function* serverSentEvents(stream: Response): AsyncGenerator<ServerSentEvent> {
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (reader === undefined) return;
@@ -175,7 +175,10 @@ function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
-/** Removes line breaks from the payload. JSON allows them only between tokens. */
+/**
+ * Formats an event as one line of JSON. Replaces line breaks in the payload with spaces. JSON allows line breaks only between
+ * tokens.
+ */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }

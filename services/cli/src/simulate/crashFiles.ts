@@ -1,4 +1,4 @@
-/** Creates and uploads the files of a simulated crash: a screenshot, which depends only on the log, and the log. */
+/** Creates and uploads the files of a simulated crash: a log and a screenshot. The screenshot depends only on the log. */
 import { crc32, deflateSync } from 'node:zlib';
 import { type Endpoint, Rejected } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';
@@ -66,7 +66,7 @@ export function screenshotPng(random: SeededRandom): Buffer {
       );
       return box?.fill ?? (y < HORIZON ? sky : ground);
     });
-    // Each row starts with its filter type. 0 means no filter.
+    // Each row of a PNG starts with the type of its filter. The type 0 means that the row has no filter.
     return [0, ...pixels.flat()];
   });
   const header = Buffer.alloc(13);

@@ -1,4 +1,4 @@
-/** The command `questlog simulate`: sends a simulated game to a new project and checks that ClickHouse stores every event. */
+/** The command `questlog simulate`. It sends a simulated game to a new project and checks that ClickHouse stores every event. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
@@ -15,7 +15,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const MAX_CONCURRENT_VISITS = 64;
 const POLL_MS = 500;
-/** Time without new rows after which the wait for ClickHouse ends. */
+/** Time without new rows after which the command stops waiting for ClickHouse. */
 const MAX_IDLE_MS = 60_000;
 
 interface Options {
@@ -108,14 +108,17 @@ interface Span {
   readonly toMs: number;
 }
 
-/** Returns the simulated time range. Past days are whole UTC days, so that a seed gives the same daily counts at any time. */
+/**
+ * Returns the simulated time range. Past days are whole UTC days, so that a seed gives the same daily counts at every time of
+ * day.
+ */
 function spanOf({ minutes, days }: Options, nowMs: number): Span {
   if (days === undefined) return { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS };
   const toMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   return { fromMs: toMs - days * DAY_MS, toMs };
 }
 
-/** Sends the visits. Ctrl-C stops the sending. The counts include all requests that were answered. */
+/** Sends the visits until the end or until Ctrl-C. The counts include every request that was answered. */
 async function play(
   game: Endpoint,
   { players, days, speed }: Options,

@@ -1,4 +1,4 @@
-/** Tests that concurrent changes of two operators to the switches of a project are not lost. */
+/** Tests that no change is lost if two operators change the switches of a project at the same time. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
@@ -11,7 +11,7 @@ interface TestSwitch {
   readonly reason: string;
 }
 
-/** @param others switches that other operators add, each between a read and a write of the command. */
+/** @param others the switches that other operators add. The server adds one switch between a read and a write of the command. */
 async function startServer(list: TestSwitch[], others: TestSwitch[]) {
   const state = { list, etag: 0 };
   const server = createServer(async (request, response) => {

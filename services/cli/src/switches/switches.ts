@@ -1,4 +1,4 @@
-/** The command `questlog switches`: rejects or samples events of a project, by type, build, and share of the players. */
+/** The command `questlog switches`. It rejects or samples events of a project by type, build, and share of the players. */
 import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, type Endpoint, Rejected } from '../connection.ts';
@@ -102,7 +102,8 @@ async function clear(
   let removed: string[] | undefined;
   const remaining = await change(admin, project, (current) => {
     const texts = current.map((one) => JSON.stringify(one));
-    // Selects switches from the first list only, because switches that were added later change the numbers.
+    // Selects the switches from the first list that the command reads, because a change by another operator can renumber the
+    // switches.
     removed ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
     if (number !== undefined && removed.length === 0) throw new Error(`there is no switch ${number}`);
     const toRemove = [...removed];
@@ -115,7 +116,7 @@ async function clear(
   print(remaining, isJson);
 }
 
-/** Replaces the list of switches. Calls `update` again if another operator has changed the list, so that no change is lost. */
+/** Replaces the list of switches. If another operator has changed the list, reads the list again and repeats `update`. */
 async function change(
   admin: Endpoint,
   project: string,
@@ -124,7 +125,7 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // Removes the prefix of a weak tag. A compressing proxy adds it, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
+    // Makes a weak tag strong. A proxy that compresses makes tags weak, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });

@@ -10,7 +10,7 @@ export interface Sent {
   readonly signal: AbortSignal;
 }
 
-/** Creates the response to a request. */
+/** Returns the response to a request. */
 type Answer = (sent: Sent) => Response | Promise<Response>;
 
 export class FakeServer {
@@ -19,12 +19,12 @@ export class FakeServer {
   readonly problems: ClientProblem[] = [];
   #usual: Answer = accepted;
 
-  /** Sets the responses to the next requests. */
+  /** Sets the responses to the next requests, one response per request. */
   next(...answers: Answer[]): void {
     this.#next.push(...answers);
   }
 
-  /** Sets the response to all other requests. */
+  /** Sets the response to all requests after the responses of `next`. */
   always(answer: Answer): void {
     this.#usual = answer;
   }
@@ -37,12 +37,12 @@ export class FakeServer {
     });
   }
 
-  /** Reported problems, without those about the connection. */
+  /** Returns the reported problems. Omits problems of the connection. */
   losses(): ClientProblem[] {
     return this.problems.filter(({ kind }) => kind !== 'unreachable' && kind !== 'reached');
   }
 
-  /** The events of each batch. */
+  /** Returns the events of each batch that the server received. */
   batches(): { eventType: string; sequence: number; payload: unknown; sessionId: string }[][] {
     return this.sent.filter(({ path }) => path.endsWith('/events')).map(({ text }) => JSON.parse(text));
   }
@@ -88,7 +88,7 @@ export const neverAnswers: Answer = ({ signal }) =>
 
 export const networkFailure: Answer = () => Promise.reject(new TypeError('fetch failed'));
 
-/** Returns a response of a proxy, without a problem document. */
+/** Returns the response of a proxy. The response has no problem document. */
 export function proxyAnswer(status: number): Answer {
   return () => new Response('<html>not here', { status });
 }
@@ -107,7 +107,10 @@ export async function advance(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 
-/** Fakes the clock of each test of the file. Disables compression, because its thread does not follow the fake clock. */
+/**
+ * Installs a fake clock for each test of the file. Disables compression, because the compression thread does not follow the fake
+ * clock.
+ */
 export function useFakedClock(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });

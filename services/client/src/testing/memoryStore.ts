@@ -1,4 +1,4 @@
-/** A queue store in memory, whose entries a test can inspect. */
+/** A queue store in memory. Tests can inspect the entries of the store. */
 import type { QueueChange, QueueEntry, QueueStore } from '../client.ts';
 
 export function memoryStore(entries = new Map<number, QueueEntry>()) {

@@ -82,7 +82,8 @@ test('does not suggest more projectors for a warning that is not about progress'
 test('reports a full disk first, and each stopped consumer once', () => {
   const lag = { ...well, consumers: [{ ...consumer, lagMs: 31_000 }], disk: { freeBytes: 0, totalBytes: 1 } };
   const problem = { [consumer.group]: 'has not moved' };
-  // The process of the group reports its own problem. An ingest reports the problem of a dead process as a warning.
+  // The process of the consumer group reports its own problem. If that process is dead, an ingest reports the problem as a
+  // warning.
   for (const ready of [{ problems: problem }, { warnings: problem }]) {
     expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
   }

@@ -1,4 +1,4 @@
-/** Detects problems and suggests what the operator can do. Pure. */
+/** Detects problems and suggests actions to the operator. Pure. */
 import type { Rates } from './metricsHistory.ts';
 
 export interface Lag {
@@ -28,12 +28,12 @@ export interface Advice {
   readonly todo: string;
 }
 
-/** Lag above which the console shows advice. Events are normally in ClickHouse within ten seconds. */
+/** Lag above which the console shows advice. Events normally reach ClickHouse within ten seconds. */
 const MAX_LAG_MS = 30_000;
 const MAX_RETENTION_SHARE = 0.1;
 const MAX_P99_MS = 1_000;
 const MIN_FREE_SHARE = 0.1;
-/** Free space below which the log cannot write, now or soon. */
+/** Free disk space below which the console shows that the disk is full. The log then cannot write, or soon cannot write. */
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -59,7 +59,7 @@ export function adviceOf(state: {
   const { lag, ready, rates, ledger } = state;
   const reported = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
-    // A full disk comes first, because it causes most other problems.
+    // Shows a full disk before other problems, because a full disk causes most other problems.
     ...adviceOfDisk(lag?.disk),
     ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
       what: `${name}: ${sentence}.`,
@@ -82,7 +82,7 @@ function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
   return adviceIf(disk.freeBytes < MIN_FREE_SHARE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
 }
 
-/** @param reported groups whose missing progress `GET /readyz` already reports. */
+/** @param reported the consumer groups whose lack of progress `GET /readyz` already reports. */
 function adviceOfConsumer(consumer: Lag['consumers'][number], reported: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);

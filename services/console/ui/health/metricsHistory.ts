@@ -1,4 +1,4 @@
-/** Computes rates from two responses of `GET /metrics`, and keeps them for ten minutes. Pure. */
+/** Computes rates from two responses of `GET /metrics`, and keeps the rates of the last ten minutes. Pure. */
 import { increase, type Labels, quantile, type Sample, total } from './prometheus.ts';
 
 export interface Scrape {
@@ -10,16 +10,16 @@ export interface Rates {
   readonly atMs: number;
   readonly events: number;
   readonly requests: number;
-  /** 5xx responses per second. */
+  /** Number of responses with a 5xx status per second. */
   readonly errors: number;
-  /** 4xx responses per second. */
+  /** Number of responses with a 4xx status per second. */
   readonly rejected: number;
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
 }
 
 export const HISTORY_MS = 10 * 60 * 1000;
-/** Excluded, because the duration of a stream is not a response time. */
+/** Route that the rates exclude, because the duration of a stream is not a response time. */
 const STREAM = '/v1/linked-events';
 
 export function ratesBetween(before: Scrape, after: Scrape): Rates {
@@ -44,7 +44,7 @@ export function ratesBetween(before: Scrape, after: Scrape): Rates {
   };
 }
 
-/** Excludes the routes for operators and the console. */
+/** Returns true for routes of games. The routes for operators and of the console are excluded. */
 function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }

@@ -33,7 +33,8 @@ test('counts the whole value of a counter that was reset', () => {
   expect([increase(5, 7), increase(5, 2)]).toEqual([2, 2]);
 });
 
-// The second scrape has 10 more observations up to 0.1, 10 more up to 0.5, and 5 above. The results of PromQL were computed by hand.
+// The second scrape has 10 more observations up to 0.1, 10 more from 0.1 to 0.5, and 5 more above 0.5. The expected results of
+// PromQL were computed by hand.
 test.each([
   [0.2, 0.05],
   [0.4, 0.1],

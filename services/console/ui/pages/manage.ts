@@ -1,4 +1,4 @@
-/** Creates and changes tenants, projects, and tokens, and sends test events. */
+/** The page on which operators create and change tenants, projects, and tokens, and send test events. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { changesOf, Dialog, type Field, FormDialog, numberOf } from '../form.ts';
@@ -121,7 +121,7 @@ function Section(props: {
   </div>`;
 }
 
-/** A button whose label for screen readers names the row, because a table has many buttons with the same text. */
+/** A button in a row. Its label for screen readers names the row, because all rows have buttons with the same text. */
 function RowButton({ text, of, onClick }: { text: string; of: string; onClick: () => void }): VNode {
   return html`<button class="link" aria-label=${`${text}: ${of}`} onClick=${onClick}>${text}</button>`;
 }
@@ -330,7 +330,7 @@ function TokenForm({
   return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-/** Shows a new token once, because Questlog stores only its SHA-256. */
+/** Shows a new token once. The token cannot be shown again, because Questlog stores only its SHA-256 hash. */
 function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
   const [message, setMessage] = useState('');
   const tokenElement = useRef<HTMLElement>(null);
@@ -339,7 +339,7 @@ function Secret({ token, onClose }: { token: string; onClose: () => void }): VNo
       await navigator.clipboard.writeText(token);
       setMessage('Copied.');
     } catch {
-      // Browsers allow pages to copy only with TLS or on localhost.
+      // Selects the token, because browsers allow a page to copy only with TLS or on localhost.
       if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
       setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
     }

@@ -1,4 +1,7 @@
-/** The quota of each tenant: events of this month, a forecast for the end of the month, and events by day. */
+/**
+ * The page of the quotas. For each tenant, it shows the events of this month, a forecast for the end of the month, and the
+ * events by day.
+ */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
@@ -49,7 +52,7 @@ async function loadMonth(): Promise<Month> {
       Number(events) / Math.max((now - first) * 1000, MIN_SPAN_MS),
     ]),
   );
-  // Uses ClickHouse's clock if available, because the clock of this machine may be wrong.
+  // Uses the clock of ClickHouse if it is available, because the clock of this machine may be wrong.
   const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
   const usages = tenants.map((tenant) => {
     const usedByTenant = usedBy.get(tenant.id) ?? 0;
@@ -64,7 +67,7 @@ function endOfMonth(nowMs: number): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
 }
 
-/** Returns the used share of the quota. Returns -1 without a quota, so that such tenants are last. */
+/** Returns the used share of the quota. Returns -1 for a tenant without a quota, so that the tenant is last in the list. */
 function share({ used, monthlySoftQuota }: Usage): number {
   return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
 }

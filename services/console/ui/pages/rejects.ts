@@ -1,4 +1,4 @@
-/** Rejected requests, ignored fields, and warnings, by field and over time, with a sample of each. */
+/** The page of rejected requests, ignored fields, and warnings. It shows them by field and over time, each with a sample. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -33,7 +33,7 @@ interface RejectedField {
 }
 
 interface Step {
-  /** Seconds since the epoch. */
+  /** Start of the step in seconds since the epoch. */
   readonly at: number;
   readonly name: string;
   readonly times: number;
@@ -48,7 +48,10 @@ type Range = (typeof RANGES)[number];
 
 const REFRESH_MS = 5_000;
 const MAX_ROWS = 200;
-/** Maximum lines of the chart, without the line of all others, because the chart has four colors. */
+/**
+ * Maximum number of fields with a separate line in the chart. A fourth line shows all other fields, because the chart has four
+ * colors.
+ */
 const MAX_LINES = 3;
 const OTHERS = 'others';
 const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
@@ -149,7 +152,7 @@ function RejectTables({
   </div>`;
 }
 
-/** Lists times that were stored unchanged although the clock of the client is probably wrong. */
+/** Lists times that were stored unchanged although they are probably wrong. */
 function Warnings(props: { rows: readonly RejectedField[]; columns: Column<RejectedField>[] }): VNode {
   return html`<div>
     <h2>Warnings</h2>
@@ -196,9 +199,9 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
   const byName = Map.groupBy(steps, ({ name }) => name);
   const series = [...byName].map(([name, own]) => {
     const at = new Map(own.map((step) => [step.at, step.times]));
-    // Removes line breaks, because the field names come from clients.
+    // Removes line breaks from field names, because the names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // Removes series without values, because a row at the edge of the range can be outside of the chart.
+  // Removes series without values. A row at the edge of the time range can be outside of the chart.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

@@ -1,4 +1,4 @@
-/** One bug report: its fields, files, events, and similar reports. */
+/** The page of one bug report: its fields, files, events, and similar reports. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
@@ -43,12 +43,12 @@ interface SessionRow extends BuildRow {
   readonly device: string | null;
 }
 
-/** Marks files that retention has removed as `expired`. The id of a file contains its time. */
+/** Shows a file as `expired` if retention has removed the file. The id of a file contains the time of its upload. */
 const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
     if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
     'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),
   reports.attachments)`;
-/** Prefers the report of the selected project, because an id is unique only inside a project. */
+/** Finds a report by its id. Prefers the selected project, because report ids are unique only within a project. */
 const REPORT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     named_session_id AS namedSessionId, build_id AS buildId, title, description, severity, reporter_type AS reporter,
     source_channel AS source, fingerprint, context, ${ATTACHMENTS} AS attachments, occurred_at AS occurredAt, received_at AS receivedAt,
@@ -65,7 +65,7 @@ const BUILD = `SELECT version, platform, channel FROM builds
   WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** Time after a report during which its events and links may still arrive. */
+/** Time after a report during which events and links of the report may still arrive. */
 const FRESH_MS = 60_000;
 const POLL_MS = 2_000;
 const SLOW_POLL_MS = 15_000;
@@ -179,7 +179,7 @@ function Context({ text }: { text: string }): VNode {
   </section>`;
 }
 
-/** Adds line breaks and indentation outside of strings. Numbers stay as they were sent. */
+/** Adds line breaks and indentation outside of strings. Keeps numbers unchanged. */
 function formatJson(text: string): string {
   let [out, depth, isInString] = ['', 0, false];
   for (let at = 0; at < text.length; at += 1) {

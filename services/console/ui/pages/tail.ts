@@ -1,4 +1,4 @@
-/** The live tail: new events from the log. */
+/** The page of the live tail. It shows new events from the log. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
@@ -18,7 +18,7 @@ interface TailEvent {
   readonly partition: number;
   readonly offset: number;
   readonly index: number;
-  /** JSON text that the game sent. */
+  /** Payload as the JSON text that the game sent. */
   readonly payload: string;
 }
 
@@ -42,13 +42,13 @@ const FILTERS = [
 interface Stream {
   readonly state: 'connecting' | 'open' | 'lost';
   readonly problem: string;
-  /** Time at which the stream was opened, and from which events are counted. */
+  /** Time at which the stream was opened. Events are counted from this time. */
   readonly since?: Date;
 }
 
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
-/** Opens a stream that reconnects, even after the browser stops retrying. */
+/** Opens a stream. The stream reconnects even after the browser stops its own retries. */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
@@ -82,7 +82,7 @@ function useStream(
         timer = setTimeout(open, REOPEN_MS);
       };
     };
-    // Closes the stream of a hidden page, because a browser has only six connections per host.
+    // Closes the stream while the page is hidden, because a browser allows only six connections per host.
     const reconnect = () => {
       close();
       setState({ query, ...CONNECTING });
@@ -98,7 +98,7 @@ function useStream(
   return state.query === query ? state : CONNECTING;
 }
 
-/** Requests the reason of a rejection, which an `EventSource` does not provide. */
+/** Requests the reason of a rejection, because an `EventSource` does not provide the reason. */
 async function rejectionReason(query: string): Promise<string> {
   try {
     const { body } = await request('GET', `/admin/tail?${query}`);
@@ -176,7 +176,7 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
   const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
-  // Only the state has a role, because a screen reader would otherwise read every new count.
+  // Only the state has a role. With a role for the counts, a screen reader would read every new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}

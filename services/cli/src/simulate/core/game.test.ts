@@ -22,7 +22,7 @@ test('a seed gives the same game in every version, so that two versions can be c
   const digests = [visits, live].map((visits) =>
     createHash('sha256').update(JSON.stringify(visits)).digest('hex'),
   );
-  // An intended change of the game also changes these digests and the figures of the data guide.
+  // After an intended change of the game, update the digests in this test and the figures of the data guide.
   expect(digests).toEqual([
     '5bdadb69543adc29621772b05980b1ac0c37e9b4be336fd7909667db86f8c2d7',
     '90705610e9d592d17fb8ec36502be5d35c2d374d711e3954cb51bd9fb55f0b0f',
