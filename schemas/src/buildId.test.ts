@@ -1,4 +1,4 @@
-/** Tests that the id of a build never changes, because stored data refers to builds by id. */
+/** Tests that the id of a build never changes. Stored data refers to builds by their ids. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { type Build, buildIdOf } from './buildId.ts';

@@ -1,4 +1,4 @@
-/** Computes the id of a build: a UUIDv8 (RFC 9562) that every client computes without a lookup. */
+/** Computes the id of a build. The id is a UUIDv8 (RFC 9562), which every client can compute without a lookup. */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from './uuid.ts';
 
@@ -13,9 +13,9 @@ export interface Build {
 const RULE = 'questlog build 1';
 
 /**
- * Returns 16 bytes of a SHA-256 as a UUIDv8. The input is the rule's name, the project id in lower case, version,
- * platform, commit, and channel, each as its length in UTF-8 bytes (4 bytes, big-endian; 0 if omitted) and these
- * bytes.
+ * Returns 16 bytes of a SHA-256 as a UUIDv8. The input contains the rule's name, the project id in lower case, version,
+ * platform, commit, and channel. Each part consists of its length in UTF-8 bytes (4 bytes, big-endian) and its bytes. The
+ * length of an omitted part is 0.
  */
 export function buildIdOf(projectId: string, { version, platform, gitCommit, channel }: Build): string {
   const hash = createHash('sha256');

@@ -1,4 +1,4 @@
-/** Appends texts, numbers, and bytes to one buffer, which grows when it is full. */
+/** Appends texts, numbers, and bytes to one buffer. The buffer grows when it is full. */
 import { allocateBytes } from './buffers.ts';
 
 export class ByteWriter {
@@ -16,7 +16,7 @@ export class ByteWriter {
 
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
-    // A UTF-16 code unit takes at most 3 bytes. The exact length is computed only if this estimate does not fit.
+    // Computes the exact length only if this estimate does not fit. A UTF-16 code unit takes at most 3 bytes.
     if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }
@@ -73,14 +73,17 @@ export class ByteWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** Appends a non-negative safe integer as a varint (LEB128): seven bits per byte, low bits first. */
+  /**
+   * Appends a non-negative safe integer as a varint (LEB128). Each byte contains seven bits of the value, and the low bits are
+   * first.
+   */
   varint(value: number): void {
     this.#ensureCapacity(MAX_VARINT_BYTES);
     const buffer = this.#buffer;
     const high = Math.floor(value / LOW_RANGE);
     let low = value - high * LOW_RANGE;
     if (high > 0) {
-      // V8 is several times faster with 32-bit integers, so the low 28 bits are written first and then the rest.
+      // Writes the low 28 bits before the other bits, because V8 is several times faster with 32-bit integers.
       for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
       low = high;
     }
@@ -102,10 +105,10 @@ export class ByteWriter {
   }
 }
 
-/** Up to this length, a loop is faster than a native copy. */
+/** Maximum bytes that a loop copies. A loop is faster than a native copy up to this length. */
 const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
 const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
-/** Bytes of a varint with 53 bits. */
+/** Number of bytes of a varint with 53 bits. */
 const MAX_VARINT_BYTES = 8;

@@ -99,7 +99,7 @@ test('a report is erased by its session, by its time, or by its id', () => {
   const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
   expect(isErasedReport(byTime, report)).toBe(false);
   expect(isErasedReport(byTime, { ...report, receivedAt: 1_999 })).toBe(true);
-  // A notice of the linker may concern a report that was filed after the erasure.
+  // A notice of the linker can refer to a report that was filed after the erasure.
   expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(false);
 });
 

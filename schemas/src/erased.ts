@@ -1,4 +1,4 @@
-/** Decides which records an erasure covers. The projector, the linker, and ingest follow this one rule. Pure. */
+/** Decides which records an erasure covers. The projector, the linker, and ingest all use this rule. Pure. */
 import type { Erasure } from './topics/directoryEntry.ts';
 import type { EventsAccepted } from './topics/eventsAccepted.ts';
 import type { EventsRecord } from './topics/eventsRecord.ts';
@@ -9,7 +9,7 @@ export interface Erasable {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string | null;
-  /** Milliseconds since the epoch, server clock. */
+  /** Time of receipt by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
 }
 
@@ -17,25 +17,25 @@ type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
 type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 
-/** Maximum erased sessions and reports. Every process keeps their ids in memory, about 100 bytes each. */
+/** Maximum number of erased sessions and reports. Every process keeps their ids in memory, with about 100 bytes per id. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
 /**
- * The erasures of a deployment. A session stays erased, also for records that arrive later. The erasure of a project
- * or tenant covers data that was received before the request.
+ * Erasures of a deployment. An erasure of a session also covers records that arrive later. An erasure of a project or tenant
+ * covers data that was received before the request.
  */
 export class ErasedData {
-  /** By tenant and project, then by id. Combined keys would double the memory. */
+  /** Erasures of sessions by tenant and project, and then by id. Combined keys would need twice the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
-  /** Erasures of whole projects and tenants by `tenant` or `tenant/project`, the earliest first. */
+  /** Erasures of whole projects and tenants by `tenant` or `tenant/project`. The earliest erasure is first. */
   readonly #wholeScopes = new Map<string, WholeTombstone[]>();
-  /** Erasures of sessions that have not found all of their data yet. */
+  /** Ids of session erasures that have not found all of their data yet. */
   readonly #searching = new Set<string>();
   #ids = 0;
   #changes = 0;
 
-  /** Adds an erasure, or updates a known erasure whose reports or state changed. */
+  /** Adds an erasure, or updates a known erasure if its reports or its state changed. */
   add({ id, requestedAt, tenantId, projectId, sessions, reports, state, hiddenAt }: Erasure): void {
     const tombstone = { id, requestedAt };
     if (sessions !== null && hiddenAt === null && (state === 'queued' || state === 'running'))
@@ -70,7 +70,7 @@ export class ErasedData {
     return this.#sessions.size === 0 && this.#wholeScopes.size === 0 && this.#reports.size === 0;
   }
 
-  /** Returns the id of the earliest erasure that covers the data. Undefined if no erasure covers it. */
+  /** Returns the id of the earliest erasure that covers the data. Undefined if no erasure covers the data. */
   erasureOf({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
     if (this.isEmpty) return undefined;
     const project = nameOf(tenantId, projectId);
@@ -85,7 +85,7 @@ export class ErasedData {
     return first?.id;
   }
 
-  /** True if the erasure is still searching for data to hide. It also finds rows that are written now. */
+  /** True if the erasure is still searching for data to hide. The search also finds rows that are written now. */
   isSearching(erasureId: string): boolean {
     return this.#searching.has(erasureId);
   }
@@ -94,7 +94,10 @@ export class ErasedData {
     return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
-  /** True if the report was erased by its id: with its session, or with a project that it linked to later events. */
+  /**
+   * True if an erasure contains the id of the report. An erasure of a session contains the ids of its reports. An erasure of a
+   * project contains the ids of reports that have links to later events.
+   */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
@@ -103,7 +106,10 @@ export class ErasedData {
     return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
-  /** True if erased rows may still be visible. The last erasure covers earlier ones, which may have failed. */
+  /**
+   * True if erased rows may still be visible. Only the last erasure is checked, because it covers earlier erasures, which may
+   * have failed.
+   */
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
     for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
@@ -160,15 +166,15 @@ export function isErasedLink(
   );
 }
 
-/** True if the record belongs to an erased report. A notice contains its own time, not the report's. */
+/** True if the record belongs to an erased report. A notice contains its own time, not the time of the report. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * True if the projector must not write the report. A report that only its session's erasure covers is written while
- * that erasure searches: otherwise the erasure could not find the report's links to events of other sessions.
+ * True if the projector must not write the report. While the erasure of a session searches, a report that only this erasure
+ * covers is written. Otherwise, the erasure could not find the report's links to events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

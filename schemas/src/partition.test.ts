@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { laneOfSession, murmur2, partitionOf } from './partition.ts';
 
-// Copied from Kafka's own UtilsTest.testMurmur2.
+// These values are copied from Kafka's own UtilsTest.testMurmur2.
 test.each([
   ['21', -973932308],
   ['foobar', -790332482],

@@ -1,6 +1,7 @@
 /**
- * Determines a record's partition: its tenant's home partition (Kafka's default partitioner: murmur2 of the key) plus
- * a lane. A large tenant can use several partitions, and each session keeps its order.
+ * Determines the partition of a record. The partition is the home partition of the tenant plus a lane. The home partition
+ * follows Kafka's default partitioner (murmur2 of the key). With lanes, a large tenant can use several partitions, and the
+ * records of each session stay in order.
  */
 import { createHash } from 'node:crypto';
 
@@ -9,7 +10,10 @@ export function partitionOf(tenantId: string, lane: number, partitions: number):
   return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
 }
 
-/** Returns the partition of a lane of the tenant whose home partition (lane 0) is `home`. */
+/**
+ * Returns the partition of a lane.
+ * @param home the home partition of the tenant, which is the partition of lane 0
+ */
 export function partitionFromHome(home: number, lane: number, partitions: number): number {
   return (home + lane) % partitions;
 }
@@ -18,7 +22,10 @@ export function partitionsOf(tenantId: string, lanes: readonly number[], partiti
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
-/** Returns the lane of a session: hash(session) mod the tenant's spread. The lane is fixed at registration. */
+/**
+ * Returns the lane of a session, which is hash(session) mod the tenant's spread. The lane does not change after the
+ * registration.
+ */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;
   return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;

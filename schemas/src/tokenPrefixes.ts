@@ -1,9 +1,9 @@
-/** Prefixes of the tokens that Questlog creates. An operator can set an admin token without the prefix. */
+/** Prefixes of the tokens that Questlog creates. An operator can set an admin token without a prefix. */
 
 export const PROJECT_TOKEN = 'qlt_';
 export const ADMIN_TOKEN = 'qla_';
 
-/** Message for an admin token that was sent to the listener for games. */
+/** Message for a client that sent an admin token to the listener for games. */
 export const IS_ADMIN_TOKEN =
   'this is an admin token, which only the listener for operators accepts; games use the token of a project (qlt_…)';
 

@@ -1,16 +1,16 @@
 /**
- * Creates and parses UUIDs. An event's id is a UUIDv7 (RFC 9562, section 5.7): 48 bits of milliseconds, then 12 bits
- * for the lane (see `partition.ts`) instead of the RFC's random bits, then 62 random or hashed bits.
+ * Creates and parses UUIDs. The id of an event is a UUIDv7 (RFC 9562, section 5.7). The id starts with 48 bits of milliseconds.
+ * Then follow 12 bits of the lane (`partition.ts`) instead of random bits, and 62 random or hashed bits.
  */
 
 const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const ANY_CASE = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const VERSION_7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Pattern for OpenAPI and TypeBox. Any case is accepted; answers are in lower case. */
+/** Pattern for OpenAPI and TypeBox. Upper-case and lower-case digits are accepted. Responses contain lower-case digits. */
 export const UUID_PATTERN = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$';
 
-/** Number of lanes that fit in 12 bits of an event's id. */
+/** Number of lanes that 12 bits of an event's id can represent. */
 export const MAX_LANES = 4096;
 
 export function canonicalUuid(text: string): string | undefined {
@@ -22,7 +22,7 @@ export function isUuidV7(canonical: string): boolean {
   return VERSION_7.test(canonical);
 }
 
-/** Returns an event's id with 62 bits of `tail` after the variant. `millis` is taken modulo 2^48. */
+/** Returns an event's id with 62 bits of `tail` after the variant. Uses `millis` modulo 2^48. */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
   return idHead(millis, lane) + idTail(tail, tailOffset);
 }
@@ -31,13 +31,13 @@ export function idHead(millis: number, lane: number): string {
   return `${idTime(millis)}7${hex(lane, 3)}-`;
 }
 
-/** Returns the first 14 characters, which all ids of the same millisecond share. */
+/** Returns the first 14 characters of an id. All ids of the same millisecond start with these characters. */
 export function idTime(millis: number): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
   return `${time.slice(0, 8)}-${time.slice(8)}-`;
 }
 
-/** Returns the tail of an id from 8 bytes, as `tailOf` returns it. */
+/** Returns the tail of an id, which is made of 8 bytes, in the form that `tailOf` returns. */
 export function idTail(tail: Buffer, offset = 0): string {
   const high = (tail.readUInt16BE(offset) & 0x3fff) | 0x8000;
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
@@ -57,7 +57,10 @@ export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/** Returns the last 62 bits and the variant, which differ between two events of one key in any lane. */
+/**
+ * Returns the variant and the last 62 bits of an id. Two events with the same key have different tails, even in different
+ * lanes.
+ */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

@@ -1,4 +1,4 @@
-/** Backup of a deployment on embedded engines, as `/admin/backups` shows it. */
+/** Backup of a deployment with embedded engines, in the form that `/admin/backups` returns. */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from '../http/fields.ts';
 

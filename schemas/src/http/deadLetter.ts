@@ -1,4 +1,4 @@
-/** Dead letters as `/admin/dead-letters` shows them. */
+/** Dead letters in the form that `/admin/dead-letters` returns. */
 import Type, { type Static } from 'typebox';
 import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 

@@ -1,9 +1,9 @@
-/** Erasures as `/admin/erasures` accepts and shows them. */
+/** Erasures in the form that `/admin/erasures` accepts and returns. */
 import Type, { type Static } from 'typebox';
 import { ERASURE_STATES } from '../topics/directoryEntry.ts';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Rejects unknown fields, because a misspelled field would otherwise erase more than intended. */
+/** Rejects unknown fields. A request with a misspelled field would otherwise erase more data than intended. */
 const noOtherFields = { additionalProperties: false };
 const playerId = Type.String({ minLength: 1, maxLength: 1000 });
 

@@ -1,8 +1,8 @@
-/** The telemetry event in requests and responses (contract: "Resources and their fields"). */
+/** Telemetry event in requests and responses (contract: "Resources and their fields"). */
 import Type from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Larger numbers are not exact in a client that uses doubles. */
+/** Sequence number of an event. Larger numbers are not exact in a client that uses doubles. */
 const sequence = Type.Optional(
   Type.Integer({
     minimum: 1,
@@ -59,7 +59,7 @@ export const EventPage = Type.Object(
   { examples: [{ events: [EXAMPLE], next: null }] },
 );
 
-/** Maximum elements of an array body (contract: "Limits"). */
+/** Maximum number of elements of an array body, by contract revision (contract: "Limits"). */
 export const BATCH_CAP = { A: 500, B: 200 } as const;
 
 const KIB = 1024;

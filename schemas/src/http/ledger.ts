@@ -1,4 +1,4 @@
-/** The ledger (`GET /admin/ledger`) and its verification (`POST /admin/verify`, one JSON object per line). */
+/** Ledger (`GET /admin/ledger`) and its verification (`POST /admin/verify`, which returns one JSON object per line). */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -26,7 +26,7 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Events in the log; for `miscounted`, rows in `events`. */
+  /** Number of events in the log. For `miscounted`, the number of rows in `events`. */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;
@@ -43,22 +43,22 @@ export interface VerifySummary {
   readonly kind: 'summary';
   readonly from: string;
   readonly to: string;
-  /** Records of the log in this time range: the sum of the following amounts and of the differences. */
+  /** Records of the log in this time range. The amount is the sum of the following amounts and of the differences. */
   readonly logged: Amount;
   readonly projected: Amount;
   readonly repeated: Amount;
-  /** Dead letters. Events are counted if the record can be decoded. */
+  /** Records that are dead letters. Their events are counted if the record can be decoded. */
   readonly dead: Amount;
-  /** Expired by the retention of their project, so that ClickHouse drops them. */
+  /** Records that are older than the retention of their project, so that ClickHouse drops their rows. */
   readonly pastRetention: Amount;
   readonly notYet: Amount;
-  /** Events in ClickHouse whose records have expired in the log. */
+  /** Number of events in ClickHouse whose records have expired in the log. */
   readonly expired: number;
-  /** Events in ClickHouse whose records were lost in a truncation of the log; see the table `truncations`. */
+  /** Number of events in ClickHouse whose records the log lost in a truncation (table `truncations`). */
   readonly cut: number;
   readonly ofOtherLogs: number;
   readonly differences: number;
-  /** False if verification stopped early because of too many differences. */
+  /** False if the verification stopped early, because there were too many differences. */
   readonly isWhole: boolean;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Problem details (RFC 9457) and the closed list of their codes. A code never changes its meaning. All problems of a
+ * Problem details (RFC 9457) and the closed list of their codes. A code never changes its meaning. All problems with the same
  * code have the same `title`. The `detail` describes one occurrence and never contains the body.
  */
 import Type from 'typebox';
@@ -65,7 +65,7 @@ export type ProblemCode = keyof typeof PROBLEMS;
 
 export interface ElementProblem {
   readonly index: number;
-  /** JSON pointer (RFC 6901) into the element. */
+  /** JSON pointer (RFC 6901) to the invalid part of the element. */
   readonly pointer: string;
   readonly code: ProblemCode;
   readonly detail: string;

@@ -1,4 +1,4 @@
-/** Bug reports: the body of a new report, and the answers about a report, its events, and its links. */
+/** Bug reports: the body of a new report, and the responses about a report, its events, and its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
@@ -107,7 +107,7 @@ export const ReportInput = Type.Object(
   },
 );
 
-/** Fields that are validated together. Events and event ids are validated one by one. */
+/** Fields that are validated together. Each event and each event id is validated separately. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),
@@ -126,7 +126,7 @@ const linkSource = Type.Enum(['inline', 'named', 'session'], {
 
 export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
 
-/** Data of a message of `GET /v1/linked-events`. */
+/** Data of a link message of `GET /v1/linked-events`. */
 export const LinkedEventMessage = Type.Object({
   linkId: Type.String({
     format: 'uuid',
@@ -230,7 +230,10 @@ const LISTED_EXAMPLE = {
   },
 };
 
-/** A report in a list, without description, context, files, and links, which can have hundreds of kilobytes. */
+/**
+ * Report in a list. The description, the context, the files, and the links are omitted, because they can have hundreds of
+ * kilobytes.
+ */
 export const ListedReport = Type.Object(
   { ...report, report: Nullable(Type.Object({ title: Type.String(), ...shortTexts })) },
   { examples: [LISTED_EXAMPLE] },

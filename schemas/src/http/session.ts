@@ -104,13 +104,13 @@ const LISTED = {
   player: Nullable(Type.Object({ externalId: Nullable(Type.String()), deviceId: Nullable(Type.String()) })),
 };
 
-/** A session in a list, without metadata, which can have 64 KiB. */
+/** Session in a list. The metadata is omitted, because it can have 64 KiB. */
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 
 export const MAX_GAPS = 1_000;
 
-/** An array, because TypeBox writes a tuple as JSON Schema before OpenAPI 3.1. */
+/** Pair of integers. It is not a tuple, because TypeBox writes tuples as JSON Schema of a version before OpenAPI 3.1. */
 const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
   received: Type.Integer({ description: 'Count of distinct numbers that were received.' }),

@@ -1,11 +1,11 @@
-/** The query of services on the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
+/** Query that services run on the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
 
-/** Time after the end of a minute until the minute is checked. An append with all its retries takes less. */
+/** Time between the end of a minute and its check. An append with all of its retries takes less time. */
 export const LEDGER_GRACE_MS = 60_000;
 
 /**
- * SQL for the ledger difference of the last day, and the start of the first minute with a difference, in seconds
- * since the epoch. Parameter `settledMs`: everything that the log received before this time is projected.
+ * SQL query for the ledger difference of the last day. The query also returns the start of the first minute with a difference,
+ * in seconds since the epoch. All records that the log received before the parameter `settledMs` are projected.
  */
 export const LEDGER_DIFFERENCE = `
   SELECT sum(missing_events + unlogged_events) AS events, toUnixTimestamp(min(minute)) AS sinceS

@@ -1,4 +1,4 @@
-/** The consumer group and the table of each projected topic. The group's commits contain the UUID of this table. */
+/** Consumer group and table of each projected topic. The commits of the group contain the UUID of this table. */
 import { GROUPS, TOPICS } from '../topics/topics.ts';
 
 export const PROJECTED = {

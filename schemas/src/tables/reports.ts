@@ -1,10 +1,10 @@
-/** Rows of the table `reports`. The content, up to 200 KB per report, is read separately. */
+/** Rows of the table `reports`. The content of a report is read separately, because it can have 200 KB. */
 import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** The filed record without its content. Its time is set even if the report had none. */
+  /** Filed record without its content. The time is set even if the report did not contain a time. */
   readonly filed: ReportLink;
-  /** Milliseconds since the epoch. */
+  /** Time of the retraction, in milliseconds since the epoch. Null if the report is not retracted. */
   readonly retractedAt: number | null;
   readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
@@ -19,7 +19,7 @@ export const REPORT_COLUMNS = `${COMMON_COLUMNS}, tenant_id AS tenantId, project
   lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy,
   max_session_links AS maxSessionLinks, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
 
-/** A row of `REPORT_COLUMNS`. 64-bit integers and bytes are strings. */
+/** Row of `REPORT_COLUMNS`. 64-bit integers and bytes are strings. */
 export interface ReportRow
   extends Omit<
     ReportLink,
@@ -64,7 +64,7 @@ export function textsOfRow(row: TextRow): { readonly [text in keyof TextRow]: st
   };
 }
 
-/** Columns of a report's content; texts are empty if not sent. */
+/** Columns of a report's content. A text is empty if the client did not send it. */
 export const CONTENT_COLUMNS = `${TEXT_COLUMNS}, description, named_session_id AS namedSessionId, context,
   arrayMap(file -> tuple(file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes, file.state),
     attachments) AS files`;

@@ -1,6 +1,7 @@
 /**
- * `questlog.audit.v1`: changes by operators, and rejected credentials. A change is two records with the same id: the
- * request, written before anything is done, and its outcome. Key: none; the topic has one partition.
+ * The topic `questlog.audit.v1` contains changes by operators, and rejected credentials. A change has two records with the same
+ * id. The first record is the request, which is written before the change is made. The second record is the outcome. The
+ * records have no key, and the topic has one partition.
  */
 import { COUNTED, MILLIS, messageContract, optional, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -11,22 +12,26 @@ export type AuditKind = (typeof AUDIT_KINDS)[number];
 export interface AuditEntry {
   readonly id: string;
   readonly kind: AuditKind;
-  /** Milliseconds since the epoch. */
+  /** Time of the request in milliseconds since the epoch. */
   readonly at: number;
-  /** Null: not answered yet, or the outcome is unknown. For a count of rejections: the last one. */
+  /**
+   * Time of the response. Null if the request is not answered yet or the outcome is unknown. For a count of rejections, the
+   * time of the last rejection.
+   */
   readonly doneAt: number | null;
-  /** Distinguishes credentials without revealing them. */
+  /** Identifier that distinguishes credentials without revealing them. */
   readonly actor: string;
   readonly address: string;
   readonly method: string;
-  /** Pattern of the route; '' for a rejection without a route. */
+  /** Pattern of the route. Empty for a rejection without a route. */
   readonly route: string;
   readonly target: string | null;
   readonly tenantId: string | null;
   readonly projectId: string | null;
   readonly body: string | null;
-  /** JSON of the tenant, project, or token in the directory. */
+  /** State of the tenant, project, or token in the directory before the change, as JSON. */
   readonly before: string | null;
+  /** State after the change, as JSON. */
   readonly after: string | null;
   readonly status: number | null;
   readonly code: string | null;

@@ -1,8 +1,8 @@
-/** Checks whether a schema may follow an earlier version, for a registry and for Questlog's own reader. */
+/** Checks whether a schema may follow an earlier version, for a registry and for Questlog's own decoder. */
 import avsc from 'avsc';
 import { type Compatibility, parseSchema } from './contract.ts';
 
-/** Returns the reason why `next` may not follow `earlier`, as the end of a sentence. Undefined if it may. */
+/** Returns the reason why `next` may not follow `earlier`, as the end of a sentence. Undefined if `next` may follow. */
 export function compatibilityFault(
   compatibility: Compatibility,
   earlier: string,
@@ -14,7 +14,10 @@ export function compatibilityFault(
   return unreadBefore === undefined ? undefined : `that version cannot read this one: ${unreadBefore}`;
 }
 
-/** Checks with plain Avro types, as a registry does, and with the types that this process decodes into. */
+/**
+ * Returns the reason why `read` cannot decode records of `written`. Checks plain Avro types, as a registry does, and the types
+ * of this process.
+ */
 function whyUnread(written: string, read: string): string | undefined {
   try {
     plainType(read).createResolver(plainType(written));

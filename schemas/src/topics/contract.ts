@@ -1,6 +1,6 @@
 /**
- * A message contract: an Avro schema, its topic, and the shape of its values in this process. Records use Confluent's
- * wire format: a zero byte, the schema id (4 bytes, big-endian), the Avro body.
+ * Message contract. It consists of an Avro schema, a topic, and the type of the values in this process. Records have
+ * Confluent's wire format, which consists of a zero byte, the schema id (4 bytes, big-endian), and the Avro body.
  */
 import { isUtf8 } from 'node:buffer';
 import avsc from 'avsc';
@@ -12,17 +12,17 @@ export interface MessageContract<T> {
   readonly schema: string;
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Encodes and frames a value, if `type` is too slow for it. */
+  /** Encodes and frames a value. Undefined if the encoder of `type` is fast enough. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
 /**
- * `BACKWARD_TRANSITIVE`: every version reads the records of every earlier version. `FULL_TRANSITIVE`: every earlier
- * version also reads the records of later versions, for readers that are upgraded independently.
+ * `BACKWARD_TRANSITIVE` means that every version reads the records of every earlier version. `FULL_TRANSITIVE` means that every
+ * earlier version also reads the records of later versions. Readers that are upgraded independently need `FULL_TRANSITIVE`.
  */
 export type Compatibility = 'BACKWARD_TRANSITIVE' | 'FULL_TRANSITIVE';
 
-/** The used part of an avsc type, with T for its values. */
+/** Part of an avsc type that Questlog uses. T is the type of the values. */
 export interface MessageType<T> {
   toBuffer(value: T): Buffer;
   fromBuffer(bytes: Buffer, resolver?: unknown): T;
@@ -58,12 +58,12 @@ export function record(name: string, fields: readonly AvroField[]): avsc.schema.
   return { type: 'record', name, fields: [...fields] };
 }
 
-/** Returns a nullable field with the default null. */
+/** Returns a nullable field whose default is null. */
 export function optional(name: string, type: avsc.schema.DefinedType): AvroField {
   return { name, type: ['null', type], default: null };
 }
 
-/** Parses a schema into an Avro type with in-process shapes: `rawJson` as bytes, microseconds as bigint. */
+/** Parses a schema into an Avro type for this process. A `rawJson` string becomes bytes, and microseconds become a bigint. */
 export function parseSchema<T>(schema: string): MessageType<T> {
   const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
   const known = new Map<avsc.Type, number>();
@@ -74,7 +74,7 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return type;
 }
 
-/** Maximum fields of a record with nested records. A foreign schema can have 2^50 fields without a byte. */
+/** Maximum number of fields of a record with its nested records. A foreign schema can have 2^50 fields that need no byte. */
 const MAX_FIELDS = 1_000;
 
 function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
@@ -85,7 +85,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
 }
 
 /**
- * Returns the number of fields that are decoded even if no byte is left. Beyond the end, avsc reads zeros: the first
+ * Returns the number of fields that are decoded even if no byte is left. After the end, avsc reads zeros. A zero is the first
  * branch of a union, and an empty array or map. A recursive type counts once.
  */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
@@ -109,7 +109,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/** Parses a schema into a type that re-encodes any value unchanged. Integers that are not safe become bigint. */
+/** Parses a schema into a type that encodes any decoded value unchanged. An integer that is not safe becomes a bigint. */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
@@ -134,25 +134,25 @@ export function unframe(value: Buffer): { schemaId: number; body: Buffer } | und
   return { schemaId: value.readUInt32BE(1), body: value.subarray(HEADER_BYTES) };
 }
 
-/** A string that the process keeps as UTF-8 bytes, so that a payload is copied and never becomes a string. */
+/** String that the process keeps as UTF-8 bytes. A payload is copied and never becomes a JavaScript string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
-/** A UUID. Any case decodes to lower case; any other text does not decode. */
+/** UUID. A UUID with upper-case digits is decoded to lower case. Other texts are rejected when they are decoded. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
 export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
-/** Time of a server's clock. A value that no table can store does not decode. */
+/** Time of a server's clock. A value that no table can store is rejected when it is decoded. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
-/** Time of a game's clock. A bigint, because microseconds exceed 2^53 from the year 2255 on. */
+/** Time of a game's clock. The value is a bigint, because microseconds exceed 2^53 from the year 2255 on. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
 /** Share of similar events that was kept. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
-/** End of accepted server times. ClickHouse's DateTime ends in 2106. */
+/** Exclusive maximum of accepted server times. ClickHouse's DateTime ends in 2106. */
 export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
-/** Logical types with checks, because foreign records can contain values that Avro's types accept. */
+/** Logical types with checks. Without the checks, Avro's types would accept invalid values of foreign records. */
 const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
@@ -181,7 +181,7 @@ function microsInRange(value: bigint): bigint {
   throw new RangeError('a timestamp lies outside the years 1900 to 2299');
 }
 
-/** Returns a logical type that encodes any value and decodes only values that pass the check. */
+/** Returns a logical type that encodes any value but decodes only values that pass the check. */
 function checked(read: (value: unknown) => unknown) {
   return class extends avsc.types.LogicalType {
     protected override _fromValue(value: unknown): unknown {
@@ -190,7 +190,7 @@ function checked(read: (value: unknown) => unknown) {
       return accepted;
     }
 
-    /** Decodes other versions of the schema, with or without the logical type. */
+    /** Decodes records of other versions of the schema, in which the field may lack the logical type. */
     protected override _resolve(written: avsc.Type): (value: unknown) => unknown {
       const underlying = written instanceof avsc.types.LogicalType ? written.underlyingType : written;
       this.underlyingType.createResolver(underlying);
@@ -219,7 +219,7 @@ const uncheckedLong = avsc.types.LongType.__with({
   compare: (a: number | bigint, b: number | bigint) => (a === b ? 0 : a < b ? -1 : 1),
 });
 
-/** A positive safe integer. avsc's own long excludes 2^53 - 1. */
+/** Type of positive safe integers. The long type of avsc excludes 2^53 - 1. */
 const countedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => countedInRange(Number(bytes.readBigInt64LE())),
   toBuffer: (value: number) => {
@@ -238,9 +238,11 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-/** A nullable value. Without avsc's check of each branch, encoding a record of events is a fifth faster. */
+/**
+ * Type of nullable values. The type omits avsc's check of each branch, so that encoding a record of events is a fifth faster.
+ */
 class OptionalType extends avsc.types.UnwrappedUnionType {
-  /** Called by avsc to write a value. avsc's declarations omit it. */
+  /** Writes a value. avsc calls this method, but avsc's declarations omit it. */
   _write(tap: Tap, value: unknown): void {
     tap.writeLong(value === null ? 0 : 1);
     if (value === null) return;
@@ -249,9 +251,12 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** An array bounded by its bytes. avsc's own array reads as many items as a block claims, even 2^52. */
+/** Array that is limited by its bytes. avsc's own array reads as many items as a block claims, even 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
-  /** Called by avsc. In a resolver, which inherits this method, `itemsType` decodes the items of another version. */
+  /**
+   * Reads the items. avsc calls this method. A resolver inherits this method, and its `itemsType` decodes the items of another
+   * version.
+   */
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;
     const read: unknown[] = [];
@@ -285,13 +290,13 @@ class BoundedMap extends avsc.types.MapType {
   }
 }
 
-/** Visits all items of an array or a map. Each item takes at least one byte, which bounds the time. */
+/** Visits all items of an array or a map. Each item takes at least one byte, which limits the time. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
-    // The size of the block in bytes is ignored, because a wrong size could point backwards.
+    // Ignores the size of the block in bytes, because a wrong size could move the cursor back.
     if (count < 0) tap.skipLong();
     const items = Math.abs(count);
-    // True also if the count is NaN.
+    // The negated condition is also true if the count is NaN.
     if (!(items <= tap.buf.length - tap.pos)) throw moreItemsThanBytes();
     for (let i = 0; i < items; i++) {
       const at = tap.pos;
@@ -305,7 +310,10 @@ function moreItemsThanBytes(): RangeError {
   return new RangeError('an array or a map has more items than bytes');
 }
 
-/** Cursor with which avsc reads and writes. It reads zeros beyond the end, and avsc reports that at the end. */
+/**
+ * Cursor with which avsc reads and writes. The cursor reads zeros after the end of the bytes. avsc reports such a read only at
+ * the end.
+ */
 interface Tap {
   readonly buf: Buffer;
   readonly pos: number;
@@ -339,7 +347,7 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
   return undefined;
 }
 
-/** True for a JSON object in UTF-8. Foreign producers can write any text, and answers contain it. */
+/** True if the text is a JSON object in UTF-8. Foreign producers can write any text, and responses contain this text. */
 export function isObjectText(text: Buffer): boolean {
   if (!isUtf8(text)) return false;
   try {

@@ -155,7 +155,7 @@ const recordOf = (...types: avsc.Schema[]): avsc.schema.RecordType => {
   return { type: 'record', name: `R${types.length}`, fields };
 };
 
-/** Decodes the body with the same schema, with an additional field, without the first field, and unchecked. */
+/** Decodes the body in four ways: with the same schema, with an additional field, without the first field, and unchecked. */
 function readingsOf(written: avsc.schema.RecordType, body: Buffer) {
   const writer = parseSchema(JSON.stringify(written));
   const one = { name: 'one', type: 'int', default: 1 };
@@ -170,7 +170,7 @@ function readingsOf(written: avsc.schema.RecordType, body: Buffer) {
   return [() => writer.fromBuffer(body), ...others, () => unchecked.fromBuffer(body)];
 }
 
-/** 2^52 and -2^52. */
+/** Number of items 2^52 as an Avro long. `MANY_WITH_SIZE` is -2^52, which announces the size of the block. */
 const MANY = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
 const MANY_WITH_SIZE = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
 

@@ -1,8 +1,8 @@
 /**
- * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its position and the reason. Key:
- * the key of the record. If the record is too large for this topic, its value and headers are omitted, and if
- * necessary its key; the reason says so. A record without a value is not a dead letter but a decision about one
- * (`DECISION_HEADER`).
+ * The topic `questlog.dead-letters.v1` contains dead letters. A dead letter is an unchanged record that could not be processed,
+ * with its position and the reason. The key of the dead letter is the key of the record. If the record is too large for this
+ * topic, its value and headers are omitted, and the key if necessary. The reason then mentions the omission. A record without a
+ * value is a decision about a dead letter (`DECISION_HEADER`).
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -17,7 +17,7 @@ export interface DeadLetter {
   readonly key: string | null;
   readonly value: Buffer | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** Milliseconds since the epoch. */
+  /** Time at which the record became a dead letter, in milliseconds since the epoch. */
   readonly deadAt: number;
 }
 

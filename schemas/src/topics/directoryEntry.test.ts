@@ -1,4 +1,4 @@
-/** Tests that entries of an earlier version still decode. */
+/** Tests that this version decodes the entries of an earlier version. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseSchema } from './contract.ts';

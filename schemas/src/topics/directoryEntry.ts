@@ -1,8 +1,8 @@
 /**
- * `questlog.directory.v1`: tenants, projects, tokens, and secrets, compacted by entity (`tenant:<id>`,
- * `project:<id>`, `token:<id>`, `secret:<id>`), and the last use of tokens (`use:<token id>`). A tombstone revokes an
- * entity. An erasure (`erasure:<id>`) stays forever, because it also covers records that arrive later. Exactly one of
- * the fields is set.
+ * The topic `questlog.directory.v1` contains tenants, projects, tokens, and secrets. The keys are `tenant:<id>`,
+ * `project:<id>`, `token:<id>`, and `secret:<id>`. The topic is compacted. It also contains the last use of tokens (`use:<token
+ * id>`). A tombstone revokes an entity. An erasure (`erasure:<id>`) stays forever, because it also covers records that arrive
+ * later. Exactly one of the fields of an entry is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -14,23 +14,23 @@ export const SCOPES: readonly Scope[] = ['events:write', 'reports:write', 'read'
 export interface Tenant {
   readonly id: string;
   readonly name: string;
-  /** Events per UTC month; null: no quota. */
+  /** Number of events per UTC month. Null if there is no quota. */
   readonly monthlySoftQuota: number | null;
-  /** Number of partitions for the tenant's new sessions, 1 to 4096. */
+  /** Number of partitions for the tenant's new sessions, from 1 to 4096. */
   readonly spread: number;
   /** Limits for all projects of the tenant together. Null or absent if the tenant has no limits. */
   readonly limits?: RateLimits | null;
-  /** True: its tokens cannot write. */
+  /** True if the tenant's tokens cannot write. */
   readonly suspended?: boolean;
   readonly createdAt: number;
 }
 
-/** Rate limits of a project or tenant; null: unlimited. */
+/** Rate limits of a project or tenant. A limit that is null does not apply. */
 export interface RateLimits {
   readonly eventsPerSecond: number | null;
   readonly requestsPerSecond: number | null;
   readonly bytesPerSecond: number | null;
-  /** Unused capacity of this many seconds can be used at once. */
+  /** Number of seconds. The unused capacity of this time can be used at once. */
   readonly burstSeconds: number;
 }
 
@@ -38,21 +38,21 @@ export interface Project {
   readonly id: string;
   readonly tenantId: string;
   readonly name: string;
-  /** Revision of the contract; null: the deployment's default. */
+  /** Revision of the contract. Null if the default of the deployment applies. */
   readonly revision: Revision | null;
-  /** Window of reports without a window; null or absent: the contract's default. */
+  /** Window of reports that contain no window. Null or absent if the default of the contract applies. */
   readonly reportWindow?: ReportWindowMs | null;
-  /** Null or absent: only the tenant's limits apply. */
+  /** Limits of the project. Null or absent if only the limits of the tenant apply. */
   readonly limits?: RateLimits | null;
-  /** True: its tokens cannot write. */
+  /** True if the project's tokens cannot write. */
   readonly suspended?: boolean;
   readonly retentionDays?: RetentionDays | null;
-  /** The first switch that matches an event decides; empty or absent: all events are accepted. */
+  /** Switches of the project. The first switch that matches an event decides. Empty or absent if all events are accepted. */
   readonly switches?: readonly Switch[];
   readonly createdAt: number;
 }
 
-/** Days after receipt until a project's rows or files are removed; null: never. */
+/** Number of days after receipt until rows or files of a project are removed. Null if they are never removed. */
 export interface RetentionDays {
   readonly events: number | null;
   readonly sessions: number | null;
@@ -61,17 +61,17 @@ export interface RetentionDays {
   readonly uploads: number | null;
 }
 
-/** Rejects or samples events. A filter that is null matches every event. */
+/** Switch that rejects or samples events. A filter that is null matches every event. */
 export interface Switch {
   readonly eventType: string | null;
   readonly buildId: string | null;
   readonly playerShare: number | null;
   readonly action: 'reject' | 'sample';
-  /** Share of the sessions that `sample` keeps; null for `reject`. */
+  /** Share of the sessions that `sample` keeps. Null for `reject`. */
   readonly sampleRate: number | null;
-  /** Milliseconds since the epoch; null: no end. */
+  /** End of the switch in milliseconds since the epoch. Null if the switch has no end. */
   readonly until: number | null;
-  /** The operator's reason, shown to clients whose events are rejected. */
+  /** Reason that the operator gave. Clients whose events are rejected see the reason. */
   readonly reason: string;
 }
 
@@ -83,57 +83,69 @@ export interface ReportWindowMs {
 export interface Token {
   readonly id: string;
   readonly projectId: string;
-  /** SHA-256 of the token, hexadecimal. The token itself is shown once and never stored. */
+  /** SHA-256 of the token in hexadecimal digits. The token itself is shown once and never stored. */
   readonly sha256: string;
   readonly scopes: readonly Scope[];
-  /** Milliseconds since the epoch; null: the token never expires. */
+  /** Time of expiry in milliseconds since the epoch. Null if the token never expires. */
   readonly expiresAt: number | null;
-  /** Requests per second that a client address can send with the token; null or absent: unlimited. */
+  /** Maximum requests per second of one client address with the token. Null or absent if there is no limit. */
   readonly addressRequestsPerSecond?: number | null;
-  /** Builds that the token can write for; null or absent: all builds. */
+  /** Ids of the builds that the token can write for. Null or absent if the token can write for all builds. */
   readonly buildIds?: readonly string[] | null;
   readonly rotatedFrom?: string | null;
   readonly rotatedTo?: string | null;
-  /** First token of the rotation chain, whose reports the token can retract; null or absent: itself. */
+  /**
+   * Id of the first token of the rotation chain. The token can retract the reports of this chain. Null or absent if the token
+   * is the first.
+   */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }
 
 export interface TokenUse {
-  /** Milliseconds since the epoch, rounded to the minute. */
+  /** Time of the last use in milliseconds since the epoch, rounded to the minute. */
   readonly usedAt: number;
 }
 
-/** A secret that all processes of the deployment share and no client knows. */
+/** Secret that all processes of the deployment share and no client knows. */
 export interface Secret {
   readonly id: string;
   readonly bytes: Buffer;
   readonly createdAt: number;
 }
 
-/** An erasure. Its scope never changes; its state and results do. Times are milliseconds since the epoch. */
+/**
+ * Erasure of data. The scope of an erasure never changes, but its state and its results change. Times are in milliseconds since
+ * the epoch.
+ */
 export interface Erasure {
   readonly id: string;
   readonly tenantId: string;
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /** Erased sessions, also for records that arrive later. Null: all data that was received before `requestedAt`. */
+  /**
+   * Erased sessions, including their records that arrive later. Null if the erasure covers all data that was received before
+   * `requestedAt`.
+   */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** Reports of the erased sessions. For a project: the reports that have links to events that are not erased. */
+  /** Reports of the erased sessions. For a project, the reports that have links to events that are not erased. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
-  /** Reason of the failure, the current wait, or data that cannot be found. */
+  /** Reason why the erasure failed or waits, or a description of data that cannot be found. */
   readonly problem: string | null;
   readonly found: ErasureFound;
-  /** Time from which no read returns the data. */
+  /** Time after which no read returns the data. */
   readonly hiddenAt: number | null;
-  /** Time from which neither the files of ClickHouse nor the uploads contain the data. */
+  /** Time after which neither ClickHouse's files nor the uploads contain the data. */
   readonly goneAt: number | null;
-  /** Time at which topic retention removes the last record of the data. */
+  /** Time at which the retention of a topic removes the last record of the data. */
   readonly logExpiresAt: number;
-  /** Requested erasure, if its ids do not fit into one record; null or absent: this erasure. */
+  /**
+   * Id of the requested erasure, if the ids of that erasure do not fit into one record. Null or absent if this erasure is the
+   * requested erasure.
+   */
   readonly partOf?: string | null;
 }
 
@@ -150,7 +162,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** Counts of erased data per kind. `log` counts records of all topics except the topic of linked events. */
+/** Kinds of erased data that are counted. `log` counts the records of all topics except the topic of linked events. */
 export const ERASURE_PLACES = [
   'events',
   'links',

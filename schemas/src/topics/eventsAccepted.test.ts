@@ -6,7 +6,7 @@ import { frame, parseSchema } from './contract.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Ten times as many runs in the fault tests. */
+/** Factor of the number of runs. The fault tests use ten times as many runs. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
 
 const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
@@ -32,7 +32,7 @@ test('encodes an event without a sample rate like an event with sample rate null
   );
 });
 
-/** Such an event type is rejected earlier. avsc would write bytes that are not valid UTF-8. */
+/** An event type with a lone surrogate is rejected earlier. avsc would write bytes that are not valid UTF-8. */
 test('encodes a lone surrogate as the replacement character', () => {
   for (const eventType of ['\ud83c', 'a\udfaeb', '\udfae\ud83c'.repeat(40)]) {
     const one = anEventsAccepted({ events: [{ eventType }] });

@@ -1,6 +1,6 @@
 /**
- * `questlog.events.v1`: the events of one request that were accepted for one partition. A record contains the whole
- * batch. A duplicate append has the same append id. Key: the tenant.
+ * The topic `questlog.events.v1` contains accepted events. A record contains the accepted events of one request for one
+ * partition. A duplicate append has the same append id. The key is the tenant.
  */
 import { ByteWriter } from '../byteWriter.ts';
 import {
@@ -27,12 +27,15 @@ export interface AcceptedEvent {
   readonly buildId: string | null;
   readonly eventType: string;
   readonly occurredAt: bigint;
-  /** The JSON object exactly as the game sent it, UTF-8. */
+  /** JSON object in UTF-8, exactly as the game sent it. */
   readonly payload: Buffer;
   readonly overQuota: boolean;
-  /** The client's own count of the session's events, from 1; null: not sent. */
+  /**
+   * Number of the event in the client's own count of the session's events, which starts at 1. Null if the client did not send
+   * it.
+   */
   readonly sequence: number | null;
-  /** Share of similar events that a sampling switch kept; null or absent: all. */
+  /** Share of similar events that a sampling switch kept. Null or absent if all similar events were kept. */
   readonly sampleRate?: number | null;
 }
 
@@ -40,15 +43,15 @@ export interface EventsAccepted {
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Milliseconds since the epoch: the server's clock at the decision. */
+  /** Time of the decision by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly revision: Revision;
-  /** The request's `Idempotency-Key` and the SHA-256 of its body. Null if the request had no key. */
+  /** `Idempotency-Key` of the request, and the SHA-256 of the request's body. Null if the request had no key. */
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   readonly events: readonly AcceptedEvent[];
 }
 
-/** Fields of an event in all topics. Only accepted events have `sampleRate`. */
+/** Fields of an event in all topics. Only accepted events also have `sampleRate`. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
   optional('sessionId', UUID),
@@ -84,7 +87,7 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** The contract, with a hand-written encoder, because avsc is too slow for every incoming event. */
+/** Contract with a hand-written encoder, because avsc is too slow for every incoming event. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {
@@ -100,7 +103,10 @@ function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Bu
   return endRecord(out);
 }
 
-/** Encodes a record up to its events. @param bytes total bytes of the events' types and payloads */
+/**
+ * Encodes the fields of a record before its events.
+ * @param bytes the total bytes of the types and payloads of the events
+ */
 export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
   const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
   const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
@@ -121,7 +127,7 @@ export function beginRecord(schemaId: number, head: RecordHead, bytes: number): 
 }
 
 export function endRecord(out: ByteWriter): Buffer {
-  // End of the array.
+  // Writes the end of the array.
   out.uint8(0);
   return out.written();
 }
@@ -159,15 +165,15 @@ function writeMicros(out: ByteWriter, micros: bigint): void {
   else out.bigVarint(micros < 0n ? -2n * micros - 1n : 2n * micros);
 }
 
-/** Appends a zigzag varint: 0, -1, 1, -2, and so on. */
+/** Appends a zigzag varint, which encodes 0, -1, 1, and -2 as 0, 1, 2, and 3. */
 export function writeLong(out: ByteWriter, value: number): void {
   if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
   else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
 }
 
 export const [NULL, VALUE] = [0, 1];
-/** Maximum bytes of an event's fields, without `eventType` and `payload`. */
+/** Maximum bytes of the fields of an event without `eventType` and `payload`. */
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;
-/** Twice this number is still exact in a double. */
+/** Exclusive maximum of values that can be doubled exactly as JavaScript numbers. */
 const HALF_EXACT = 2 ** 52;

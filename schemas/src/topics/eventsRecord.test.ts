@@ -1,4 +1,4 @@
-/** Tests that the reader in place and avsc decode the same values or both reject the bytes. */
+/** Tests that the reader of positions and avsc decode the same values, or that both reject the bytes. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -9,7 +9,7 @@ import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './event
 import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Four times as many runs in the fault tests. */
+/** Factor of the number of runs. The fault tests use four times as many runs. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 4 : 1;
 
 test('reads a canonical record in place with the same values as avsc', () => {
@@ -106,7 +106,7 @@ function expectSame(record: EventsRecord, message: EventsAccepted): void {
   expect(count).toBe(events.length);
   for (const [i, expected] of events.entries()) {
     const event = record.event(i);
-    // Compared separately, because `toEqual` is slow for a payload's bytes.
+    // Compares the events separately, because `toEqual` is slow for the bytes of a payload.
     if (!isDeepStrictEqual(event, expected)) expect(event).toEqual(expected);
     expect(record.roundedMicros(i)).toBe(Number(expected.occurredAt));
   }
@@ -145,7 +145,7 @@ const damage: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc.oneof(
   place.map((where) => (bytes: Buffer) => bytes.subarray(0, Math.floor(where * bytes.length))),
 );
 
-/** Encodes the message in Avro's encoding, in places with a form that this version does not write. */
+/** Encodes the message in Avro. If `isOdd` returns true, uses a valid form that this version does not write. */
 function writtenOtherwise(message: EventsAccepted, isOdd: () => boolean): Buffer {
   const long = (value: number | bigint): Buffer => {
     const bytes: number[] = [];

@@ -1,7 +1,7 @@
 /**
- * `questlog.linked-events.v1`: a link between a bug report and an event, or its retraction. Key: the tenant.
- * Partition: the event's, so that the records of one session are in order. A `read_committed` consumer sees each
- * change once.
+ * The topic `questlog.linked-events.v1` contains links and retractions of links. A link belongs to a bug report and an event.
+ * The key is the tenant. The partition is the partition of the event, so that the records of one session are in order. A
+ * `read_committed` consumer sees each change once.
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';
@@ -9,28 +9,34 @@ import { MILLIS, messageContract, record, UUID } from './contract.ts';
 import { type AcceptedEvent, EVENT_FIELDS } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
-/** Reason why an event belongs to a report. If several reasons apply, the first in this list counts. */
+/** Reason why an event belongs to a report. If several reasons apply, the reason that is first in this list counts. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
-/** Versions of a link's states, in the only possible order. The largest version is the latest state. */
+/**
+ * Versions of the states of a link. The states can follow each other only in this order. The largest version is the latest
+ * state.
+ */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
 
 export interface StoredEvent extends AcceptedEvent {
-  /** Milliseconds since the epoch, server clock. */
+  /** Time of receipt by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
 }
 
 export interface LinkedEvent {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** Version of the link, which only grows. A consumer ignores a record whose version is not larger. */
+  /**
+   * Version of the link. The version of a link only grows. A consumer ignores a record if its version is not larger than the
+   * last version.
+   */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
   readonly source: LinkSource;
-  /** Milliseconds since the epoch: time of the linker's decision. */
+  /** Time of the linker's decision in milliseconds since the epoch. */
   readonly changedAt: number;
   readonly event: StoredEvent;
 }
@@ -52,11 +58,11 @@ export const linkedEvents = messageContract<LinkedEvent>(
       { name: 'event', type: record('Event', [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }]) },
     ],
   },
-  // Bug trackers decode it with the schema that they were built with.
+  // Full compatibility is needed, because bug trackers decode records with the schema with which they were built.
   'FULL_TRANSITIVE',
 );
 
-/** Returns the id of a link. Report ids are unique only inside a project, so the project is part of the hash. */
+/** Returns the id of a link. The hash contains the project, because report ids are unique only inside a project. */
 export function linkIdOf(projectId: string, reportId: string, eventId: string): string {
   return uuidV8(createHash('sha256').update(`${projectId}/${reportId}/${eventId}`).digest());
 }

@@ -1,27 +1,27 @@
 /**
- * `questlog.linker-state.v1`: the linker's state of one partition, compacted by entry. An entry is written in the
- * transaction that makes it true. Key: the entry. A tombstone deletes an entry.
+ * The topic `questlog.linker-state.v1` contains the linker's state of each partition. The topic is compacted by entry. An entry
+ * is written in the transaction that makes the entry true. The key is the name of the entry. A tombstone deletes an entry.
  */
 import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
 import { TOPICS } from './topics.ts';
 
-/** A report for which the linker still expects events. */
+/** Report for which the linker still expects events. */
 export interface TrackedReport {
   readonly record: ReportLink;
   readonly offset: number;
   /**
-   * `waiting`: may not be the first of its id. `open`: matched with each event. `spilled`: looked up periodically,
-   * because too many reports are open.
+   * The phase is `waiting` until the linker knows that the report is the first record of its id. An `open` report is matched
+   * with each event. A `spilled` report is looked up periodically, because too many reports are open.
    */
   readonly phase: 'waiting' | 'open' | 'spilled';
-  /** Time of the next lookup, in milliseconds since the epoch. Null: only the last lookup, at `closesAt`. */
+  /** Time of the next lookup, in milliseconds since the epoch. Null if only the last lookup at `closesAt` remains. */
   readonly askAt: number | null;
-  /** Milliseconds since the epoch. */
+  /** Time of the last lookup, in milliseconds since the epoch. */
   readonly closesAt: number;
 }
 
-/** Number of a tracked report's links by session. Written together with these links. */
+/** Number of session links of a tracked report. The number is written together with these links. */
 export interface SessionLinkCount {
   readonly count: number;
 }
@@ -31,7 +31,7 @@ export interface PendingRetraction {
   readonly offset: number;
 }
 
-/** A session with events whose clock is off. Its closed reports must be looked up. */
+/** Session with late events or events with a wrong clock. The closed reports of the session must be looked up. */
 export interface LateSession {
   readonly tenantId: string;
   readonly projectId: string;
@@ -41,7 +41,7 @@ export interface LateSession {
   readonly offset: number;
 }
 
-/** An entry of the changelog. Exactly one of the fields is set. */
+/** Entry of the changelog. Exactly one of its fields is set. */
 export interface LinkerEntry {
   readonly report: TrackedReport | null;
   readonly retraction: PendingRetraction | null;
@@ -51,19 +51,24 @@ export interface LinkerEntry {
   readonly sessionLinks: SessionLinkCount | null;
 }
 
-/** The next offsets to read. The effects of all records below them are in the other entries and in the links. */
+/** Next offsets to read. The other entries and the links contain the effects of all records below these offsets. */
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
-  /** Kafka's leader epoch of the last record below each offset, which reveals a truncated log; null: unknown. */
+  /**
+   * Leader epochs of the last record below each offset. The epochs reveal a truncated log. An epoch is null if it is unknown.
+   */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /** Upper bounds of these epochs if the epochs are unknown, after a truncation and inside a batch; otherwise null. */
+  /**
+   * Upper bounds of the leader epochs. The bounds are set if the epochs are unknown, which happens after a truncation and
+   * inside a batch. Otherwise, the bounds are null.
+   */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }
 
-/** Epochs of a position of which only the offsets are known. */
+/** Epochs of a position if only the offsets of the position are known. */
 export const NO_EPOCHS = {
   eventsEpoch: null,
   reportLinksEpoch: null,
@@ -73,7 +78,7 @@ export const NO_EPOCHS = {
 
 export const POSITION_KEY = 'position';
 
-/** Append ids that one commit added, or the ids of one slot as the previous version wrote them. */
+/** Append ids that one commit added. An entry of the previous version has the ids of one slot. */
 export interface SeenAppends {
   readonly ids: readonly string[];
   readonly since: number;

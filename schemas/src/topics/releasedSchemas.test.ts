@@ -1,6 +1,6 @@
 /**
- * Tests that data of released schemas stays readable, and that old readers can read `linked-events`. A release that
- * changes a schema adds its text to `schemas/released/<subject>` as the next number.
+ * Tests that data of released schemas stays readable, and that old readers can read `linked-events`. A release that changes a
+ * schema adds the new schema to `schemas/released/<subject>` with the next number.
  */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -112,7 +112,7 @@ test('every topic with messages has its contract in this test and a released sch
   expect(readdirSync(RELEASED).sort()).toEqual(subjects);
   expect(CASES.map(([{ topic }]) => topic).sort()).toEqual(
     Object.values(TOPICS)
-      // Only the embedded log uses this topic; its records are JSON.
+      // Omits the topic of schemas. Only the embedded log uses this topic, and its records are JSON.
       .filter((topic) => topic !== TOPICS.schemas)
       .sort(),
   );
@@ -128,7 +128,7 @@ test.each(CASES)(
   },
 );
 
-// Required also for contracts without this check in the registry: during an upgrade and a downgrade, the previous
+// Tests every contract, although the registry does not check every contract. During an upgrade or a downgrade, the previous
 // version reads the records of this version.
 test.each(CASES)('$subject: every released version reads today’s records', ({ subject, schema }) => {
   for (const { version, text } of releasedOf(subject)) {

@@ -1,8 +1,9 @@
 /**
- * `questlog.report-links.v1`: the life cycle of bug reports. A report is filed (`filed`), retracted (`retracted`),
- * looked up again (`retried`), or lacks an event that it named (`unresolved`). Key: the tenant. Partition: the
- * tenant's home (lane 0), so that the first record of a report id in the log is the report. Any producer can write
- * `filed` and `retracted` to any partition; the linker copies records of other partitions to the tenant's home.
+ * The topic `questlog.report-links.v1` contains the life cycle of bug reports. The kinds of records are `filed`, `retracted`,
+ * `retried` (a new lookup is requested), and `unresolved` (an event that the report named is missing). The key is the tenant.
+ * The partition is the home partition of the tenant (lane 0). The first record of a report id in the log is therefore the
+ * report. Any producer can write `filed` and `retracted` to any partition. The linker copies records of other partitions to the
+ * home partition.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -24,29 +25,32 @@ export interface ReportLink {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
-  /** Milliseconds since the epoch: receipt of the report, or decision about `retracted` and `unresolved`. */
+  /** Time of receipt of the report, or of the decision about `retracted` and `unresolved`, in milliseconds since the epoch. */
   readonly receivedAt: number;
-  /** The report's own time in microseconds since the epoch; null: `receivedAt`. */
+  /** Time that the report contains, in microseconds since the epoch. Null if `receivedAt` applies. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
-  /** Lane of the session. Null: the producer did not know it, and the linker looks the session up. */
+  /** Lane of the session. Null if the producer did not know the lane. The linker then looks the session up. */
   readonly sessionLane: number | null;
-  /** Build that the report names, otherwise the session's build. */
+  /** Id of the build that the report names. If the report names no build, the id of the session's build. */
   readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
-  /** Maximum links by session and window, the first in the log. Events that the report names are not counted. */
+  /**
+   * Maximum number of links by session and window. The first events in the log are linked. Events that the report names are not
+   * counted.
+   */
   readonly maxSessionLinks: number;
   readonly inlineEventIds: readonly string[];
-  /** Ids of the events that the report names. For `unresolved`: the ids of the missing events. */
+  /** Ids of the events that the report names. For `unresolved`, the ids of the events that are missing. */
   readonly eventIds: readonly string[];
-  /** SHA-256 of the request as sent. It distinguishes a retry from another report with the same id. */
+  /** SHA-256 of the request as the client sent it. It distinguishes a retry from another report with the same id. */
   readonly requestDigest: Buffer | null;
-  /** True for a copy from the tenant's home for another partition, and for a notice of the linker. */
+  /** True if the record is a copy from the home partition for another partition, or a notice of the linker. */
   readonly isForwarded: boolean;
-  /** Text and files of the report. Null if the producer sent none, and in copies. */
+  /** Text and files of the report. Null in copies, and if the producer sent no text and no files. */
   readonly content: ReportContent | null;
-  /** Token that filed the report through ingest. Null: another producer or an older version wrote the record. */
+  /** Id of the token that filed the report through ingest. Null if another producer or an older version wrote the record. */
   readonly filedBy: string | null;
 }
 
@@ -56,9 +60,9 @@ export interface ReportContent {
   readonly severity: string | null;
   readonly reporterType: string | null;
   readonly sourceChannel: string | null;
-  /** Reports of one project with the same fingerprint describe the same problem. */
+  /** Fingerprint of the problem. Reports of one project with the same fingerprint describe the same problem. */
   readonly fingerprint: string | null;
-  /** Session that the client named. If the project does not know it, `sessionId` is null. */
+  /** Id of the session that the client named. If the project does not know this session, `sessionId` is null. */
   readonly namedSessionId: string | null;
   readonly context: Buffer | null;
   readonly attachments: readonly Attachment[];
@@ -70,7 +74,7 @@ export interface Attachment {
   readonly fileName: string;
   readonly mimeType: string | null;
   readonly sizeBytes: number | null;
-  /** `missing`: the file did not exist when the report was filed. */
+  /** State of the file. It is `missing` if the file did not exist when the report was filed. */
   readonly state: 'stored' | 'missing';
 }
 
@@ -81,7 +85,7 @@ export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_MAX_SESSION_LINKS = 20_000;
-/** Maximum events that one report names by id. Inline events have the limit of a batch. */
+/** Maximum number of events that one report names by id. Inline events have the limit of a batch. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 
@@ -142,7 +146,7 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
   ],
 });
 
-/** Returns the reason why a decoded record is unusable. Undefined if it is usable. */
+/** Returns the reason why a decoded record cannot be used. Undefined if the record can be used. */
 export function faultOf(record: ReportLink): string | undefined {
   const { kind, windowBeforeMs, windowAfterMs, inlineEventIds, eventIds, sessionLane } = record;
   if (record.maxSessionLinks < 0) return `maxSessionLinks is ${record.maxSessionLinks}, below 0`;
@@ -162,7 +166,7 @@ export function faultOf(record: ReportLink): string | undefined {
   return negative === undefined ? undefined : `an attachment's sizeBytes is ${negative}, below 0`;
 }
 
-/** True if the record is in its tenant's home partition, where the linker decides about reports. */
+/** True if the record is in the home partition of its tenant, where the linker decides about reports. */
 export function isAtHome({ tenantId }: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(tenantId, 0, partitions) === partition;
 }

@@ -1,6 +1,7 @@
 /**
- * `questlog.sessions.v1`: a session of a project. Key: the tenant. Partition: the tenant's home (lane 0), so that of
- * two concurrent registrations of one id the first record in the log wins.
+ * The topic `questlog.sessions.v1` contains the sessions of projects. The key is the tenant. The partition is the home
+ * partition of the tenant (lane 0). If two clients register the same id concurrently, the first record in the log therefore
+ * takes precedence.
  */
 import { createHash } from 'node:crypto';
 import type { Build } from '../buildId.ts';
@@ -21,16 +22,16 @@ export interface SessionRegistered {
   readonly projectId: string;
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** Microseconds since the epoch, as sent; null: `registeredAt` counts. */
+  /** Start time in microseconds since the epoch, as the client sent it. Null if `registeredAt` applies. */
   readonly startedAt: bigint | null;
-  /** Milliseconds since the epoch, server clock. */
+  /** Time of the registration by the server's clock, in milliseconds since the epoch. */
   readonly registeredAt: number;
-  /** Determines the partition of the session's events. Never changes. */
+  /** Lane that determines the partition of the session's events. The lane never changes. */
   readonly lane: number;
   readonly build: Build | null;
   readonly playerExternalId: string | null;
   readonly playerDeviceId: string | null;
-  /** The JSON object exactly as the game sent it, UTF-8. */
+  /** JSON object in UTF-8, exactly as the game sent it. */
   readonly metadata: Buffer | null;
 }
 
@@ -59,8 +60,8 @@ export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessi
 });
 
 /**
- * Returns the SHA-256 (hexadecimal) of a session's content, without `buildId` and `startedAt`. Null if the session
- * has no content, as in every record of the first version. Sessions with the same digest have the same content.
+ * Returns the SHA-256 (hexadecimal) of a session's content, without `buildId` and `startedAt`. Returns null if the session has
+ * no content, as in every record of the first version. Sessions with the same digest have the same content.
  */
 export function contentDigest(
   of: Pick<SessionRegistered, 'build' | 'playerExternalId' | 'playerDeviceId' | 'metadata'>,
@@ -75,7 +76,7 @@ export function contentDigest(
     .digest('hex');
 }
 
-/** Returns the reason why a decoded record is unusable. Undefined if it is usable. */
+/** Returns the reason why a decoded record cannot be used. Undefined if the record can be used. */
 export function sessionFault({ metadata }: SessionRegistered): string | undefined {
   const isUsable = metadata === null || isObjectText(metadata);
   return isUsable ? undefined : 'metadata must be a JSON object';

@@ -1,10 +1,10 @@
-/** Generates messages of `questlog.events.v1` with edge cases of the encoding, for tests. */
+/** Generates messages of `questlog.events.v1` for tests. The messages contain edge cases of the encoding. */
 import fc from 'fast-check';
 import type { EventsAccepted } from './eventsAccepted.ts';
 
 const [FROM, BELOW] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n];
 const uuid = fc.uuid();
-/** Lengths around the thresholds where a varint takes one more byte and a buffer must grow. */
+/** Lengths, including lengths at which a varint takes one more byte or a buffer must grow. */
 const length = fc.oneof(fc.nat(200), fc.constantFrom(...[0, 63, 64, 65, 8_191, 8_192, 300_000]));
 const character = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),

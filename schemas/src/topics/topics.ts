@@ -1,4 +1,4 @@
-/** All topics with their names, cleanup policies, and limits, and the consumer groups that read them. */
+/** All topics with their names, cleanup policies, and limits, and the consumer groups that read the topics. */
 
 export const TOPICS = {
   events: 'questlog.events.v1',
@@ -12,7 +12,7 @@ export const TOPICS = {
   schemas: 'questlog.schemas.v1',
 } as const;
 
-/** Consumer groups. Ingest reads the projector's offsets to know which records ClickHouse already has. */
+/** Names of the consumer groups. Ingest reads the projector's offsets, which show the records that ClickHouse already has. */
 export const GROUPS = {
   projectEvents: 'questlog-project-events',
   projectSessions: 'questlog-project-sessions',
@@ -22,42 +22,46 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Reads partitions that were added to the topic of report links, which the linker does not join. */
+/** Group that reads partitions that were added to the topic of report links. The linker does not read added partitions. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
-/** Header with the append id (a UUID), which identifies a duplicate append without decoding it. */
+/** Name of the header with the append id (a UUID). A duplicate append can be identified without decoding the record. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
-/** Header with a dead letter's append id, on the replayed record and on the decision, which has no value. */
+/**
+ * Name of the header with the append id of a dead letter. The replayed record and the decision, which has no value, have this
+ * header.
+ */
 export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
 export const DECISION_HEADER = 'questlog-decision';
 
 const MIB = 1024 * 1024;
-/** Maximum bytes of key and value, uncompressed. A foreign record may be larger after decompression. */
+/** Maximum bytes of key and value without compression. A foreign record may be larger after decompression. */
 export const MAX_REPORT_LINK_BYTES = MIB;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Settings of a new topic. The shape matches the log port's TopicSpec, which this package must not import. */
+/** Settings of a new topic. The type matches the type TopicSpec of the log port, which this package must not import. */
 export interface TopicDefinition {
   readonly name: string;
   readonly partitions: number;
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression by the broker. Undefined: batches keep the producer's compression. */
+  /** Compression by the broker. Undefined if batches keep the producer's compression. */
   readonly compression?: 'zstd';
 }
 
 /**
- * Returns the topics. Joined topics (events, sessions, report links) and their results have the same number of
- * partitions. The directory has one partition, so that its records have one order.
+ * Returns the topics. The joined topics (events, sessions, and report links) and the topics of their results have the same
+ * number of partitions. The directory has one partition, so that its records are in one order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    // Foreign producers can write report links (decision 0009), and often compress with lz4 or snappy by default.
+    // The broker compresses the records, because foreign producers can write report links (decision 0009) and often use lz4 or
+    // snappy by default.
     {
       name: TOPICS.reportLinks,
       partitions,

@@ -17,7 +17,7 @@ export interface LinkerDeps extends ServiceDeps {
 
 interface SharedSessions {
   readonly filter: SessionFilter;
-  /** Adds all sessions with reports that ClickHouse has. Resolves with false if there are too many. */
+  /** Adds all sessions that have reports in ClickHouse to the filter. Resolves with false if there are too many sessions. */
   load(): Promise<boolean>;
 }
 
@@ -31,9 +31,9 @@ export interface PartitionDeps extends LinkerDeps {
   readonly partitions: number;
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
   readonly sessions: SharedSessions;
-  /** Returns the UUID of the table with this name, at most one second old. */
+  /** Returns the UUID of the table with this name. The UUID is cached for at most one second. */
   readonly tableUuid: (table: string) => Promise<string>;
-  /** Runs a restore in a queue, because each restore keeps the records that it has read ahead in memory. */
+  /** Limits the number of concurrent restores, because each restore keeps records in memory that were read ahead. */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
   readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

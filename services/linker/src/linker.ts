@@ -1,4 +1,4 @@
-/** The linker: events and report links → linked events. Each partition runs independently. */
+/** Runs the linker, which reads events and report links and writes linked events. Each partition runs independently. */
 import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -60,7 +60,10 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   };
 }
 
-/** Maximum concurrent restores. More would not be faster on one core and would keep more changelogs in memory. */
+/**
+ * Maximum number of concurrent restores. More restores would not be faster on one core and would keep more changelogs in
+ * memory.
+ */
 const MAX_CONCURRENT_RESTORES = 4;
 
 export function sharedDeps({
@@ -68,7 +71,7 @@ export function sharedDeps({
   store,
 }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
-  // Partitions that are assigned at the same time share one query.
+  // Combines calls, so that partitions that are assigned at the same time share one query.
   const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, load },

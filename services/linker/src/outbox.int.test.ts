@@ -1,4 +1,4 @@
-/** Tests that a failed start of a partition closes its producer, and that a new owner fences the previous one. */
+/** Tests that a failed start of a partition closes its producer. Tests that a new owner fences the previous owner. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
@@ -94,7 +94,7 @@ test('after a truncation, the next run restores the known epoch with the positio
   first.advance(TOPICS.reportLinks, 4, 7);
   first.rewind(TOPICS.events, 2);
   first.rewind(TOPICS.reportLinks, 3);
-  // A second truncation before anything is read after the first.
+  // A second truncation happens before any record is read after the first truncation.
   first.rewind(TOPICS.events, 1);
   await first.commit();
   // The record before the position may have an older epoch, so no lookup may require the newer epoch.
@@ -112,8 +112,8 @@ test('after a truncation, the next run restores the known epoch with the positio
 });
 
 /**
- * A linker on a log with one partition and a simulated failure. Group offsets are not stored, because there is no
- * group member.
+ * Returns a linker on a log with one partition and a simulated failure. Group offsets are not stored, because there is no group
+ * member.
  */
 async function aLinker(outage: Partial<Log>) {
   const log = await aLog({ clock: systemClock });
@@ -136,7 +136,7 @@ async function aLinker(outage: Partial<Log>) {
   return { deps: { ...(await partitionDeps(log)), log: failing }, producers };
 }
 
-/** An assigned partition of which nothing is read. */
+/** Returns an assigned partition whose records are not read. */
 function aPartition(signal = new AbortController().signal): OwnedPartition {
   const positions = new Map<string, number>([[TOPICS.events, 0]]);
   return {

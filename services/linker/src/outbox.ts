@@ -1,7 +1,7 @@
 /**
- * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner first
- * initializes the producer, which fences the previous owner. The position is a changelog entry, because the group's
- * offsets can be lost or reset. They are committed for lag metrics and Kafka tools.
+ * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner first initializes the
+ * producer, which fences the previous owner. The position is a changelog entry, because the group's offsets can be lost or
+ * reset. The group's offsets are committed only for lag metrics and Kafka tools.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -15,13 +15,16 @@ import type { PartitionDeps } from './deps.ts';
 
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
-/** Initializes the producer, restores the state, and seeks. @throws Unavailable if the log does not answer */
+/**
+ * Initializes the producer, restores the state, and seeks to the restored position.
+ * @throws Unavailable if the log does not answer
+ */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
     return await restoreOutbox(owned, deps, producer);
   } catch (error) {
-    // During an outage, every retry would otherwise leave its connections open.
+    // Closes the producer, because during an outage every retry would otherwise leave its connections open.
     await producer.close();
     throw error;
   }
@@ -45,15 +48,18 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Commits the position, because the group would otherwise show lag until the next record. An offset beyond a
-    // truncation cannot be committed.
+    // Commits the position, because the group would otherwise show lag until the next record. Skips an offset after the end of
+    // a truncated log, because such an offset cannot be committed.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
 
-/** Returns the group's offsets for a changelog without a position, which older versions did not write. */
+/**
+ * Returns the offsets of the group. They are the position if the changelog has no position, because older versions did not
+ * write positions.
+ */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -124,9 +130,9 @@ export class Outbox {
   }
 
   /**
-   * Sets the position: all decisions below the offset were added.
-   * @param leaderEpoch epoch of the record before the offset, if known
-   * @param upToEpoch upper bound of the epochs of earlier records, if only that is known
+   * Sets the position after all decisions about records below the offset were added.
+   * @param leaderEpoch the epoch of the record before the offset, or null if it is unknown
+   * @param upToEpoch the upper bound of the epochs of earlier records, if only this bound is known
    */
   advance(
     topic: string,
@@ -148,8 +154,8 @@ export class Outbox {
   }
 
   /**
-   * Moves the position back after a truncation. The next commit writes it with the highest known epoch, so that a
-   * restart skips no records and a second truncation is detected.
+   * Moves the position back after a truncation. The next commit writes the position with the highest known epoch. A restart
+   * therefore skips no records, and a second truncation is detected.
    */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
@@ -182,7 +188,10 @@ export class Outbox {
     return this.#producer.close();
   }
 
-  /** Returns the records of the transaction. Links come first: their offset is the new end of the links. */
+  /**
+   * Returns the records of the transaction. The links are the first append, because `commit` reads the offset of the first
+   * append.
+   */
   #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;
@@ -196,8 +205,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // Skips the position if nothing changed: reading the same records again has no effect, because the state is the
-    // same.
+    // Omits the position if nothing changed. The same records can be read again without effect, because the state is the same.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
@@ -216,12 +224,12 @@ export class Outbox {
   }
 }
 
-/** Time without a record after which a restore gives its place in the queue to another partition. */
+/** Time without a record after which a restore stops, so that another partition can restore its state. */
 const STALLED_AFTER_MS = 10_000;
 
 /**
- * Restores the state from the latest entry of each key. Older entries are not decoded: most records of a changelog
- * can be outdated, because only closed segments are compacted.
+ * Restores the state from the latest entry of each key. Older entries are not decoded. They can be most records of a changelog,
+ * because only closed segments are compacted.
  */
 async function restoredState(
   deps: PartitionDeps,
@@ -244,7 +252,7 @@ async function restoredState(
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // The value is a view of its batch and would keep the whole batch in memory.
+        // Copies the value, because it is a view that would keep its whole batch in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

@@ -94,7 +94,7 @@ test('commits records without links every 200 ms, also if they arrive individual
     position: () => 0,
     seek: () => {},
     commit: async () => {},
-    // A short pause follows each record, and a long one the last record.
+    // A short pause follows each record. A long pause follows the last record.
     read: async () => {
       isQuiet = !isQuiet;
       const record = isQuiet ? left.shift() : undefined;
@@ -172,7 +172,7 @@ test('dead-letters a report in a foreign partition that is too large for its hom
   const lenient = withMethods(log, {
     transactionalProducer: async () => ({ commit, close: async () => {} }),
   });
-  // Compressed, the record is small, so the topic accepts it.
+  // The topic accepts the record, because the record is small after compression.
   const context = Buffer.from(`{"a":"${'x'.repeat(3 * 1024 * 1024)}"}`);
   const content = {
     ...{ title: null, description: null, severity: null, reporterType: null, sourceChannel: null },
@@ -248,10 +248,10 @@ test('an erased report leaves the changelog and gets no more links; another repo
   onTestFinished(() => linker.stop());
   const ofIt = async () =>
     (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);
-  // The commit happens without new records.
+  // The commit must happen without new records.
   await expect.poll(async () => (await ofIt()).at(-1)?.value).toBeNull();
 
-  // New events of the sessions.
+  // Appends new events of the sessions.
   for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {
     const of = { tenantId: tenant, projectId: project, receivedAt: receivedAt + 2 };
     const value = deps.codecs.events.encode(anEventsRecord({ ...of, events: [{ sessionId }] }));

@@ -1,4 +1,6 @@
-/** Runs one partition: read → decide → append. After a failed transaction, it restarts from the changelog. */
+/**
+ * Links one partition. Reads records, decides, and appends the results. Restarts from the changelog after a failed transaction.
+ */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -15,21 +17,25 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Small, because the process may also serve games, and one read blocks the event loop while it is decoded. */
+/** Limits of one read. They are small, because the process may also serve games, and decoding blocks the event loop. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/** Maximum delay of a commit without output. Fewer commits rewrite fewer state entries. */
+/** Maximum delay of a commit that has no output. Fewer commits rewrite fewer state entries. */
 const COMMIT_EVERY_MS = 200;
 const DUE_WAIT_MS = 500;
-/** Maximum wait if no lookup can become due. A new record ends the wait early. */
+/** Maximum wait for records if no lookup can become due. A new record ends the wait early. */
 const IDLE_WAIT_MS = 30_000;
 
-/** Maximum tracked reports and retractions, and events that they name. Above it, no reports are read. */
+/** Maximum number of tracked reports and retractions. No reports are read while the maximum is reached. */
 const MAX_TRACKED = 500_000;
+/** Maximum number of events that the tracked reports name. No reports are read while the maximum is reached. */
 const MAX_TRACKED_EVENT_IDS = 2_000_000;
-/** Maximum sessions with late events. Above it, no more events are read. */
+/** Maximum number of sessions with late events. No events are read while the maximum is reached. */
 const MAX_LATE_SESSIONS = 50_000;
 
-/** Runs until the partition is lost. @throws errors other than `Unavailable` and `Fenced` */
+/**
+ * Runs until the partition is lost.
+ * @throws errors other than `Unavailable` and `Fenced`
+ */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
@@ -47,7 +53,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
-      // This owner was fenced because the previous owner re-initialized its producer before it learned about the
+      // Retries after `Fenced`, because the previous owner may have re-initialized its producer before it learned about the
       // rebalance.
       if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
       const backoffMs = backoff.next();
@@ -75,7 +81,7 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // Includes erasures that the previous owner did not know.
+      // Removes erased reports, including reports whose erasure the previous owner did not know.
       if (erased !== cached.changes) {
         erased = cached.changes;
         const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));
@@ -111,7 +117,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // Links of lost records stay, because these records had been acknowledged.
+    // Keeps the links of lost records, because these records had been acknowledged.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -120,7 +126,10 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/** Returns the topics whose bounds are not reached. A last lookup needs the events before it. */
+/**
+ * Returns the topics whose limits are not reached. Events are always read during a `close` lookup, because it waits for earlier
+ * events.
+ */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -143,8 +152,8 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
 }
 
 /**
- * Decides on one record. The projector dead-letters a record that does not decode; this function dead-letters a
- * report that is too large for its home partition.
+ * Decides on one record. The projector dead-letters records that do not decode. This function dead-letters only reports that
+ * are too large for their home partition.
  */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,
@@ -173,7 +182,8 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // The record fitted into this partition only because its producer compressed it. The projector ignores it here.
+    // The record fitted into this partition only because its producer compressed it. The projector ignores the record in this
+    // partition.
     const cause = new Invalid(
       `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
     );

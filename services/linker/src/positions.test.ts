@@ -1,4 +1,4 @@
-/** Tests that a linker resumes from the position in its changelog, although the group's offsets are lost or wrong. */
+/** Tests that a linker resumes from the position in its changelog, even if the group's offsets are lost or wrong. */
 import { randomUUID } from 'node:crypto';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -15,7 +15,7 @@ import { LINKER_BOUNDS } from './core/linkerState.ts';
 import { startLinker } from './linker.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
 
-/** The cache of append ids is small, so that an older append that is read again would be linked twice. */
+/** Limits with a small cache of append ids. An older append that is read again would be linked twice. */
 const BOUNDS = { ...LINKER_BOUNDS, appends: 4 };
 
 const NO_ENTRY = {
@@ -27,7 +27,7 @@ const NO_ENTRY = {
   sessionLinks: null,
 };
 
-/** A linker that is started and stopped on a log with one open report and events of its session. */
+/** Returns a linker that tests can start and stop. Its log has one open report and events of the report's session. */
 async function aLinker() {
   const directory = aDirectory();
   const database = openDatabase(directory);
@@ -76,7 +76,7 @@ async function aLinker() {
       await done();
       await linker.stop();
     },
-    /** Deletes all offsets of the group, or resets them to the beginning. */
+    /** Deletes all offsets of the group, or resets the offsets to the beginning. */
     loseOffsets: (how: 'deleted' | 'set back') =>
       database.sqlite.exec(
         how === 'deleted'
@@ -154,7 +154,7 @@ test('an entry with a reused key has the age of its record and is not evicted fi
   const linker = await aLinker();
   const seen = Array.from({ length: 5 }, linker.anAppend);
   const newer = [linker.anAppend(), linker.anAppend()];
-  // The last entry reuses the key of the first.
+  // The last entry reuses the key of the first entry.
   for (const [at, { appendId }] of seen.entries()) {
     await linker.setState(`append/#${at % 4}`, { ...NO_ENTRY, appends: { ids: [appendId], since: at } });
   }
@@ -188,7 +188,7 @@ test.each(['runs', 'is down'])(
     await linker.log.truncate(TOPICS.events, 0, 1);
     const again = when === 'is down' ? await linker.start() : running;
     await linker.done();
-    // An append that was linked and then lost in the truncation is sent again: it is a duplicate.
+    // An append was linked and then lost in the truncation. It is sent again and is a duplicate.
     for (const message of [...newer, ...before.slice(1)]) await linker.append(message);
     await linker.done();
     await again.stop();

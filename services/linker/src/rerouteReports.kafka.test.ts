@@ -15,7 +15,7 @@ import { startRerouting } from './rerouteReports.ts';
 const TOPIC = TOPICS.reportLinks;
 const OFTEN_MS = 100;
 const GZIP = 1;
-/** Larger than the topic's limit of 1 MiB, but small if compressed. */
+/** Value that is larger than the topic's limit of 1 MiB, but small after compression. */
 const TOO_LARGE = Buffer.alloc(3 * 1024 * 1024, 'x');
 
 describeKafka('report links in added partitions', ({ brokers }) => {
@@ -30,7 +30,7 @@ describeKafka('report links in added partitions', ({ brokers }) => {
     const add = (count: number) =>
       admin((one) => one.createPartitions({ topicPartitions: [{ topic: prefix + TOPIC, count }] }));
     const send = async (partition: number, key: string | null, value: string | Buffer) => {
-      // A new producer for each record knows the partitions that were added meanwhile.
+      // Each record has a new producer, because a new producer knows the partitions that were added meanwhile.
       const producer = kafka.producer();
       await producer.connect();
       const message = { partition, key, value, headers: { from: 'another system' } };
@@ -38,10 +38,10 @@ describeKafka('report links in added partitions', ({ brokers }) => {
       await producer.disconnect();
       return sent.length > 0;
     };
-    /** Retries, because kafkajs silently drops a record for a partition that its broker does not know yet. */
+    /** Writes a record. Retries, because kafkajs silently drops a record for a partition that its broker does not know yet. */
     const write = (...record: Parameters<typeof send>) => until(() => send(...record));
     const read = async () => (await readToEnd(log, TOPIC)).map((records) => records.map(textOf));
-    /** Texts by home partition. */
+    /** Returns the texts by home partition. */
     const homes = (...texts: [key: string, text: string][]) =>
       [0, 1].map((home) => texts.flatMap(([key, text]) => (partitionOf(key, 0, 2) === home ? [text] : [])));
 

@@ -1,6 +1,6 @@
 /**
- * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key,
- * because the linker does not join added partitions. After a crash, a record can be moved twice, like any duplicate
+ * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key. The linker
+ * does not read added partitions. After a crash, a record can be moved twice. The copy is then handled like any duplicate
  * report.
  */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -35,7 +35,7 @@ const CHECK_INTERVAL_MS = 30_000;
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
 const TOPIC = TOPICS.reportLinks;
 
-/** Checks periodically whether partitions were added, and moves their reports. */
+/** Checks periodically whether partitions were added. Moves the reports of added partitions. */
 export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTERVAL_MS): Rerouter {
   const { log, logger } = deps;
   const stopped = new AbortController();
@@ -90,7 +90,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // The record fitted into the added partition only because its producer compressed it.
+        // The record fitted into the added partition only because its producer compressed the record.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);
@@ -114,7 +114,10 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
   };
 }
 
-/** Returns the next batch. After a truncation, the records that are now at these offsets are moved too. */
+/**
+ * Returns the next batch, or undefined after a truncation. Records that are appended at the same offsets after the truncation
+ * are moved, too.
+ */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
     return await owned.read(READ_OPTIONS);

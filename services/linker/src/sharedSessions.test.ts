@@ -38,7 +38,7 @@ test('with more sessions than the filter supports, every session may have a repo
   expect(await shared.sessions.load()).toBe(false);
 });
 
-/** Dependencies with a ClickHouse that has the sessions of `reports`. */
+/** Returns dependencies with a ClickHouse that contains the sessions of `reports`. */
 async function aProcess(sessionsWithReports = 100) {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));

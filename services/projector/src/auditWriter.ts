@@ -1,4 +1,4 @@
-/** Projects `questlog.audit.v1`. A later row of the same id adds the outcome of a change. */
+/** Projects `questlog.audit.v1`. A later row with the same id adds the outcome of a change. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';

@@ -8,7 +8,7 @@ const records: LogRecord[] = ['good', 'broken', 'newer'].map((text, offset) => {
   return { offset, timestampMs: 0, key: null, value: Buffer.from(text), headers: {} };
 });
 
-/** A codec that cannot decode `newer` while the registry is unavailable. */
+/** Returns a codec that cannot decode `newer` while the registry is unavailable. */
 function aCodec(isAway: boolean): Codec<string> {
   return {
     encode: (message) => Buffer.from(message),

@@ -1,4 +1,4 @@
-/** Tests a repeated projection from a log that still contains erased data. */
+/** Tests a repeated projection of a log that still contains erased data. */
 import { randomUUID } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure, anEventsAccepted } from '@questlog/schemas/fixtures/builders';

@@ -1,4 +1,4 @@
-/** Finds the first record of each entity, in the block and in the entity's table. Only the first record counts. */
+/** Finds the first record of each entity, in the block and in the table of the entity. Later records are ignored. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { DecodedRecord, Source } from './writer.ts';
@@ -6,7 +6,7 @@ import type { DecodedRecord, Source } from './writer.ts';
 export interface EntityTable<Message> {
   readonly store: Store;
   readonly source: Source;
-  /** Table with `project_id`, `id`, and the log position of each first record. */
+  /** Table with the columns `project_id` and `id`, and the log position of each first record. */
   readonly table: string;
   idOf(message: Message): EntityId;
 }
@@ -17,7 +17,7 @@ export interface EntityId {
   readonly id: string;
 }
 
-/** Returns the first record of each entity, unless the table has an earlier record from another block. */
+/** Returns the first record of each entity. Omits entities for which the table has a record from another block. */
 export async function firstRecords<Message>(
   entities: EntityTable<Message>,
   block: Block,

@@ -9,9 +9,15 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { openBench } from './testing/projectorBench.ts';
 
-/** Two of the files look up erased data, and one publishes the offset of a partition before its first block. */
+/**
+ * Maximum number of files. Two of the files look up erased data, and one file publishes the offset of a partition before its
+ * first block.
+ */
 const MOST_FILES = 19;
-/** Files below the log's port belong to an adapter. The server behind the store is a separate process in production. */
+/**
+ * Pattern of files that are not counted. Files below the log's port belong to an adapter, and the server of the store is a
+ * separate process in production.
+ */
 const BEHIND_A_PORT = /\/runtime\/src\/(clickhouse\/chdb|log)\//;
 
 test(`a record crosses at most ${MOST_FILES} files from the log's port to its row`, async () => {
@@ -26,7 +32,7 @@ test(`a record crosses at most ${MOST_FILES} files from the log's port to its ro
       if (insert.table === 'events') inserted.resolve(await filesThatRan());
     },
   });
-  // All functions that only a start needs have run by then.
+  // `readTogether` calls `filesThatRan` after the start, so that files that only a start needs are not counted.
   const projector = await bench.start(store, readTogether(bench.log, 5, filesThatRan));
   onTestFinished(() => projector.stop());
 
@@ -35,7 +41,7 @@ test(`a record crosses at most ${MOST_FILES} files from the log's port to its ro
   expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
 });
 
-/** A log that delivers records only after the given number of readers wait and `ready` was called. */
+/** Returns a log that delivers records only after two conditions: the given number of readers wait, and `ready` was called. */
 function readTogether(log: Log, readers: number, ready: () => Promise<unknown>): Log {
   const all = Promise.withResolvers<unknown>();
   let waiting = 0;

@@ -1,6 +1,7 @@
 /**
- * Publishes the ledger difference as metrics: confirmed events that are neither projected, duplicates, nor dead
- * letters. The projector runs the check, because its work completes a minute, and ingest must not lose time.
+ * Publishes the ledger difference as metrics. The difference counts confirmed events that are neither projected, duplicates,
+ * nor dead letters. The projector runs the check, because a minute is complete only after the projector has processed it. The
+ * check must also not slow down ingest.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -33,7 +34,7 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   return () => clearInterval(timer);
 }
 
-/** Returns a function that runs one check, for minutes before a time whose end offsets are projected. */
+/** Returns a function that runs one check. The check covers the minutes before a time whose end offsets are projected. */
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;

@@ -1,4 +1,7 @@
-/** Tests the projector after its groups' offsets were lost or reset: the stored rows count, not the offsets. */
+/**
+ * Tests the projector after the offsets of its groups were lost or reset. The projector must rely on the stored rows instead of
+ * the offsets.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -122,7 +125,7 @@ test('recognizes a duplicate by its events if the first append is no longer in `
   await bench.projectAll(bench.store);
   const expiry = `ALTER TABLE appends DELETE WHERE append_id = '${first.appendId}' SETTINGS mutations_sync = 2`;
   await bench.store.command(expiry);
-  // The log starts with the duplicate, because retention has removed the first append.
+  // The log starts with the duplicate, because retention removed the first append.
   bench.loseOffsets(base + 1);
   await bench.projectAll(bench.store);
   expect(await found(project)).toMatchObject({ events: 3, ids: 3, minutes: 3, used: 3 });

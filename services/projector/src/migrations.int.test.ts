@@ -1,4 +1,4 @@
-/** Tests the migrations on a database of an earlier version with rows, and the resulting schema. */
+/** Tests the migrations on a database of an earlier version that has rows. Tests the resulting schema. */
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
-/** Last migration of the version without builds and players. */
+/** Last migration of the version that did not have builds and players. */
 const LAST_BEFORE = '008-longer-deduplication.sql';
 
 const [tenant, project, session, event, build] = Array.from({ length: 5 }, () => randomUUID());

@@ -1,6 +1,7 @@
 /**
- * Publishes the offset below which every row exists, for each partition of each projected topic: `projected_offsets`
- * (`deploy/clickhouse/030-projected-offsets.sql`). A load that reads only below it misses nothing.
+ * Publishes the offset below which every row exists, for each partition of each projected topic. The offsets are in
+ * `projected_offsets` (`deploy/clickhouse/030-projected-offsets.sql`). A load that reads only rows below this offset misses no
+ * row.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';
@@ -10,19 +11,20 @@ import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting'
 import { rowTable, writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
-/** Minimum time between two inserts of offsets that moved on: each insert makes a part of the table. */
+/** Minimum time between two inserts of changed offsets, because each insert creates a part of the table. */
 const PUBLISH_EVERY_MS = 1_000;
 /** Maximum time that a stop waits for the last insert. */
 const LAST_INSERT_MS = 3_000;
 
 export interface PartitionOffsets {
   /**
-   * Starts a new generation, which replaces all offsets of earlier owners, including offsets that they publish later.
-   * @param confirm confirms the ownership after the last generation was read, so that an earlier owner cannot replace
-   * this generation
+   * Starts a new generation. The generation replaces all offsets of earlier owners, including offsets that earlier owners
+   * publish later.
+   * @param confirm confirms the ownership after the last generation was read, so that an earlier owner cannot replace this
+   * generation
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
-  /** Publishes a later offset of the same generation soon; call it after the commit. */
+  /** Publishes a later offset of the same generation soon. Callers must commit the offset before. */
   advance(nextOffset: number): void;
 }
 
@@ -47,7 +49,7 @@ export class OffsetPublisher {
     this.#insertStarting = coalesceCalls(() => this.#write(this.#starting.splice(0)));
   }
 
-  /** @param truncations repaired truncations of the partition, up to date at each start. */
+  /** @param truncations the repaired truncations of the partition. The list must be up to date at each start. */
   of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
     const name = nameOf(source);
     let own: Row | undefined;
@@ -108,7 +110,7 @@ interface Row extends TopicSource {
   readonly tableUuid: string;
   readonly generation: number;
   readonly nextOffset: number;
-  /** Undefined if the row is not about lost records. */
+  /** Log and first offset of the lost records. Undefined if the row is not about lost records. */
   readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
 }
 
@@ -127,7 +129,7 @@ function nameOf({ topic, partition }: Pick<TopicSource, 'topic' | 'partition'>):
   return `${topic}/${partition}`;
 }
 
-/** Returns a row for the lost records of each truncation, which is inserted together with the partition's row. */
+/** Returns a row for the lost records of each truncation. These rows are inserted together with the partition's row. */
 function lostOf(row: Row, truncations: readonly TruncationRow[]): Row[] {
   return truncations.map(({ orphanId, offset, endOffset }) => ({
     ...row,

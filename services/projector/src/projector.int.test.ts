@@ -1,4 +1,4 @@
-/** Tests the projector on the real log and engine, with simulated crashes and network failures of the store. */
+/** Tests the projector on the real log and a real ClickHouse, with simulated crashes and network failures of the store. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Invalid } from '@questlog/runtime/process/errors';
@@ -90,7 +90,7 @@ test('writes rows that were lost after an acknowledged token with a new token', 
   const burnt: Store = {
     ...bench.store,
     insert: async (insert) => {
-      // ClickHouse logs the token, ends before the part is stored, and drops the retry as a duplicate.
+      // Simulates a crash: ClickHouse saves the token, ends before the part is stored, and treats the retry as a duplicate.
       if (insert.table !== 'events') return await bench.store.insert(insert);
       await bench.store.insert(insert);
       await bench.store.command(
@@ -153,7 +153,7 @@ test('halves a block that ClickHouse rejects until only the bad record is dead-l
   ]);
 });
 
-/** A store in which ClickHouse rejects the data of one record. */
+/** Returns a store in which ClickHouse rejects the data of one record. */
 function refusing(bad: EventsAccepted, by = { table: 'events', id: bad.events[0]?.id }): Store {
   const needle = Buffer.from(by.id?.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
   return {
@@ -260,7 +260,7 @@ test('fills an emptied table again within 30 seconds, also without new records',
     await bench.store.command(sql);
   const rows = async () => (await countsOf(project)).rows;
   expect(await rows()).toBe(0);
-  // 20 seconds have passed, and the partition waits for 10 more seconds.
+  // Simulates that 20 seconds have passed. The partition waits for 10 more seconds.
   const realNow = performance.now.bind(performance);
   const now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 20_000);
   onTestFinished(() => now.mockRestore());

@@ -1,4 +1,7 @@
-/** The projector: log → ClickHouse. One consumer per topic; each partition is a sequence of blocks (`runBlocks`). */
+/**
+ * Runs the projector, which writes the log to ClickHouse. Each topic has one consumer. Each partition is a sequence of blocks
+ * (`runBlocks`).
+ */
 import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
@@ -41,18 +44,18 @@ import {
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
-  /** Minimum interval between two blocks of a partition under load. */
+  /** Minimum interval between two blocks of a partition under load, in milliseconds. */
   readonly flushIntervalMs: number;
   readonly metrics: ProjectorMetrics;
 }
 
 export interface Projector {
-  /** Rejects if a consumer stops: after a bug, or if most records of a topic cannot be decoded. */
+  /** Rejects if a consumer stops after a bug, or because most records of a topic cannot be decoded. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
 
-/** Cache time of table UUIDs, so that an idle partition detects a restored table within 30 seconds. */
+/** Time for which table UUIDs are cached. An idle partition therefore detects a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -86,7 +89,9 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/** Registers a health warning, which returns the last known result without waiting for ClickHouse. */
+/**
+ * Registers a health warning about truncations. The warning is the last known result, so that it does not wait for ClickHouse.
+ */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {
@@ -122,7 +127,7 @@ async function projectTopic<Message>(
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
-  // Read once, because partition counts never change.
+  // Reads the partition count once, because it never changes.
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);

@@ -1,4 +1,4 @@
-/** Encodes rows as RowBinary and inserts them, either exactly once or repeatably. */
+/** Encodes rows as RowBinary. Inserts rows exactly once, or in a way that allows repeated inserts. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
@@ -10,7 +10,10 @@ export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
-  /** Estimated bytes of a row. A buffer that grows is copied and temporarily takes twice its memory. */
+  /**
+   * Returns the estimated bytes of a row. A buffer that is too small must grow. During the copy, the buffer takes twice its
+   * memory.
+   */
   bytesOf?(row: Row): number;
 }
 
@@ -29,7 +32,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A number of a foreign record is out of range: the record is invalid, which is not a bug.
+        // A number of a foreign record can be out of range. The record is then invalid, which is not a bug.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }
@@ -58,14 +61,14 @@ interface BlockInsert<Row> {
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
-/** Inserts the rows of a block's records, one or more per record, without records that already have rows. */
+/** Inserts the rows of a block's records. A record has one or more rows. Skips records that already have rows. */
 export async function insertBlock<Row extends DecodedRecord<unknown>>(
   store: Store,
   { table, columns, write, bytesOf = () => ESTIMATED_ROW_BYTES }: RowTable<Row & Positioned>,
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // After a truncation, the same offsets belong to other records.
+  // Adds the number of truncations, because the same offsets belong to other records after a truncation.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
@@ -81,12 +84,12 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
 
 const ESTIMATED_ROW_BYTES = 256;
 
-/** Maximum bytes of one insert, plus one row. Rows of retractions can be much larger than their block. */
+/** Maximum bytes of one insert, except for its last row. Rows of retractions can be much larger than their block. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /**
- * Writes rows repeatably: with the same key, version, and content, so that the table merges duplicates. Deduplication
- * tokens and reads of stored rows are not needed.
+ * Writes rows in a way that allows repeated writes. Repeated rows have the same key, version, and content, and the table merges
+ * them. Deduplication tokens and reads of stored rows are not needed.
  */
 export class RowSink<Row> {
   readonly #store: Store;

@@ -1,4 +1,4 @@
-/** Projects `questlog.sessions.v1`. The first record of a session id in the log is the session. */
+/** Projects `questlog.sessions.v1`. The first record of a session id in the log defines the session. */
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import {

@@ -1,4 +1,4 @@
-/** The common part of all projection writers: dependencies, decoding, and dead letters. */
+/** Common part of all projection writers: dependencies, decoding, and dead letters. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -13,13 +13,13 @@ export interface WriterDeps<Message> {
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
-  /** Erasures, read once per block: erased data gets no rows. */
+  /** Erasures, which are read once per block. Erased data gets no rows. */
   readonly erased: Erasures;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
   readonly partitions: number;
-  /** Counts records by outcome. `ignored`: a record for other consumers, or without effect. */
+  /** Counts records by outcome. The outcome `ignored` means that the record is for other consumers or has no effect. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
@@ -35,15 +35,15 @@ export interface DecodedRecord<T> {
   readonly message: T;
 }
 
-/** A projection. `plan` runs once per block; `apply` is repeated until it succeeds. */
+/** A projection. `plan` runs once per block, and `apply` is repeated until it succeeds. */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Returns the reason why a decoded message is unusable. Undefined if it is usable. */
+  /** Returns the reason why a decoded message cannot be used. Undefined if the message can be used. */
   faultOf?(message: Message): string | undefined;
-  /** Counts the messages of a block that is dead-lettered as a whole, before the dead letters are sent. */
+  /** Counts the messages of a block of which every record becomes a dead letter. Runs before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
-  /** Describes the valid parts of a message that wait in its dead letter; undefined without valid parts. */
+  /** Describes the valid parts of a message that wait in its dead letter. Undefined if the message has no valid parts. */
   describeWaiting?(message: Message): string | undefined;
 }
 
@@ -70,7 +70,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // Sent last, because a failed insert is repeated, and each repetition would send the dead letters again.
+      // Sends the dead letters last, because a failed insert is repeated, and each repetition would send them again.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

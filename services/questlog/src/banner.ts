@@ -3,7 +3,10 @@ import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/** Returns the text. @param isTerminal false for a log file, which must not contain the admin token */
+/**
+ * Returns the text.
+ * @param isTerminal false if the output goes to a log file, which must not contain the admin token
+ */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
@@ -24,14 +27,17 @@ export function banner(
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${text}${local?.hasDemo ? demo(local) : ''}\n`;
 }
 
-/** Returns the part of the console's address that signs in: the token after the `#`, which a browser does not send. */
+/**
+ * Returns the part of the console's address that signs in. The token is after the `#`, because a browser does not send this
+ * part.
+ */
 function signIn(local: LocalState, isTerminal: boolean): string {
   return isTerminal
     ? `/#token=${encodeURIComponent(local.credentials.adminToken)}`
     : `  (${dataDirPrefix(local)}npx questlog console prints a sign-in address)`;
 }
 
-/** Returns the setting of the data folder for the printed commands, if it is not the default. */
+/** Returns the setting of the data folder for the printed commands. The text is empty for the default folder. */
 function dataDirPrefix({ dataDir }: LocalState): string {
   return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }

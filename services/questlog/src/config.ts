@@ -146,10 +146,9 @@ export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' |
   return resolve(backupDir === '' ? join(dataDir, BACKUPS) : backupDir);
 }
 
-/** True if a process that could also use the embedded log uses Kafka. */
+/** True if the settings select Kafka for a process that could also use the embedded log. */
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
-  // `auto` uses brokers that are set, because a deployment that ignores them would be a second deployment without
-  // notice.
+  // `auto` uses the brokers that are set. A process that ignored the brokers would silently become a second deployment.
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 

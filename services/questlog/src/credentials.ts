@@ -1,4 +1,4 @@
-/** The file `dev-credentials.json` with addresses and tokens of the deployment. The first start creates it. */
+/** The file `dev-credentials.json` with the addresses and tokens of the deployment. The first start creates the file. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const Account = Type.Object({ username: Type.String(), password: Type.String() }
 export type Account = Readonly<Static<typeof Account>>;
 
 const Credentials = Type.Object({
-  /** Log of the deployment; absent if an earlier version wrote the file. */
+  /** Log of the deployment. Absent if an earlier version wrote the file. */
   log: Type.Optional(Type.Union([Type.Literal('embedded'), Type.Literal('kafka')])),
   baseUrl: Type.String(),
   adminUrl: Type.String(),
@@ -26,7 +26,10 @@ const Credentials = Type.Object({
     database: Type.String(),
     username: Type.String(),
     password: Type.String(),
-    /** Read-only account for BI tools. For an external ClickHouse, present only if `CLICKHOUSE_READER_URL` is set. */
+    /**
+     * Read-only account for BI tools. With an external ClickHouse, the account is present only if `CLICKHOUSE_READER_URL` is
+     * set.
+     */
     reader: Type.Optional(Account),
   }),
 });
@@ -36,7 +39,7 @@ const FILE = 'dev-credentials.json';
 const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
 export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
-/** Returns the path of the credentials file, one for each log in the folder. */
+/** Returns the path of the credentials file. The folder has one such file for each log. */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
   const path = join(dataDir, FILE);
@@ -46,8 +49,8 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
 }
 
 /**
- * Returns the credentials file of the deployment that was started last, because a command in another shell does not
- * have the settings that name Kafka. Undefined if no deployment was started in the folder.
+ * Returns the credentials file of the deployment that was started last. A command in another shell does not have the settings
+ * that name Kafka. Undefined if no deployment was started in the folder.
  */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -57,7 +60,7 @@ export function latestCredentialsPath(dataDir: string): string | undefined {
     .sort((a, b) => startedMs(b) - startedMs(a))[0];
 }
 
-/** Returns the credentials of an earlier start, or new ones without addresses. */
+/** Returns the credentials of an earlier start, or new credentials without addresses. */
 export function loadCredentials(path: string): Credentials {
   return readCredentials(path) ?? newCredentials();
 }
@@ -75,7 +78,7 @@ export function readCredentials(path: string): Credentials | undefined {
   );
 }
 
-/** True if the value matches the schema. TypeBox's own check takes long to load. */
+/** True if the value matches the schema. Replaces the check of TypeBox, which takes long to load. */
 function matches(schema: TSchema, value: unknown): boolean {
   if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;
@@ -87,7 +90,7 @@ function matches(schema: TSchema, value: unknown): boolean {
   });
 }
 
-/** Writes the file atomically, readable only by the owner. */
+/** Writes the file atomically. Only the owner can read the file. */
 export function saveCredentials(path: string, credentials: Credentials): void {
   const file = openSync(`${path}.tmp`, 'w', 0o600);
   try {
@@ -112,7 +115,7 @@ function newCredentials(): Credentials {
   };
 }
 
-/** Returns the stored read-only account, or a new one if an earlier version wrote the file. */
+/** Returns the stored read-only account. Returns a new account if an earlier version wrote the file. */
 export function readerOf({ clickhouse }: Credentials): Account {
   return clickhouse.reader ?? { username: 'reader', password: secret() };
 }

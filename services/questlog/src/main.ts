@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command `questlog [standalone | ingest | linker | projector]`: starts and stops the services. */
+/** Implements the command `questlog [standalone | ingest | linker | projector]`, which starts and stops the services. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -13,14 +13,12 @@ import { SERVICES } from './serviceNames.ts';
 import { startWorkers } from './workers/startWorkers.ts';
 import { currentWorker } from './workers/worker.ts';
 
-// Set before any file is written: only the owner may read the tenants' data.
+// Sets the mask before any file is written, because only the owner may read the tenants' data.
 process.umask(0o077);
-// By default, V8 may run a full collection every second while the heap is small, and requests wait for each
-// collection.
+// By default, V8 may run a full collection every second while the heap is small. Requests wait for each collection.
 setFlagsFromString('--heap-growing-percent=100');
-// If requests had to wait once, V8 treats their objects as long-lived by default. From then on, it allocates such objects in the
-// old space (decision 0051).
-// space (decision 0051).
+// By default, V8 treats the objects of requests as long-lived after requests had to wait once. V8 then allocates such objects
+// in the old space (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {
@@ -64,7 +62,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // Loaded only here, because the parent of workers runs no service.
+    // Loads the services only here, because the parent process of workers runs no service.
     const { startServices } = await import('./services.ts');
     return await startServices({
       service,
@@ -86,8 +84,8 @@ try {
   if (worker !== undefined) await worker.send({ ready });
   else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
-  // Prints the cause as one line, unless a stop interrupted the start. Closing the started parts releases their
-  // locks.
+  // Prints the cause as one line, unless a stop interrupted the start. Closes the parts that were started, so that their locks
+  // are released.
   const refused = messageOf(error).replace(/\s+/g, ' ').trim();
   if (worker !== undefined) await worker.send({ refused });
   else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
@@ -112,7 +110,7 @@ function version(): string {
   return manifest.version;
 }
 
-/** Stops the process after a part failed permanently, so that a supervisor restarts it. */
+/** Stops the process after a part failed permanently. A supervisor then restarts the process. */
 function stopAfterFailure(error: unknown): void {
   logger.error('cannot_go_on', error, { bug: true });
   void lifecycle.stop().then(

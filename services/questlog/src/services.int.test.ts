@@ -1,5 +1,5 @@
 /**
- * Tests the health checks of a process that is still starting. An integration test, because it replaces modules that
+ * Tests the health checks of a process that is still starting. This is an integration test, because it replaces modules that
  * the fast tests share.
  */
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
@@ -10,7 +10,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { settings } from './config.ts';
 import { checkedChoice } from './engines/engines.ts';
 import { startServices } from './services.ts';
-// Loaded before the tests, because loading it would exceed their time limit.
+// Loads the module before the tests, because loading would exceed the time limit of a test.
 import './wiring.ts';
 
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));

@@ -30,7 +30,7 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  // Loads most modules while ClickHouse starts or is contacted.
+  // Loads most modules while the process waits for ClickHouse.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
@@ -43,14 +43,14 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
-    // With workers, the parent process listens to games as long as one worker does.
+    // Omits the address for games in a worker. The parent process listens on this address while at least one worker listens.
     ...(hasIngest(service) && worker === undefined ? [toGames] : []),
     ...((worker?.isFirst ?? true) ? [toOperators] : []),
     ...(choice.address === undefined ? [ofClickHouse] : []),
   ]);
 }
 
-/** Returns the port of the last start, so that BI tools find ClickHouse again, or 0 if it is in use. */
+/** Returns the ClickHouse port of the last start, so that BI tools find ClickHouse again. Returns 0 if the port is in use. */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;
@@ -60,7 +60,7 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
   );
 }
 
-/** Opens the data folder of `standalone`, or of `ingest` with a demo. Undefined for other services. */
+/** Opens the data folder of `standalone`, or of `ingest` with a demo. Returns undefined for other services. */
 function openLocalState(
   service: ServiceName,
   settings: Settings,

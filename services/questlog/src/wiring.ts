@@ -30,10 +30,9 @@ import type { EngineChoice, Engines } from './engines/engines.ts';
 import { hasIngest, type ServiceName } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
-/**
- * Minimum interval between blocks of a partition. Shorter in `standalone`, so that new users see their events sooner.
- */
+/** Minimum interval between two blocks of a partition. */
 const FLUSH_INTERVAL_MS = 1_000;
+/** Minimum interval in `standalone`. It is shorter, so that new users see their events sooner. */
 const STANDALONE_FLUSH_INTERVAL_MS = 500;
 
 export interface Ready {
@@ -116,7 +115,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
-  // Registered here so that it stops before the listeners, which wait for open responses.
+  // Registers the stop here, because the console must stop before the listeners, which wait for open responses.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
@@ -132,7 +131,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
     const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
-    // An earlier start has usually registered the session, so only the first start waits for it.
+    // Waits only at the first start, because an earlier start has usually registered the session.
     if (isNew) await registered;
     else
       registered.catch((cause) => {
@@ -145,7 +144,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 const START = 'start';
 const DEMO = 'demo';
 
-/** Serves health checks from the beginning, because the start waits while the directory has no leader. */
+/** Serves health checks from the beginning of the start, because the start waits while the directory has no leader. */
 async function serveHealth(
   { settings, logger, lifecycle }: ProcessDeps,
   health: Health,
@@ -185,7 +184,7 @@ async function openUploads(
 ): Promise<UploadStore | undefined> {
   if (uploads === undefined) return undefined;
   if (uploads.kind === 's3') {
-    // Loaded only if needed, because the S3 library takes memory and time to load.
+    // Loads the S3 library only if needed, because it takes memory and time to load.
     const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
     return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
   }
@@ -193,7 +192,10 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
-/** Starts the consumers. @returns promises that reject if a consumer fails permanently */
+/**
+ * Starts the consumers.
+ * @returns promises that reject if a consumer fails permanently
+ */
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,
@@ -218,7 +220,7 @@ async function startConsumers(
   return failures;
 }
 
-/** Returns the address for this machine. A listener on all addresses also listens on the loopback address. */
+/** Returns the address for clients on this machine. A listener on all addresses also listens on the loopback address. */
 function urlOf({ host }: ListenAddress, port: number): string {
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;

@@ -1,4 +1,4 @@
-/** Decides on the result of a lookup: missing links, and reports to open or to close. Pure. */
+/** Decides on the answer of a lookup. Makes links that are missing, and opens or closes reports. Pure. */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Interval of the lookups of a report that is not matched with incoming events. */
+/** Interval of the lookups of a spilled report, because such a report is not matched with incoming events. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -54,15 +54,18 @@ function decideCheck(
 }
 
 /**
- * True if the report is the first record of its id. A stored report with a higher offset is the same report, read
- * again after a truncation. A row of another log belongs to a record that is not in this log.
+ * True if the tracked record is the first record of its report id. If the stored report has a higher offset, the same report
+ * was read again after a truncation. If the stored report has another log id, its record is not in this log.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
-/** Returns the record with its session's lane. A report of an unregistered session keeps its named events. */
+/**
+ * Returns the record with the lane of its session. If the session is not registered, the record has no session, but keeps its
+ * named events.
+ */
 function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
@@ -73,7 +76,8 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction before its report has no effect. A copy was already checked at the tenant's home.
+    // A retraction with a lower offset than its report has no effect. A forwarded retraction was already checked at the home
+    // partition of its tenant.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -92,7 +96,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
   return { links, notices, changes };
 }
 
-/** Links the found events. The last lookup closes its reports and reports which of their named events are missing. */
+/** Links the found events. A `close` lookup also closes its reports and sends notices about named events that are missing. */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
@@ -103,7 +107,7 @@ function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'cl
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
-    // A new lookup was requested meanwhile and will cover the report.
+    // Skips the report, because a new lookup of the report was requested meanwhile.
     if (!isUnchanged(state, key, tracked)) continue;
     const value = kind === 'close' ? null : { ...tracked, askAt: nextLookUpAt(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
@@ -138,8 +142,8 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
 }
 
 /**
- * Links late events, also to open reports, whose links the lookup saw. A session with a report whose retraction is
- * pending waits.
+ * Links late events to closed and open reports. The lookup saw the existing links of open reports. A session waits while the
+ * retraction of one of its reports is pending.
  */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
@@ -148,7 +152,7 @@ function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): 
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
   for (const [key, session] of isDone ? sessions : []) {
-    // If the entry was extended meanwhile, the session is looked up again.
+    // If new late events extended the entry during the lookup, the session is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
   const links = free.filter(({ key, record }) => budget.take(key, record));
@@ -163,7 +167,7 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Returns the links of events after the lookup's offset, which follow the links that the lookup found. */
+/** Returns the deferred links of events at or after `below`, which the lookup did not see. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,
@@ -175,7 +179,7 @@ function deferredLinksOf(
     .map(({ event, source }) => ({ key, record, event, source }));
 }
 
-/** True if the report's entry is the one of the lookup. A report that changed meanwhile is looked up again. */
+/** True if the report's entry did not change since the lookup started. A report that changed is looked up again. */
 function isUnchanged({ reports }: LinkerState, key: string, tracked: TrackedReport): boolean {
   return reports.get(key) === tracked;
 }

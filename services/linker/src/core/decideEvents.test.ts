@@ -1,4 +1,4 @@
-/** Tests which open reports are linked to the events of an append, at all edge cases. */
+/** Tests which open reports are linked to the events of an append, including all edge cases. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -89,7 +89,7 @@ test('an append replayed from the dead letters always requests lookups for open 
     { entry: 'late', key: `${PROJECT}/${SESSION}` },
     { entry: 'report', key: keyOf(report), value: { askAt: DUE_NOW } },
   ];
-  // The append was evicted from the cache, or never seen because it could not be decoded.
+  // The append was evicted from the cache, or the cache never contained the append because it could not be decoded.
   const forgotten = replay();
   expect(forgotten.links).toEqual([]);
   expect(forgotten.changes).toMatchObject([{ entry: 'append' }, ...asked]);
@@ -106,14 +106,14 @@ test.each([
   (sinceMs, links) => {
     const record = aReport();
     const state = aState([record]);
-    // One append more than the bound, so that earlier appends may have been evicted.
+    // Adds one append more than the maximum, so that earlier appends may have been evicted.
     for (let i = 0; i < 3; i++)
       state.evolve([{ entry: 'append', id: randomUUID(), arrivedAtMs: NOW_MS + i }]);
     expect(state.appends.since).toBe(NOW_MS);
     const key = eventId(NOW_MS + sinceMs, 0, randomBytes(8));
     const decision = decide(state, anAppend([{}], { idempotency: { key, digest: Buffer.alloc(32) } }));
     expect(decision.links).toHaveLength(links);
-    // The lookup makes the links that only the duplicate would have made.
+    // If the append may be a duplicate, a lookup makes the links instead.
     const asked = decision.changes.filter(({ entry }) => entry === 'report');
     expect(asked).toEqual(
       links === 1
@@ -202,7 +202,7 @@ describe('events whose clock is off', () => {
   });
 });
 
-/** State of a single partition, which owns all events. */
+/** Returns the state of a single partition, which owns all events. */
 function aState(
   reports: readonly ReportLink[],
   { askAt = null }: { askAt?: number | null } = {},

@@ -15,7 +15,7 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum bytes of the links of one append. Above it, a lookup makes the links in portions. */
+/** Maximum bytes of the links of one append. If the links are larger, a lookup makes the links in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
@@ -25,8 +25,9 @@ interface Match {
 }
 
 /**
- * @param arrivedAtMs time at which the log stored the append, milliseconds since the epoch
- * @param isReplayed true for a replayed dead letter: its events may be linked, and its reports closed
+ * @param arrivedAtMs the time at which the log stored the append, in milliseconds since the epoch
+ * @param isReplayed true if the append is a replayed dead letter. Its events may already be linked, and their reports may be
+ * closed.
  */
 export function decideEvents(
   state: LinkerState,
@@ -68,7 +69,7 @@ export function decideEvents(
   return { links, notices: [], changes: [...changes, ...requestLookUps(state, overflowing)] };
 }
 
-/** Requests a lookup of the reports as soon as possible. */
+/** Requests an immediate lookup of the reports. */
 export function requestLookUps(state: LinkerState, keys: Iterable<string>): Change[] {
   const changes: Change[] = [];
   for (const key of keys) {
@@ -79,7 +80,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/** True if the append may be a duplicate of an evicted one: its key is older than the cache. */
+/** True if the append may be a duplicate of an evicted append, because its idempotency key is older than the cache. */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
@@ -103,7 +104,7 @@ function collectMatches(state: LinkerState, record: EventsRecord, event: number,
   }
 }
 
-/** True if the report names the event. The partition of the event's id then makes the link. */
+/** True if the report names the event. In this case, the partition of the lane in the event's id makes the link. */
 function isNamed({ record }: OpenReport, eventId: string): boolean {
   return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
 }
@@ -112,7 +113,7 @@ function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
-/** Returns sessions with events whose clock is off or that arrived late. Their reports may be closed. */
+/** Returns changes for sessions with late events or events with a wrong clock. The reports of these sessions may be closed. */
 function lateSessions(
   state: LinkerState,
   offset: number,

@@ -1,4 +1,4 @@
-/** Tests the decisions on records of the report-links topic and on the results of lookups. */
+/** Tests the decisions on records of the report-links topic and on the answers of lookups. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -71,7 +71,7 @@ test('ignores a tracked report; a retry is looked up again, also by the other ow
   const record = aReport({ sessionLane: 1 });
   const open = aState([tracked(record, { askAt: null })]);
   expect(taken(open, record)).toEqual({ links: [], notices: [], changes: [] });
-  // A retry may lack the lane.
+  // A retry can lack the lane of the session.
   const again = { ...record, kind: 'retried' as const, sessionLane: null, content: null };
   const copy = { ...again, sessionLane: 1, isForwarded: true };
   expect(taken(open, again)).toEqual({
@@ -135,7 +135,7 @@ test.each<[what: string, isGood: boolean, of: Partial<ProjectedReport>, record: 
   expect(notices).toEqual(
     isGood ? [{ partition: NEXT, record: { ...whole, content: null, isForwarded: true } }] : [],
   );
-  // The entry changed after the lookup started, so the report is looked up again.
+  // The entry of the report changed after the lookup started, so the report is looked up again.
   state.evolve([waiting, tracked(record, {})]);
   expect(answer(state, { kind: 'check', reports, projected: known })).toEqual({
     links: [],
@@ -262,25 +262,25 @@ test('late events are linked, but not to a report with a pending retraction: its
   const free = [aFound(record)];
   const done = answer(state, { ...asked, found: free, isComplete: true });
   expect(done.links).toMatchObject([{ kind: 'linked', reportId: record.reportId }]);
-  // The other entry grew meanwhile.
+  // The entry of the other session was extended during the lookup.
   expect(done.changes).toEqual([{ entry: 'late', key: 'one', value: null }]);
   expect(answer(state, { ...asked, found: free, isComplete: false }).changes).toEqual([]);
   const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isComplete: true });
   expect([held.links.length, held.changes]).toEqual([1, []]);
-  // Other links may have been made since the lookup, so the budget counts them too.
+  // The budget also includes links that may have been made since the lookup.
   const small = aReport({ maxSessionLinks: 1 });
   const full = answer(state, { ...asked, found: [aFound(small), aFound(small)], isComplete: true });
   expect(full.links).toHaveLength(1);
 });
 
-/** Answer in the home partition by default. */
+/** Returns the state of a partition, which is the home partition by default. */
 function aState(changes: readonly Change[] = [], { partition = HOME, openReports = 9 } = {}): LinkerState {
   const state = new LinkerState(partition, PARTITIONS, { ...LINKER_BOUNDS, openReports });
   state.evolve(changes);
   return state;
 }
 
-/** A report whose events belong to lane 0 and lane 1. */
+/** Returns a report whose events belong to lane 0 and lane 1. */
 function aReport(of: Partial<ReportLink> = {}): ReportLink {
   const named = { inlineEventIds: [HERE], eventIds: [THERE] };
   return aReportLink({

@@ -1,4 +1,4 @@
-/** Decides on a record of the report-links topic: a report, a retraction, or a copy from the tenant's home. Pure. */
+/** Decides on a record of the report-links topic: a report, a retraction, or a copy from the tenant's home partition. Pure. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -32,7 +32,7 @@ export function homePartitionOf({ tenantId }: ReportLink, partitions: number): n
   return partitionOf(tenantId, 0, partitions);
 }
 
-/** Returns copies for the other partitions that own a part of the report. */
+/** Returns copies of the record for the other partitions that own events or the session of the report. */
 export function noticesToOwners(
   state: LinkerState,
   report: ReportLink,
@@ -52,7 +52,9 @@ export function removeErased(state: LinkerState, isErased: (record: ReportLink) 
   ];
 }
 
-/** Returns the change that opens a report: it is matched with incoming events, and a lookup finds earlier events. */
+/**
+ * Returns the change that opens a report. Incoming events are then matched with the report, and a lookup finds earlier events.
+ */
 export function openReport(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.canOpenReport;
@@ -67,14 +69,15 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Tracks a filed or retried report until it is projected, which shows whether it is the first of its id. A copy was
- * already checked at the tenant's home. A tracked report is ignored or looked up again.
+ * Tracks a filed or retried report until it is projected. The projected row shows whether the report is the first record of its
+ * id. A forwarded copy is opened at once, because the home partition already checked the report. A report that is already
+ * tracked is ignored or looked up again.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // A lower offset than the tracked one: the log was truncated and the report was appended again.
+  // If the offset is lower than the tracked offset, the log was truncated and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -89,7 +92,7 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   return { ...EMPTY_DECISION, changes: [{ entry: 'report', key, value }] };
 }
 
-/** Requests a new lookup. Other partitions may have closed the report while this partition still tracks it. */
+/** Requests a new lookup of a tracked report. Notifies the other owners as well, because they may have closed the report. */
 function decideRetry(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
@@ -98,19 +101,19 @@ function decideRetry(state: LinkerState, key: string, known: TrackedReport, reco
   return { ...EMPTY_DECISION, notices, changes: requestLookUps(state, [key]) };
 }
 
-/** Closes the report for new events. A lookup finds the existing links and retracts them. */
+/** Closes the report for new events. A lookup then finds and retracts the existing links. */
 function decideRetraction(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // The projected report contains the named events, so the changelog does not.
+    // Omits the named events from the changelog, because the projected report contains them.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Removes digest and content, which are views of the record's bytes and would keep them in memory. */
+/** Removes the digest and the content. Both are views of the record's bytes and would keep all bytes in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

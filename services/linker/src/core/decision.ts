@@ -1,4 +1,4 @@
-/** The result of one step of the linker: records to append and state changes, which are committed together. Pure. */
+/** Result of one step of the linker: records to append, and state changes. Both are committed in one transaction. Pure. */
 import {
   LINK_VERSIONS,
   type LinkedEvent,
@@ -29,7 +29,10 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/** A link of an event after its report's running lookup. Kept in memory until that lookup is answered. */
+/**
+ * Link that is kept in memory until the running lookup of its report is answered. The lookup does not see the event of this
+ * link.
+ */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;
@@ -38,7 +41,7 @@ export interface DeferredLink {
 
 export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
-/** Time of a lookup that is due now, even if the clock is set back. */
+/** Due time of an immediate lookup. The lookup is due even if the clock is set back. */
 export const DUE_NOW = 0;
 
 /** Estimated bytes of a link without its event's payload. */

@@ -1,4 +1,4 @@
-/** Tests the choice of the next lookup: all kinds in turn, in portions, and no link twice. */
+/** Tests the choice of the next lookup: the kinds alternate, a lookup has a limited size, and no link is made twice. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -115,7 +115,7 @@ test('a lookup requires only the offsets of the partitions that it reads', () =>
     reports: at(5, 0, 4),
     sessions: at(5, 0),
   });
-  // The tenant's home is partition 0: the rows of copied and of spilled reports are projected from there.
+  // The home partition of the tenant is 0. The rows of copied and spilled reports are projected from the home partition.
   const unlink = { kind: 'unlink', retractions: reports } as const;
   expect(needs(unlink)).toEqual({ ...linked, reports: new Map([...at(1, 8, 4), ...at(0, 30)]) });
   expect(needs(unlink, 0).reports).toEqual(at(0, 8, 4));
@@ -188,7 +188,7 @@ test('a project with more data than one answer is looked up alone; other project
       [0, 1],
     ],
   ]);
-  // Its answers are complete again, so it is soon looked up together with the others.
+  // The answers of this project are complete again, so the project is soon looked up together with other projects.
   expect([turn(true), turn(true), turn(true), turn(true), turn(true), turn(true)]).toEqual([
     ...[
       [125, 0],
@@ -264,7 +264,7 @@ function aTracked(of: Partial<TrackedReport> = {}, record: Partial<ReportLink> =
   return { key, value, change: { entry: 'report', key, value } satisfies Change };
 }
 
-/** A state with a due lookup of each kind. */
+/** Returns changes that make one lookup of each kind due. */
 function oneOfEach(): Change[] {
   const record = aReportLink();
   const [projectId, sessionId] = [randomUUID(), randomUUID()];

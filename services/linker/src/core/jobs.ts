@@ -1,6 +1,6 @@
 /**
- * Chooses the next lookup. A partition runs one lookup at a time, and each lookup returns only events that are not
- * linked. A lookup that waits for the projector can be suspended, so that others can overtake it. Pure.
+ * Chooses the next lookup. A partition runs one lookup at a time. Each lookup returns only events that are not linked yet. A
+ * lookup that waits for the projector can be suspended, so that other lookups run first. Pure.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -10,13 +10,13 @@ import type { LinkerState } from './linkerState.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
 export type Job =
-  /** Finds out which reports are the first of their ids. Their records must be projected. */
+  /** Finds out which reports are the first records of their ids. The records must be projected. */
   | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** Finds the links of retracted reports. */
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
-  /** Finds events of the reports that are not linked yet. */
+  /** Finds the unlinked events of the reports. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** The last `ask` of a report, after all events of its grace period are processed or projected. */
+  /** Last `ask` of a report. It starts when all events of the report's grace period are processed or projected. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** Finds events of these sessions that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
@@ -24,9 +24,9 @@ export type Job =
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
-  /** Named events that this partition owns. */
+  /** Sources of the named events that this partition owns, by event id. */
   readonly events: ReadonlyMap<string, LinkSource>;
-  /** Events of the report's session, without the named events. Null if this partition does not own the session. */
+  /** Query for the events of the report's session, except the named events. Null if this partition does not own the session. */
   readonly session: {
     readonly id: string;
     readonly fromMicros: bigint;
@@ -43,7 +43,7 @@ export interface FoundEvent {
 }
 
 export interface ProjectedReport {
-  /** Record with its session's lane; null only for an unregistered session. */
+  /** Record with the lane of its session. The lane is null only if the session is not registered. */
   readonly record: ReportLink;
   readonly logId: string;
   readonly offset: number;
@@ -52,13 +52,13 @@ export interface ProjectedReport {
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** Offset below which the lookup saw the partition's own events. */
+  /** Exclusive end offset of the partition's own events that the lookup saw. */
   readonly below: number;
-  /** False if there are more events; the lookup is repeated. */
+  /** False if more events exist. The lookup is then repeated. */
   readonly isComplete: boolean;
-  /** Number of existing links by session for each report. */
+  /** Numbers of existing links with the source `session`, by report. */
   readonly linkCounts: ReadonlyMap<string, number>;
-  /** For each report, the named events that are missing. The list is complete only if `isComplete` is true. */
+  /** Named events that are missing, by report. The lists are complete only if `isComplete` is true. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -71,18 +71,19 @@ export type Answer =
   | (JobOf<'close'> & FoundLinks)
   | (JobOf<'late'> & FoundLinks);
 
-/** Reports by `keyOf`. */
+/** Projected reports, by the key that `keyOf` returns. */
 export type ProjectedReports = ReadonlyMap<string, ProjectedReport>;
 
-/** Maximum reports, retractions, or sessions of one lookup, and maximum events that its reports name. */
+/** Maximum number of reports, retractions, or sessions of one lookup. */
 export const MAX_ENTRIES_PER_JOB = 1_000;
+/** Maximum number of events that the reports of one lookup name. */
 const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * Projects with more data than one lookup returns, the longest waiting first, with their maximum reports per lookup.
- * They get every second lookup, so that they do not delay other projects.
+ * Projects that have more data than one lookup returns, with the maximum number of their reports per lookup. The project that
+ * has waited longest is first. These projects get every second lookup, so that they do not delay other projects.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -90,7 +91,7 @@ export interface HeavyProjects {
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
-/** Halves the limit of a project after an incomplete answer, and doubles it after a complete one. */
+/** Halves the limit of a project after an incomplete answer, and doubles the limit after a complete answer. */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
@@ -118,8 +119,8 @@ export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
 /**
  * Returns the next lookup. The kinds alternate.
- * @param after kind of the previous lookup
- * @param max maximum entries; less than `MAX_ENTRIES_PER_JOB` after a failed lookup
+ * @param after the kind of the previous lookup
+ * @param max the maximum number of entries, below `MAX_ENTRIES_PER_JOB` after a failed lookup
  */
 export function nextJob(
   state: LinkerState,
@@ -144,8 +145,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind may overtake the suspended ones. Later links are deferred while an `ask` or `close`
- * is suspended, and another lookup would make these links too.
+ * True if a lookup of this kind may run before the suspended lookups. Links are deferred while an `ask` or `close` is
+ * suspended. Another lookup would make the same links as well.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
@@ -217,7 +218,7 @@ function firstEntries<T>({ max, heavy }: JobOptions, entries: ReadonlyMap<string
   return first;
 }
 
-/** Yields the keys for the next lookup, in turn from each project. */
+/** Yields the keys for the next lookup. Takes one key of each project in turn. */
 function* roundRobin({ projects, isNext }: HeavyProjects, keys: readonly string[]): Iterable<string> {
   const byProject = Map.groupBy(keys, projectOf);
   const next = [...projects].find(([project]) => byProject.has(project));

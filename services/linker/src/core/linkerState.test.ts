@@ -1,4 +1,4 @@
-/** Tests the linker's state of a partition: its bounds, and its changelog for a new owner. */
+/** Tests the linker's state of a partition: its limits, and its changelog for a new owner. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { NO_EPOCHS, type TrackedReport } from '@questlog/schemas/topics/linkerState';
@@ -149,7 +149,7 @@ function aState(bounds: Partial<typeof LINKER_BOUNDS> = {}): LinkerState {
   return new LinkerState(0, 1, { ...LINKER_BOUNDS, ...bounds });
 }
 
-/** A report that names three events. */
+/** Returns a report that names three events. */
 function aTracked(of: Partial<TrackedReport> = {}, record: Parameters<typeof aReportLink>[0] = {}) {
   const whole = aReportLink({
     inlineEventIds: EVENT_IDS.slice(0, 1),

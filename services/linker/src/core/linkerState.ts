@@ -1,6 +1,6 @@
 /**
- * The linker's state of one partition: tracked reports, pending lookups, and recent appends, but no events. A new
- * owner restores it from the changelog. Pure.
+ * The linker's state of one partition. It contains tracked reports, pending lookups, and recent appends, but no events. A new
+ * owner restores the state from the changelog. Pure.
  */
 
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -19,17 +19,20 @@ import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 export const LINKER_BOUNDS = {
-  /** Maximum reports that are matched with incoming events. Further reports are `spilled`. */
+  /** Maximum number of reports that are matched with incoming events. Further reports get the phase `spilled`. */
   openReports: 50_000,
   openEventIds: 500_000,
   /**
-   * Append ids that remain after an eviction. The previous version takes more ids as proof of an eviction, so the
-   * number must not change while both versions run.
+   * Number of append ids that remain after an eviction. The previous version treats a larger number as proof of an eviction.
+   * The number must therefore not change while both versions run.
    */
   appends: 50_800,
-  /** Maximum bytes of deferred links. Above it, the lookup is repeated instead. */
+  /** Maximum bytes of deferred links. If a further link must be deferred, the lookup is repeated instead. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /** Maximum sessions in the filter of a process. Above it, every event whose clock is off is looked up. */
+  /**
+   * Maximum number of sessions in the filter of a process. If there are more sessions, every event with a wrong clock is looked
+   * up.
+   */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -52,15 +55,15 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
   readonly sessionLinks = new Map<string, number>();
-  /** Sessions of all reports, open or closed. Restored from the projected reports, not from the changelog. */
+  /** Sessions of all open and closed reports. They are restored from the projected reports, not from the changelog. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * True after a truncation: lost events may be appended again, for reports that were filed meanwhile. The next owner
-   * does not know this; its last lookups find such events.
+   * True after a truncation. Lost events may then be appended again, and may belong to reports that were filed meanwhile. The
+   * next owner does not know about the truncation, but its last lookups find these events.
    */
   wasTruncated = false;
-  /** Times of the next lookup of each report, by kind. */
+  /** Due times of the next lookup of each report: `check`, `ask`, and `close`. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
@@ -69,7 +72,7 @@ export class LinkerState {
   #trackedEventIds = 0;
   #deferredBytes = 0;
 
-  /** @param sessions filter that all partitions of the process share */
+  /** @param sessions the filter that all partitions of the process share */
   constructor(
     partition: number,
     partitions: number,
@@ -112,7 +115,7 @@ export class LinkerState {
     }
   }
 
-  /** True if the report can get another link by its session, as far as the state shows. */
+  /** True if the report can get more session links, according to the link count of this state. */
   hasLinksLeft(key: string, { maxSessionLinks }: ReportLink): boolean {
     return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
@@ -149,7 +152,7 @@ export class LinkerState {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
-  /** Sets the link count of a tracked report. ClickHouse has the links of a closed report. */
+  /** Sets the link count of a tracked report. A closed report has no count, because ClickHouse has its links. */
   #setLinkCount(key: string, count: number): void {
     if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
     this.sessionLinks.set(key, count);
@@ -158,14 +161,14 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // The payload is a view of its record's bytes and would keep all of them in memory.
+    // Copies the payload, because it is a view that would keep all bytes of its record in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);
     this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
-  /** Drops deferred links that were made, or that the requested lookup will find again. */
+  /** Drops deferred links that were made or that the requested lookup will find again. */
   #dropDeferredLinks(key: string): void {
     for (const { event } of this.deferredLinks.get(key) ?? [])
       this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;
@@ -221,7 +224,7 @@ function copyOf(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** Keys with due times. A query is free while no key is due. */
+/** Due times by key. A query returns without a search while no key is due. */
 class DueTimes {
   readonly #times = new Map<string, number>();
   #earliestMs = Number.POSITIVE_INFINITY;
@@ -249,15 +252,17 @@ class DueTimes {
 }
 
 /**
- * Counts the links by session that a report can still get within one step: the first in the log, up to the maximum in
- * its record. Links of named events are not limited.
+ * Limits the session links that a report gets within one step. The first links in log order are made, up to the maximum in the
+ * report's record. Links of named events are not limited.
  */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;
   readonly #counts = new Map<string, number>();
 
-  /** @param seenCounts links by session that a lookup saw, by `keyOf`; the state has no count of a closed report */
+  /**
+   * @param seenCounts the numbers of session links that a lookup saw, by `keyOf`. The state has no counts of closed reports.
+   */
   constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
     this.#seenCounts = seenCounts;
@@ -265,7 +270,7 @@ export class SessionLinkBudget {
       this.#counts.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
   }
 
-  /** Takes one link. Returns false if the report has the maximum. */
+  /** Takes one session link from the budget. Returns false if the report already has the maximum number. */
   take(key: string, { maxSessionLinks }: ReportLink): boolean {
     const made = this.#counts.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
     if (made >= maxSessionLinks) return false;
@@ -273,7 +278,7 @@ export class SessionLinkBudget {
     return true;
   }
 
-  /** Returns changes for links that the lookup saw and the state had not counted. */
+  /** Returns the changes that raise the state's link counts to the counts that the lookup saw. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
     return [...this.#seenCounts]

@@ -1,6 +1,6 @@
 /**
- * Tests which partition matches a report. Each pair of a report and an event needs exactly one owner, so that its
- * link is made once.
+ * Tests which partition matches a report. Each pair of a report and an event needs exactly one owner, because the link must be
+ * made once.
  */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';

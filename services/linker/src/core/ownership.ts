@@ -1,6 +1,6 @@
 /**
- * Determines the one partition that owns a pair of a report and an event: the partition of the lane in a named
- * event's id, otherwise the partition of the session's lane. Pure.
+ * Determines the one partition that owns a pair of a report and an event. The lane in the id of a named event determines the
+ * partition. For other events, the lane of the session determines the partition. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';

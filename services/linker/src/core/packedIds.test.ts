@@ -1,4 +1,4 @@
-/** Tests that the packed ids behave like a queue combined with a set, at any load of the index. */
+/** Tests that the packed ids behave like a queue and a set, with any number of ids in the index. */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ test.each([
   let oldest = 0;
   for (let n = 0; n < 3_000; n++) {
     ids.add(idOf(n), Math.floor(n / 7), n);
-    // Moves the oldest row to the middle of the full ring.
+    // Moves the oldest row to the middle of the full ring buffer.
     if (n < 50 || n % 3 === 0) continue;
     ids.dropOldest();
     oldest++;

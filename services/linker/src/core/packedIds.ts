@@ -1,9 +1,9 @@
-/** Ids with the number of their entry and a hash index, in a quarter of the memory of strings in a set. Pure. */
+/** Stores ids with the number of their entry and a hash index. Needs a quarter of the memory of a set of strings. Pure. */
 
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;
 const INITIAL_CAPACITY = 256;
-/** A free slot of the index. Any other value is the row of the id plus one. */
+/** Value of a free slot of the index. Any other value is the row number of an id plus one. */
 const FREE = 0;
 
 export class PackedIds {
@@ -19,7 +19,7 @@ export class PackedIds {
     return this.#size;
   }
 
-  /** Entry and time of the oldest id, and the number of ids of this entry. Undefined if there are no ids. */
+  /** Entry number and time of the oldest id, and the number of ids of this entry. Undefined if there are no ids. */
   get oldest(): { readonly entry: number; readonly since: number; readonly count: number } | undefined {
     if (this.#size === 0) return undefined;
     const entry = this.#entryOf(0);
@@ -72,7 +72,7 @@ export class PackedIds {
     this.#index[slot] = row + 1;
   }
 
-  /** Removes the row from the index and moves up the following rows. */
+  /** Removes the row from the index. Moves later rows into the free slot if they could otherwise not be found. */
   #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
     let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
@@ -110,7 +110,7 @@ function setWords(words: Uint32Array, id: string): void {
   words[3] = Number.parseInt(id.slice(28), 16);
 }
 
-/** Returns the preferred slot of an id. The multiplications spread the bits of times and counters. */
+/** Returns the preferred slot of an id. Ids contain times and counters. The multiplications distribute such ids evenly. */
 function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);

@@ -1,4 +1,4 @@
-/** Tests the cache of append ids across owners and across an upgrade, and the contents of the changelog. */
+/** Tests the cache of append ids across several owners and across an upgrade. Tests the contents of the changelog. */
 import { createHash } from 'node:crypto';
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { uuidV8 } from '@questlog/schemas/uuid';
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { SlotRing } from '../testing/slotRing.ts';
 import { RecentAppends } from './recentAppends.ts';
 
-/** Bound of the previous version with 6 slots of 10 ids. */
+/** Maximum number of ids of the previous version, which uses 6 slots of 10 ids. */
 const MAX_IDS = 40;
 const ALL_IDS = Array.from({ length: 5_000 }, (_, n) =>
   uuidV8(createHash('sha256').update(String(n)).digest()),
@@ -31,7 +31,7 @@ test('a commit is one entry, which is never rewritten, and the changelog contain
   for (let commit = 0; commit < 1_000; commit++) expect(partition.take(3)).toHaveLength(1);
   expect(partition.held()).toEqual(partition.remembered());
   expect(partition.remembered()).toHaveLength(102);
-  // Only the keys in use remain in the changelog.
+  // The changelog contains only the keys that are in use.
   expect(partition.names.size).toBeLessThan(40);
 });
 
@@ -89,7 +89,7 @@ const arrivalOf = (n: number): number => 1_000 + n;
 
 type Partition = ReturnType<typeof aPartition>;
 
-/** An owner of the partition. The next owner restores from its changelog. */
+/** Returns an owner of the partition. The owner restores its state from the changelog of the previous owner (`before`). */
 function aPartition(
   memory: RecentAppends | SlotRing,
   before?: { changelog: Map<string, SeenAppends>; taken: number },
@@ -105,7 +105,7 @@ function aPartition(
     get taken() {
       return taken;
     },
-    /** Adds appends with one commit for each. */
+    /** Adds appends. Makes one commit for each of the counts. */
     take(...counts: number[]) {
       return counts.flatMap((count) => {
         for (let i = 0; i < count; i++) memory.add(idOf(taken + i), arrivalOf(taken + i));

@@ -1,15 +1,15 @@
 /**
- * The recent append ids of one partition. The ids of a commit are one changelog entry. The oldest entries are evicted
- * and newer entries reuse their keys. Pure.
+ * Cache of the recent append ids of one partition. The new ids of a commit form one or more changelog entries. The oldest
+ * entries are evicted, and new entries reuse the keys of evicted entries. Pure.
  */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
-/** A commit with more ids has several entries, each far below the topic's record limit. */
+/** Maximum append ids of one changelog entry. An entry stays far below the record limit of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
- * Prefix of the keys of this version. The previous version used numbered slots, and never evicts the ids of an entry
- * with another name, so that neither version misses appends of the other.
+ * Prefix of the changelog keys that this version writes. The previous version wrote numbered slots, and it never evicts the ids
+ * of entries with other keys. Each version therefore finds the appends of the other version.
  */
 const ENTRY_PREFIX = '#';
 
@@ -18,7 +18,9 @@ type AppendsEntry = readonly [name: string, held: SeenAppends | null];
 export class RecentAppends {
   readonly #maxIds: number;
   readonly #saved = new PackedIds();
-  /** Ids that are not in the changelog yet, or only in slots of the previous version, each with its arrival time. */
+  /**
+   * Append ids and their arrival times. The changelog does not contain these ids yet, or only in slots of the previous version.
+   */
   readonly #unsaved = new Map<string, number>();
   readonly #oldSlots: string[] = [];
   #nextEntry = 0;
@@ -27,7 +29,10 @@ export class RecentAppends {
     this.#maxIds = maxIds;
   }
 
-  /** Time in milliseconds since the epoch. An append that arrived later and is not cached is new. */
+  /**
+   * Arrival time of the oldest cached append, in milliseconds since the epoch; 0 if no append was evicted. A later append that
+   * is not in the cache is new.
+   */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
     return this.#saved.oldest?.since ?? this.#unsaved.values().next().value ?? 0;
@@ -41,7 +46,7 @@ export class RecentAppends {
     this.#unsaved.set(id, arrivedAtMs);
   }
 
-  /** Returns the changelog entries of the new ids and tombstones of evicted entries. Evicts ids above the bound. */
+  /** Evicts the oldest entries. Returns the changelog entries of the new ids and the tombstones of the evicted entries. */
   drain(): AppendsEntry[] {
     const freedEntries = this.#evict();
     const entries = [...this.#newEntries(freedEntries)];
@@ -62,7 +67,10 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts entries while more ids than the bound remain. A count above the bound shows that ids were evicted. */
+  /**
+   * Evicts the oldest entry while more than `maxIds` ids remain without it. A count above `maxIds` therefore shows that ids
+   * were evicted.
+   */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -1,6 +1,7 @@
 /**
- * Determines which offsets must be projected before a lookup may query ClickHouse. For events, this is their own
- * partition, because the id of an event contains its lane. For reports, these are the tenants' home partitions. Pure.
+ * Determines which offsets must be projected before a lookup may query ClickHouse. Events require offsets of this partition
+ * only, because the lane in an event's id determines the partition. Reports require offsets of the home partitions of their
+ * tenants. Pure.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
@@ -8,29 +9,35 @@ import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
-/** Required offsets for each topic and partition. A missing topic is not required. */
+/** Required offsets of each topic and partition. A topic without an entry has no required offsets. */
 export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Kafka's leader epoch of the last record below the offset, or of a later record; null: unknown. */
+  /** Leader epoch of the last record below the offset, or of a later record. Null if the epoch is unknown. */
   readonly leaderEpoch: number | null;
 }
 
-/** Committed position of the partition: all events below `events` are linked, by links below `links`. */
+/**
+ * Committed position of the partition. All events below the offset `events` are linked, and their links are below the offset
+ * `links`.
+ */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
-/** End offsets at the start of the lookup, by partition. Empty if the lookup does not need them. */
+/** End offsets of the partitions at the start of the lookup. An array is empty if the lookup does not need it. */
 export interface EndOffsets {
   readonly events: readonly number[];
-  /** Ends of the home partitions (`homePartitionsOf`), for filed reports and retractions. */
+  /** End offsets of the home partitions (`homePartitionsOf`), which contain filed reports and retractions. */
   readonly reports: readonly number[];
-  /** Ends of the sessions topic, for reports whose lane is looked up: their sessions were registered before. */
+  /**
+   * End offsets of the sessions topic, for reports whose session lane is looked up. These sessions were registered before the
+   * reports.
+   */
   readonly sessions: readonly number[];
 }
 
@@ -86,7 +93,7 @@ export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<numb
   }
 }
 
-/** True if a report lacks its session's lane. The session was registered before the report. */
+/** True if a report of the job lacks the lane of its session. The session was registered before the report. */
 export function needsSessionLanes(job: Job): boolean {
   if (job.kind !== 'check') return false;
   return [...job.reports.values()].some(

@@ -3,7 +3,7 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
-/** Few ids, because the mutation tests run them for each mutant. */
+/** Number of ids. It is small for the mutation tests, because they run this test for each mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 20_000 : 200_000;
 const idOf = (n: number): string => uuidV8(createHash('sha256').update(String(n)).digest());
 

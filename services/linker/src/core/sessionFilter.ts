@@ -1,9 +1,9 @@
 /**
- * A Bloom filter of the sessions with reports. Many events can have a wrong clock, but only events of these sessions
- * need a lookup. All partitions of a process share one filter, because each would take a MiB. Pure.
+ * Bloom filter of the sessions that have reports. Many events can have a wrong clock, but only events of these sessions need a
+ * lookup. All partitions of a process share one filter, because each filter takes a MiB. Pure.
  */
 
-/** With 10 bits per session, about 1 % of other sessions are false positives. */
+/** Number of bits per session. With 10 bits, about 1 % of the sessions without reports are false positives. */
 const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
@@ -24,7 +24,7 @@ export class SessionFilter {
     }
   }
 
-  /** True for every added session, and for a few others. */
+  /** True for every added session, and for about 1 % of the other sessions. */
   mayContain(sessionId: string): boolean {
     const { first, step } = hashesOf(sessionId);
     for (let i = 0; i < HASHES; i++) {
@@ -39,7 +39,7 @@ export class SessionFilter {
   }
 }
 
-/** The filter of one partition. Until all sessions of earlier owners were added, every session may have a report. */
+/** Filter of one partition. Treats every session as a session with reports until the sessions of previous owners were added. */
 export class SessionsWithReports {
   readonly filter: SessionFilter;
   #isComplete = false;
@@ -56,13 +56,16 @@ export class SessionsWithReports {
     this.filter.add(sessionId);
   }
 
-  /** True for every session with a report, and for a few others. */
+  /** True for every session with a report, and for a few other sessions. */
   mayContain(sessionId: string): boolean {
     return !this.#isComplete || this.filter.mayContain(sessionId);
   }
 }
 
-/** Returns two FNV-1a hashes with different seeds. Games choose session ids, which need not be random. */
+/**
+ * Returns two FNV-1a hashes with different seeds. The ids are hashed because games choose session ids, which are not always
+ * random.
+ */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;

@@ -1,5 +1,5 @@
 /**
- * Tests that a report gets exactly the maximum number of links by its session, the first in the log, across all
+ * Tests that a report gets exactly the maximum number of session links. The first events in the log must be linked, across all
  * owners and lookups.
  */
 import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -19,7 +19,7 @@ function aTopology() {
   const topology = new Topology(1);
   topology.lanes.set(`${projectId}/${sessionId}`, HOME);
   const filedAtMs = topology.nowMs;
-  /** Event in the report's window, at any time of arrival. */
+  /** Appends events that are in the report's window, whenever the append arrives. Returns their ids. */
   const send = (...tails: number[]): string[] =>
     tails.map((tail) => {
       const id = idOf(tail);
@@ -91,7 +91,7 @@ test('deferred links count after their lookup is answered', () => {
   file({ maxSessionLinks: 2 });
   topology.consume(HOME, 'reports');
   for (const topic of ['events', 'reports'] as const) topology.project(topic, HOME, 1);
-  // The lookup is answered but not applied, so new events are deferred.
+  // The lookup is answered, but the answer is not applied yet. New events are therefore deferred.
   for (let i = 0; i < 5; i++) topology.lookUp(HOME);
   const [second = ''] = send(2, 3);
   topology.consume(HOME, 'events');
@@ -138,7 +138,7 @@ test('the state keeps the link count of a tracked report, also if a lookup sees 
   const { state, report, key, track, link } = aTracked({ maxSessionLinks: 3 });
   for (const kind of ['linked', 'linked', 'unlinked'] as const) link(kind);
   expect(state.sessionLinks.get(key)).toBe(2);
-  // The lookup sees fewer links, the same number, or there is no lookup.
+  // The lookup saw fewer links or the same number of links, or there is no lookup.
   for (const told of [new Map([[key, 1]]), new Map([[key, 2]]), undefined]) {
     const counted = new SessionLinkBudget(state, told);
     expect(counted.changes()).toEqual([]);

@@ -1,4 +1,4 @@
-/** Tests how the runner adds the result of a lookup to the outbox. */
+/** Tests how the runner adds the answer of a lookup to the outbox. */
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { type Decision, keyOf } from '../core/decision.ts';
@@ -29,7 +29,7 @@ test('new links of a lookup are counted in addition to links that the state had 
   expect(state.sessionLinks.get(key)).toBe(2);
 });
 
-/** An outbox that keeps the state and commits nothing. */
+/** Returns an outbox that keeps the state but commits nothing. */
 function anOutbox(state: LinkerState): Outbox {
   const put = ({ links, changes }: Decision): void => {
     state.evolve(changes);

@@ -22,7 +22,7 @@ let tenant = randomUUID();
 while (partitionOf(tenant, 0, 2) !== 1) tenant = randomUUID();
 const AT_HOME_IN_1 = tenant;
 
-/** An overdue lookup of partition 0 for one report at offset 5. The linker has read records of leader epoch 2. */
+/** Returns an overdue lookup of partition 0 for one report at offset 5. The linker has read records of leader epoch 2. */
 async function aLookUp(
   methods: Partial<Log> = {},
   kind: 'check' | 'close' | 'unlink' = 'check',
@@ -91,7 +91,7 @@ test('a commit of the projector in an earlier log does not count as projection o
     endOffset: async () => 6,
   });
   expect(await answer()).toBeUndefined();
-  // The projector has repaired one truncation and has not noticed the next.
+  // The projector has repaired one truncation, but has not noticed the next truncation.
   note = { upToEpoch: 1 };
   expect(await answer()).toBeUndefined();
   for (const known of [{}, { last }, { last: { ...last, leaderEpoch: 2 } }]) {
@@ -129,7 +129,7 @@ test('a retraction that was copied from the home partition waits for the project
   expect(await answer()).toMatchObject({ kind: 'unlink' });
 });
 
-/** Simulates restored tables: their UUIDs match the commits only after the test switches them. */
+/** Simulates restored tables. The UUIDs of the tables match the commits only after the test has changed the commits. */
 function restoredTables() {
   const tables = { committed: 'of before', now: 'of the backup' };
   const committed: Log['committed'] = async () => [

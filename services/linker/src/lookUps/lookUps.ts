@@ -1,4 +1,4 @@
-/** Lookups in ClickHouse, which wait until the projector has passed the required offsets. */
+/** Runs lookups in ClickHouse. A lookup waits until the projector has passed the required offsets. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
@@ -45,8 +45,8 @@ export class LookUps {
   }
 
   /**
-   * Loads the sessions with reports after all reports are projected, because the previous owner may have closed
-   * reports since, and a restored table may lack reports.
+   * Loads the sessions with reports after all reports are projected. The previous owner may have closed reports that are not
+   * projected yet, and a restored table may lack reports.
    */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
@@ -77,17 +77,18 @@ export class LookUps {
   }
 
   /**
-   * Runs a lookup. Resolves with undefined if it is overdue; a later call continues it.
+   * Runs a lookup. Resolves with undefined if the lookup is overdue. A later call continues the lookup.
    * @throws Unavailable if ClickHouse or the log does not answer
    */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // Copied, because a truncation during this attempt resets the lookup, which then restarts at its next attempt.
+    // Copies the offsets, because a truncation during this attempt resets the lookup. The lookup then restarts at its next
+    // attempt.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#waitUntil(lookUp, () => this.#unconsumed(end)))) return undefined;
-    // Read together: the links of the events below `events` are below `links`.
+    // Reads both offsets together, because the links of the events below `events` must be below `links`.
     const position = lookUp.position ?? this.#outbox.committed;
     lookUp.position = position;
     if (!(await this.#isProjected(lookUp, position, ends))) return undefined;
@@ -135,17 +136,17 @@ export class LookUps {
     );
   }
 
-  /** Returns queries for events by session only. A named event that arrives after the grace period stays unresolved. */
+  /** Returns queries for session events only, because a named event that arrives after the grace period stays unresolved. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // Rows of erased reports are deleted some time after this process learns of the erasure.
+    // Omits erased reports, because their rows are deleted some time after this process learns of the erasure.
     const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
-  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue; it is then suspended. */
+  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue. The lookup is then suspended. */
   async #waitUntil(lookUp: LookUp, remaining: () => Promise<string | undefined>): Promise<boolean> {
     for (;;) {
       lookUp.waitsFor = await remaining();
@@ -160,7 +161,10 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  /** Returns what is not projected yet. @param mayBeTruncated true: ignores records that were truncated */
+  /**
+   * Returns a description of the records that are not projected yet, or undefined.
+   * @param mayBeTruncated true if records that were truncated are ignored
+   */
   async #unprojected(
     of: Projected,
     needs: ReadonlyMap<number, RequiredOffset>,
@@ -185,7 +189,10 @@ export class LookUps {
     return await this.#pendingTable(of, tableUuids);
   }
 
-  /** Returns a reason to wait if the commits, which contain `tableUuids`, belong to another table. */
+  /**
+   * Returns a reason to wait if the commits belong to another table.
+   * @param tableUuids the UUIDs of the tables in the commits
+   */
   async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
     if (tableUuids.length === 0) return undefined;
     const { group, table } = PROJECTED[of];
@@ -195,7 +202,7 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // Keeps the lookup waiting, because a restarted lookup would wait for later offsets.
+      // Makes the lookup wait instead of failing, because a restarted lookup would wait for later offsets.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }
@@ -203,10 +210,9 @@ export class LookUps {
 }
 
 /**
- * True if the commit reached the offset, but its last record has an older leader epoch than a required record before
- * it. The log was then truncated and has grown again, and the projector has not noticed. For a block that is being
- * written, the last record is after the commit; it still proves that the projector read the records below from the
- * same log.
+ * True if the last record of the commit has an older leader epoch than an earlier record that is required. The log was then
+ * truncated and grew again, but the projector has not noticed the truncation. While a block is written, its last record is
+ * after the committed offset. This record still proves that the projector read the earlier records from the same log.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
@@ -240,7 +246,7 @@ async function endOffsetsOf(
   };
 }
 
-/** Returns the end offset, or infinity if the brokers do not answer, so that no record counts as truncated. */
+/** Returns the end offset. Returns infinity if the brokers do not answer, so that no record counts as truncated. */
 async function endOffsetOrInfinity(log: Log, topic: string, partition: number): Promise<number> {
   try {
     return await log.endOffset(topic, partition);
@@ -250,18 +256,20 @@ async function endOffsetOrInfinity(log: Log, topic: string, partition: number): 
   }
 }
 
-/** Time without an answer after which a lookup can be overtaken and the partition is unhealthy. */
+/** Time without an answer after which other lookups may run first and the partition is unhealthy. */
 export const OVERDUE_AFTER_MS = 30_000;
 
-/** A lookup from its start to its answer, possibly over several attempts. */
+/** Lookup from its start to its answer. A lookup can have several attempts. */
 export class LookUp {
   readonly job: Job;
-  /** End offsets at the start of the lookup, so that a projector with constant lag passes them. */
+  /**
+   * End offsets at the start of the lookup. The offsets do not grow, so that a projector with constant lag reaches the offsets.
+   */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;
   outcome: 'suspended' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /** Awaited group and partition, or table. Undefined if the lookup waits only for its answer. */
+  /** Group and partition, or table, for which the lookup waits. Undefined if the lookup waits only for its answer. */
   waitsFor: string | undefined;
   readonly #startedMs = performance.now();
 
@@ -277,7 +285,7 @@ export class LookUp {
     return this.ageMs >= OVERDUE_AFTER_MS;
   }
 
-  /** Poll interval. It grows with the age of the lookup, because each poll costs a request to the brokers. */
+  /** Poll interval in milliseconds. It grows with the age of the lookup, because each poll costs a request to the brokers. */
   get pollMs(): number {
     return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }

@@ -1,4 +1,4 @@
-/** Tests that lookups split their queries, whatever the number of reports. */
+/** Tests that lookups split their queries for any number of reports. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -18,7 +18,7 @@ function asksOf(count: number): LinkQuery[] {
   });
 }
 
-/** @param rows result of the query by session for each report */
+/** @param rows the result of the query by session for each report */
 async function lookUp(asks: readonly LinkQuery[], rows: readonly unknown[]) {
   const lists: string[][] = [];
   const query = async (_: string, params: Readonly<Record<string, unknown>> = {}) => {

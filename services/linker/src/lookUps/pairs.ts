@@ -1,4 +1,7 @@
-/** Finds the unlinked events of reports by session or name, and linked events to retract: first pairs, then events. */
+/**
+ * Finds the unlinked events of reports, and the linked events to retract. Finds pairs of reports and events, and then reads the
+ * events.
+ */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -26,10 +29,13 @@ interface Pair {
   readonly source: LinkSource;
 }
 
-/** Maximum rows of one query. If a query returns as many, there may be more. */
+/** Maximum number of rows of one query. If a query returns this number of rows, more rows may exist. */
 const MAX_PAIRS = 20_000;
 
-/** Returns unlinked events. @param below exclusive end offset of the partition's own events */
+/**
+ * Returns the unlinked events of the reports.
+ * @param below the exclusive end offset of the partition's own events
+ */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -56,7 +62,7 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Returns the links of the reports. The tenant's home also returns links of an earlier log. */
+/** Returns the links of the reports. The tenant's home partition also returns the links of an earlier log. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -122,7 +128,7 @@ interface SessionQuery {
   readonly remaining: number;
 }
 
-/** Returns the number of links by session of every report, including retracted links. */
+/** Returns the number of session links of each report, including retracted links. */
 async function sessionLinksOf(
   { store }: LookUpSource,
   queries: readonly LinkQuery[],
@@ -200,7 +206,7 @@ async function pairsOf(
   return { pairs, isComplete: rows.length < MAX_PAIRS };
 }
 
-/** Limits the time to the years 1900 to 2299, the range of ClickHouse's DateTime64 and of events. */
+/** Limits the time to the years 1900 to 2299. This is the range of ClickHouse's DateTime64 and of events. */
 function clamped(micros: bigint): bigint {
   const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n - 1n];
   return micros < first ? first : micros > last ? last : micros;
@@ -225,7 +231,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // An event after `below` is linked when it is processed, or it arrived too late. It counts as missing here.
+      // Treats an event at or after `below` as missing. This event is linked when it is processed, or it arrived too late.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });
@@ -238,7 +244,7 @@ function isSeen(row: EventLocation, { logId, partition }: LookUpSource, below: n
   return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
-/** Returns the pairs, as `project/report/event`, that are linked or retracted. */
+/** Returns the keys (`project/report/event`) of the pairs that are linked or retracted. */
 async function existingLinks(
   { store }: LookUpSource,
   reports: readonly ReportLink[],
@@ -261,7 +267,7 @@ async function existingLinks(
   return existing;
 }
 
-/** Returns the events in log order. Not complete if the answer would exceed the byte limit. */
+/** Reads the events of the pairs, in log order. `isComplete` is false if the answer would exceed the byte limit. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

@@ -1,4 +1,4 @@
-/** Tests suspended lookups: each link is made once, in any order of the answers. */
+/** Tests suspended lookups. Each link must be made once, in any order of the answers. */
 import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
@@ -18,7 +18,7 @@ function aTopology() {
     topology.appendReport({ ...report, receivedAt: topology.nowMs, occurredAt: null });
     return report;
   };
-  /** Event inside the windows of the reports; its clock is off if `isLate` is true. */
+  /** Appends an event inside the windows of the reports. Returns the id of the event. */
   const send = (tail: number, ageMs: number): string => {
     const id = eventId(topology.nowMs, 0, Buffer.alloc(8, tail));
     const occurredAt = BigInt(topology.nowMs - ageMs) * 1000n;
@@ -60,14 +60,14 @@ test('a suspended lookup sees the links of lookups that overtook it', () => {
   const late = send(1, SIX_MINUTES_MS);
   topology.consume(HOME, 'events');
   const after = file(2);
-  // The last step starts the lookup of the late event, which waits for the second report.
+  // The last step starts the lookup of the late event. This lookup waits for the second report.
   turns(1);
   topology.suspend(HOME);
   topology.consume(HOME, 'reports');
   topology.project('reports', HOME, 9);
   topology.project('events', HOME, 9);
   topology.project('links', HOME, 9);
-  // The second report is checked and looked up. Its links are not projected when the first lookup continues.
+  // The second report is checked and looked up. Its links are not projected yet when the first lookup continues.
   turns(3 + 3 + 2);
   topology.settle();
   expect(told(topology)).toEqual([`${before.reportId} ${late}`, `${after.reportId} ${late}`]);

@@ -1,4 +1,4 @@
-/** Simulates ClickHouse in tests: the projected rows of a simulated log, and the answers of lookups. */
+/** Simulates ClickHouse in tests. Returns the projected rows of a simulated log, and the answers of lookups. */
 import { isInWindow } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -16,7 +16,7 @@ import type { LinkerState } from '../core/linkerState.ts';
 
 export const MODEL_LOG = 'a log';
 
-/** Records by partition. A lookup sees the projected records of each topic. */
+/** Records of each topic by partition. A lookup sees only the projected records of a topic. */
 export interface ModelTopics {
   readonly events: EventsAccepted[][];
   readonly reports: ReportLink[][];
@@ -38,7 +38,7 @@ export class ModelTables {
   readonly #links = new Map<string, { link: LinkedEvent; partition: number }>();
   readonly #lanes: ReadonlyMap<string, number>;
 
-  /** @param lanes lanes of the registered sessions by `project/session` */
+  /** @param lanes the lanes of the registered sessions, by `project/session` */
   constructor(topics: ModelTopics, projected: Positions, lanes: ReadonlyMap<string, number>) {
     this.#lanes = lanes;
     const partitions = topics.events.length;
@@ -62,7 +62,7 @@ export class ModelTables {
 
   /**
    * Returns the answer of a lookup.
-   * @param below offset below which the partition's own events are included
+   * @param below the offset below which the lookup sees the partition's own events
    */
   answer(state: LinkerState, job: Job, below: number, limit: number): Answer {
     switch (job.kind) {

@@ -1,6 +1,5 @@
 /**
- * Dependencies of a linker's partition in tests: codecs with a schema registry in the log, and a ClickHouse that
- * never answers.
+ * Dependencies of a linker's partition for tests. The codecs use a schema registry in the log, and ClickHouse never answers.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -38,7 +37,7 @@ export const silentStore: Store = {
   close: async () => {},
 };
 
-/** @param log a log whose topics have one partition each */
+/** @param log a log in which each topic has one partition */
 export async function partitionDeps(log: Log): Promise<PartitionDeps> {
   const registry = await openLogRegistry(log);
   const deps = {

@@ -1,4 +1,7 @@
-/** The append cache of the previous version, for tests of a rolling upgrade: slots, each rewritten until it is full. */
+/**
+ * Append cache of the previous version, for tests of a rolling upgrade. The cache consists of slots. A slot is written again
+ * until it is full.
+ */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 
 const EMPTY: SeenAppends = { ids: [], since: 0 };

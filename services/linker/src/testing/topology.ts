@@ -1,6 +1,6 @@
 /**
- * A linker on a simulated log, for tests: no broker, no database, a manual clock, and each step is a call. Members
- * can crash between any two steps. A step's records are written completely or not at all.
+ * Simulates a linker and its log for tests, without a broker or a database. The clock is manual, and each step is a call.
+ * Members can crash between any two steps. The records of a step are written completely or not at all.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -28,7 +28,7 @@ import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './mode
 interface LookUp {
   readonly job: Job;
   readonly ends: EndOffsets;
-  /** Set after the required events are consumed. */
+  /** Committed position of the lookup. It is set after the required events are consumed. */
   position: CommittedPosition | undefined;
   answer: Answer | undefined;
 }
@@ -36,7 +36,7 @@ interface LookUp {
 interface Member {
   readonly state: LinkerState;
   position: { events: number; reports: number };
-  /** Decided but not committed. */
+  /** Links that were decided but not committed. */
   links: LinkedEvent[];
   notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
@@ -55,7 +55,7 @@ export class Topology {
   readonly #changelog: Map<string, LinkerEntry>[];
   readonly #committed: { events: number; reports: number }[];
   readonly #members: (Member | undefined)[];
-  /** Time of each append of events. */
+  /** Arrival time of each append of events, by partition. */
   readonly #arrivals: number[][];
 
   constructor(partitions: number, bounds: LinkerBounds = LINKER_BOUNDS) {
@@ -85,7 +85,7 @@ export class Topology {
     this.#members[partition] = undefined;
   }
 
-  /** Processes the next record of a topic. The result is committed later. */
+  /** Processes the next record of a topic. A later call of `commit` commits the result. */
   consume(partition: number, topic: 'events' | 'reports'): boolean {
     const member = this.#member(partition);
     const offset = member.position[topic];
@@ -102,7 +102,7 @@ export class Topology {
     this.topics.links[partition]?.push(...member.links);
     for (const notice of member.notices) this.topics.reports[notice.partition]?.push(notice.record);
     for (const { key, entry } of member.state.drain()) {
-      // A rewritten key moves to the end.
+      // Deletes the key first, so that a key that is written again moves to the end.
       this.#changelog[partition]?.delete(key);
       if (entry !== null) this.#changelog[partition]?.set(key, structuredClone(entry));
     }
@@ -119,8 +119,8 @@ export class Topology {
   }
 
   /**
-   * Starts a lookup, answers it, or applies its answer, whichever is next.
-   * @param limit maximum links of one answer
+   * Runs the next step of a lookup: starts the lookup, answers it, or applies its answer.
+   * @param limit the maximum number of links of one answer
    */
   lookUp(partition: number, limit = 1_000, dies = false): boolean {
     const member = this.#member(partition);
@@ -147,7 +147,7 @@ export class Topology {
     return true;
   }
 
-  /** Suspends a lookup that is still waiting, so that others can overtake it. */
+  /** Suspends a lookup that is still waiting, so that other lookups can run first. */
   suspend(partition: number): void {
     const member = this.#member(partition);
     const { lookUp } = member;
@@ -156,7 +156,7 @@ export class Topology {
     member.lookUp = undefined;
   }
 
-  /** Repeats all steps until nothing changes. The clock does not advance. */
+  /** Repeats all steps until no step changes anything. The clock does not advance. */
   settle(): void {
     for (let moves = true; moves; ) {
       moves = false;
@@ -189,8 +189,7 @@ export class Topology {
   }
 
   /**
-   * Returns the member of a partition. A new owner restores its state from the changelog and resumes at the committed
-   * offsets.
+   * Returns the member of a partition. A new owner restores its state from the changelog and resumes at the committed offsets.
    */
   #member(partition: number): Member {
     const known = this.#members[partition];

@@ -1,4 +1,7 @@
-/** Tests that rows copied from a record's bytes equal rows encoded from the message that avsc decodes. */
+/**
+ * Tests the rows that are copied from a record's bytes. They must equal the rows that are encoded from the message that avsc
+ * decodes.
+ */
 import { randomUUID } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

@@ -14,7 +14,7 @@ import {
   type QuotaKey,
 } from './core/planEvents.ts';
 
-/** Encodes a record's events from its bytes. Columns that are equal for all events are encoded once. */
+/** Encodes the events of a record from the record's bytes. Columns that are equal for all events are encoded once. */
 export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
@@ -41,7 +41,7 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
   bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
 };
 
-/** Bytes of a row in addition to its event in the record, whose ids are text. */
+/** Bytes that a row needs in addition to its event in the record. The record contains ids as text. */
 const ROW_OVERHEAD_BYTES = 96;
 
 function sharedColumnsOf(
@@ -87,7 +87,10 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
-/** The erased events that never became rows. Ingest counts the rows that it hides with part numbers from 0 on. */
+/**
+ * Table for counts of erased events that never became rows. For the rows that ingest hides, it writes counts with part numbers
+ * from 0 on.
+ */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),

@@ -1,4 +1,4 @@
-/** Tests that the queries of a block are split, whatever the number of tenants. */
+/** Tests that the queries of a block are split for any number of tenants. */
 import { createHash, randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';

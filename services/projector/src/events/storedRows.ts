@@ -1,6 +1,4 @@
-/**
- * Reads the stored rows of a partition: counts, recent append ids, and the records of a block that already have rows.
- */
+/** Reads the stored rows of a partition: counts, recent append ids, and the records of a block that already have rows. */
 import { createHash } from 'node:crypto';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
@@ -21,14 +19,17 @@ import {
   Rollup,
 } from './core/planEvents.ts';
 
-/** Maximum keys of one query. Each key has two or three ids. */
+/** Maximum number of keys of one query. Each key has two or three ids. */
 const MAX_KEYS_PER_QUERY = 1_000;
 const MAX_CACHED_KEYS = 100_000;
 const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
 export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
-  /** Loads these keys into the rollup. @throws Unavailable, possibly after loading some of them */
+  /**
+   * Loads these keys into the rollup.
+   * @throws Unavailable, possibly after some keys were loaded
+   */
   load(keys: readonly Key[]): Promise<void>;
 }
 
@@ -51,7 +52,10 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/** Queries digests of the event types, because types have any length and an answer is limited. */
+/**
+ * Opens the counts by minute. Queries contain digests of the event types, because types have any length and an answer is
+ * limited.
+ */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
@@ -117,9 +121,10 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // The query also returns other keys. A cached count is newer than the table.
+        // Omits other keys that the query returns, because their cached counts are newer than the table.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Loaded only after the query: if it fails, its keys must stay missing, or they would start at zero.
+        // Loads the keys only after the query. If the query fails, the keys must stay missing, because their counts would
+        // otherwise start at zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }
@@ -131,11 +136,14 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL for rows below `{start}`. All rows of lost records count as earlier. */
+/** SQL condition for rows below `{start}`. Rows of lost records always meet the condition. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/** Returns the append ids below an offset, the oldest first; a replayed block must not drop its own records. */
+/**
+ * Returns the append ids below an offset, the oldest first. Later ids are omitted, because a block must not drop its own
+ * records when it is repeated.
+ */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
@@ -164,7 +172,7 @@ export async function storedAppendIdsOf(
   return found;
 }
 
-/** Returns the append ids whose events are stored below the offset, found by one event id per append. */
+/** Returns the append ids whose events have rows below the offset. One event id of each append is looked up. */
 export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
@@ -199,7 +207,9 @@ export async function appendIdsOfStoredEvents(
   return found;
 }
 
-/** Returns the first event of lost records without a row in `appends`, which were being written at a crash. */
+/**
+ * Returns the first event id of each lost record that has no row in `appends`. A crash interrupted the insert of these records.
+ */
 export async function partiallyStoredEvents(
   store: Store,
   { partition, orphanIds }: Source,
@@ -217,7 +227,10 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns the offsets of the block with rows. `received_at` lets ClickHouse skip table partitions. */
+/**
+ * Returns the offsets of the block that already have rows. The condition on `received_at` lets ClickHouse skip table
+ * partitions.
+ */
 export async function storedOffsets(
   store: Store,
   table: string,

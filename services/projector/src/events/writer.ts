@@ -1,4 +1,4 @@
-/** Projects `questlog.events.v1`: drops duplicates of a decoded block, counts, and inserts. */
+/** Projects `questlog.events.v1`. Drops duplicates of a decoded block, counts the events, and inserts the rows. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { DEAD_LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
@@ -37,13 +37,16 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly FilteredRecord[];
-  /** Absolute counts, so writing a count again changes nothing. */
+  /** Absolute counts. A count can be written again without effect. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/** Opens the writer of a partition. @param start first offset; the state below it is read from the tables */
+/**
+ * Opens the writer of a partition.
+ * @param start the first offset to project. The state below this offset is read from the tables.
+ */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -75,7 +78,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // The last step that can fail. If a record were planned twice after it was counted, its row would be missing.
+      // No later step of the plan can fail. If a record were planned again after it was counted, its row would be missing.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -92,7 +95,7 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
-      // An erased append is written to `appends` too, so that its duplicate is not projected.
+      // Writes an erased append to `appends` too, so that a duplicate of the append is not projected.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
@@ -100,7 +103,7 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
-      // A new owner may have detected a truncation and recomputed the counts of these offsets.
+      // Confirms the ownership, because a new owner may have detected a truncation and recomputed the counts of these offsets.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
@@ -110,7 +113,7 @@ export async function openEventsWriter(
     },
     describeWaiting: waitingEvents,
     countDead: async (refused) => {
-      // After a failed attempt, the cached counts are ahead of the table.
+      // Clears the cached counts, because they are ahead of the table after a failed attempt.
       excludedCounts.rollup.clear();
       const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
       await writeRows(store, excludedTable(source), excluded);
@@ -118,15 +121,18 @@ export async function openEventsWriter(
   });
 }
 
-/** The events of a record are stored together or not at all. ClickHouse names the first event that it rejects. */
+/**
+ * Describes the events that wait. The events of a record are stored together or not at all. ClickHouse names only the first
+ * event that it rejects.
+ */
 function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Maximum age of an append that is certainly in `appends`, which keeps three days. */
+/** Age up to which the table `appends` contains every append. The table keeps three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
-/** Returns records whose first append `appends` may lack: old records, and records replayed from the dead letters. */
+/** Returns the records whose first append may be missing in `appends`: old records and replayed dead letters. */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
   nowMs: number,
@@ -140,7 +146,9 @@ function needEventLookUp(
   );
 }
 
-/** Returns keyed appends that the cache may not contain, because they can be retried hours later. */
+/**
+ * Returns the ids of appends with idempotency keys that the cache may lack, because these appends can be retried hours later.
+ */
 function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
   if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>

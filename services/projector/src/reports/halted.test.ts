@@ -8,7 +8,8 @@ import { expect, test } from 'vitest';
 import { openLinksWriter } from './linksWriter.ts';
 import { openReportsWriter } from './writer.ts';
 
-// The rows were erased meanwhile. The new owner knew the erasure; this projector did not when it planned the rows.
+// The rows were erased during the pause. The new owner knew the erasure. This projector did not know it when it planned the
+// rows.
 test.each([
   ['links', openLinksWriter, aLinkedEvent()],
   ['reports', openReportsWriter, aReportLink()],

@@ -1,4 +1,4 @@
-/** Tests the state of links on the real log and engine. */
+/** Tests the state of links on the real log and a real ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

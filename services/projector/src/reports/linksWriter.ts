@@ -1,4 +1,4 @@
-/** Projects `questlog.linked-events.v1`: links and their retractions. */
+/** Projects `questlog.linked-events.v1`, which contains links and their retractions. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -17,7 +17,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
-      // A new owner may know of further erasures, so the ownership is confirmed before the planned rows are written.
+      // Confirms the ownership before the planned rows are written, because a new owner may know of further erasures.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

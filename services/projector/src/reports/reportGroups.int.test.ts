@@ -1,4 +1,4 @@
-/** Tests the view `report_groups` on projected reports, and the comments of all columns. */
+/** Tests the view `report_groups` with projected reports. Tests that all columns have comments. */
 import { randomUUID } from 'node:crypto';
 import { aSession } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -80,7 +80,7 @@ test('every column of every table and view has a comment', async () => {
   expect(silent).toEqual([]);
 });
 
-/** A session with or without a player. */
+/** Creates a session with or without a player. */
 async function aSessionOf(on: ProjectBench, playerExternalId: string | null): Promise<string> {
   const session = aSession({ tenantId: on.tenant, projectId: on.project, playerExternalId });
   await bench.append(TOPICS.sessions, sessionRegistered, [session]);

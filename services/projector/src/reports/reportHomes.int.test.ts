@@ -1,4 +1,4 @@
-/** Tests on a log with several partitions that each report is decided only in its tenant's home partition. */
+/** Tests a log with several partitions. Each report must be projected only from the home partition of its tenant. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';

@@ -1,4 +1,4 @@
-/** Tests reports on the real log and engine, as a query of ClickHouse shows them. */
+/** Tests reports on the real log and a real ClickHouse, by queries of ClickHouse. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { ErasedData } from '@questlog/schemas/erased';

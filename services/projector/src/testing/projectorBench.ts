@@ -1,4 +1,4 @@
-/** Test bench of the projector: an embedded log and ClickHouse in a new folder, and projectors on them. */
+/** Test bench of the projector. It has an embedded log and a ClickHouse in a new folder, and can run projectors on them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const PASSWORD = 'test';
 export interface Bench {
   readonly log: Log & EmbeddedExtras;
   readonly store: Store;
-  /** Options of the store. */
+  /** Options with which a test can open the store. */
   readonly access: StoreOptions;
   /** Health of all projectors of the bench. */
   readonly health: Health;
@@ -46,7 +46,10 @@ export interface Bench {
   start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
   /** Runs a projector on the store until it has no lag. Rejects if the projector fails. */
   projectAll(store: Store, erased?: Erasures): Promise<void>;
-  /** Deletes all commits of the projector's groups, or resets the commits of the events group to an offset. */
+  /**
+   * Deletes all commits of the projector's groups.
+   * @param to an offset to which the commits of the events group are reset instead
+   */
   loseOffsets(to?: number): void;
   /** Closes the log, runs `change` on its folder, and opens the log again. */
   reopenLog(change: (directory: string) => void): Promise<void>;
@@ -56,7 +59,7 @@ export interface Bench {
 
 /**
  * Opens a bench.
- * @param partitions 1 by default, so that the appended records are one sequence
+ * @param partitions the number of partitions. It is 1 by default, so that the appended records are one sequence.
  */
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
@@ -138,7 +141,7 @@ async function openTables(directory: string): Promise<Pick<Bench, 'store' | 'acc
   fillWithTables(directory);
   const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
   const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
-  // No test leaves an insert running.
+  // An insert has always ended when a test starts a projector, because no test leaves an insert running.
   const store = { ...(await openMigrated(access, MIGRATIONS)), insertsEndWithinMs: 0 };
   const close = async (): Promise<void> => {
     await store.close();

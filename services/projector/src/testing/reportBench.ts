@@ -8,10 +8,10 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Bench } from './projectorBench.ts';
 
 export const FILED_AT = Date.UTC(2026, 10, 21, 12);
-/** Default time of a retraction or of an unresolved notice. */
+/** Default time of a retraction or of an unresolved notice, in milliseconds since the epoch. */
 export const LATER = FILED_AT + 60_000;
 
-/** Bench of one new project, so that tests do not see each other's reports. */
+/** Bench with one new project, so that a test does not see the reports of other tests. */
 export interface ProjectBench {
   readonly tenant: string;
   readonly project: string;

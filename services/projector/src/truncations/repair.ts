@@ -1,6 +1,6 @@
 /**
- * Moves the rows of lost records to a log id of their own, so that they are not mistaken for rows of new records at
- * the same offsets, and recomputes their counts. Every step can be repeated.
+ * Moves the rows of lost records to a log id of their own and recomputes the counts. Otherwise, the rows would be mistaken for
+ * rows of new records at the same offsets. Every step can be repeated.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,10 +13,13 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** A mutation, after which no row meets its condition, so that a repetition has no effect; or an INSERT. */
+/** A mutation or an INSERT. After a mutation, no row meets its condition, so that a repetition has no effect. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
-/** Runs the repair. @throws Unavailable while ClickHouse still runs a step */
+/**
+ * Runs the repair.
+ * @throws Unavailable while ClickHouse still runs a step
+ */
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
@@ -32,13 +35,13 @@ export async function repair(
   }
 }
 
-/** Checks that no mutation of an earlier attempt is running, which a second one would queue behind. */
+/** Checks that no mutation of an earlier attempt is running, because a second mutation would wait for the first mutation. */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse writes each condition in parentheses, so the closing one distinguishes partition 1 from 10.
+    // ClickHouse writes each condition in parentheses. The closing parenthesis distinguishes partition 1 from 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -48,7 +51,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
   );
 }
 
-/** Returns the statement of a mutation. Undefined if no row is left. */
+/** Returns the statement of a mutation. Undefined if no row meets the condition. */
 async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
   const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
   if (left.length === 0) return undefined;
@@ -70,12 +73,12 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // The sorting key contains the log id, so rows cannot be updated.
+    // Inserts and deletes the rows, because the sorting key contains the log id and cannot be updated.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
-    // Records without rows cannot be counted again, so their counts are moved unchanged.
+    // Moves the counts of records without rows unchanged, because these records cannot be counted again.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
@@ -106,7 +109,10 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** Returns the steps that recompute a rollup. A count with a higher offset would win, so it is deleted first. */
+/**
+ * Returns the steps that recompute a rollup. Old counts are deleted first, because the count with the highest offset takes
+ * precedence.
+ */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

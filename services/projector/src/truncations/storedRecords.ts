@@ -1,4 +1,4 @@
-/** Reads and repairs the stored rows of one partition of a topic, whose records the log may have lost. */
+/** Reads and repairs the stored rows of one partition of a topic. The log may have lost the records of these rows. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
@@ -24,7 +24,7 @@ export interface StoredRecordsDeps<Message> {
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
   readonly truncationsOf: TruncationQuery;
-  /** Truncations of the partition, oldest first. This module keeps the list up to date. */
+  /** Truncations of the partition, the oldest first. This module keeps the list up to date. */
   readonly truncations: TruncationRow[];
 }
 
@@ -60,12 +60,12 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
       }
       return false;
     },
-    // The index by offset finds rows above a known record.
+    // Uses the index by offset to find rows after a known record.
     highestRow: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
-      // A block that ended after its first insert is after all counted records, which may have expired from
-      // `appends`.
+      // A crash can end a block after its first insert. The rows of this block are after all counted records, which may have
+      // expired from `appends`.
       const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
       const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;

@@ -1,4 +1,4 @@
-/** The tables of each projected topic: the rows of its records, their names, and the rows that a truncation moves. */
+/** Tables of each projected topic: the tables of the rows, the names of the rows, and the rows that a truncation moves. */
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
@@ -8,15 +8,16 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 
 export interface TopicTables<Message> {
   readonly rows: Rows;
-  /** Table in which the highest offset is found faster, except for a block that ended after its first insert. */
+  /** Table in which the highest offset is found faster. The table lacks a block that a crash ended after its first insert. */
   readonly newest?: Rows;
-  /** SQL conditions for rows at or after `{offset}`, which prove that records were already projected. */
+  /** SQL conditions for rows at or after `{offset}`. Such rows prove that records were already projected. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   namesOf(message: Message): readonly string[];
-  /** SQL over `rows`: the ids of lost records, and their time. */
+  /** SQL expression over `rows` that returns the ids of lost records. */
   readonly ids: string;
+  /** SQL expression for the time of a lost record. */
   readonly at: string;
-  /** Further tables whose rows move, with a condition for the topic's rows. */
+  /** Further tables whose rows are moved, with a condition for the rows of the topic. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   readonly hasCounts: boolean;
 }
@@ -29,7 +30,9 @@ export interface Rows {
 
 const ALL = '1';
 const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
-/** Range of a search, several times a block. Without it, ClickHouse would read the whole table. */
+/**
+ * Number of records in the range of a search, which is several blocks. Without a range, ClickHouse would read the whole table.
+ */
 export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
@@ -37,9 +40,9 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: FROM_OFFSET },
-    // `appends` expires after days, the counts do not.
+    // The rows of `appends` expire after days. The counts do not expire.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // A block that ended after its first insert.
+    // Finds a block that a crash ended after its first insert.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

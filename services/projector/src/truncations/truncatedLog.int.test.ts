@@ -1,6 +1,6 @@
 /**
- * Tests the projector after truncations of the log: no record of the log is missing or duplicated, and lost records
- * are listed.
+ * Tests the projector after truncations of the log. No record of the log may be missing or duplicated, and the lost records
+ * must be listed.
  */
 import { randomUUID } from 'node:crypto';
 import { copyFileSync, rmSync } from 'node:fs';
@@ -50,13 +50,19 @@ async function stored() {
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
 }
 
-/** Expects the two events of each append once, counted once. The weight of the second event is four. */
+/**
+ * Returns the expected counts if the two events of each append are stored once and counted once. The weight of the second event
+ * is four.
+ */
 function once(...appends: EventsAccepted[][]) {
   const { size } = new Set(appends.flat().map(({ appendId }) => appendId));
   return { events: 2 * size, ids: 2 * size, minutes: 2 * size, used: 2 * size, weighted: 5 * size };
 }
 
-/** Expects that the counts of each partition, of the log and of each truncation, equal its events. */
+/**
+ * Returns the counts that differ from the number of events. Compares the counts of each partition, for the log and for each
+ * truncation.
+ */
 async function miscounts() {
   return await bench.store.query(
     `SELECT * FROM (SELECT log_id, sum(used) AS used, max(last_offset) AS last FROM quota_usage_by_partition FINAL
@@ -112,12 +118,12 @@ test('a log that is truncated while the projector is down and has not grown agai
   await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, lost, fresh));
-  // Lost appends are sent again, as a client without an answer does.
+  // Sends the lost appends again, like a client that received no answer.
   await append([...lost.slice(1), ...later]);
   await expectOnce(kept, lost, fresh, later);
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
   expect((await countedLosses()) - before).toBe(lost.length);
-  // Two events per record: one duplicate before the truncation and two after it.
+  // Each record has two events. One duplicate is before the truncation, and two duplicates are after the truncation.
   const repeated = 'SELECT sum(repeated_events) AS events FROM ledger WHERE tenant_id = {project:UUID}';
   expect(await bench.store.query(repeated, { project })).toEqual([{ events: '6' }]);
   await until(async () => (await bench.health.state()).warnings['log_truncated'] !== undefined);
@@ -156,7 +162,8 @@ test('a log that is truncated inside a pending, partially written block and grow
   await bench.log.truncate(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, half, lost, fresh));
-  // The append ids were not stored before the crash. The ids of records that are still in the log are stored by now.
+  // The ids of the lost appends were not stored before the crash. The ids of records that are still in the log are stored by
+  // now.
   await append([...half, ...lost]);
   await expectOnce(kept, half, lost, fresh);
   expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 3, lost), ids: [] }]);

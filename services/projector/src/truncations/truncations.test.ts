@@ -1,4 +1,4 @@
-/** Tests the shared query of truncations for all partitions of a process. */
+/** Tests the query of truncations that all partitions of a process share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { expect, test } from 'vitest';
 import { sharedTruncationQuery } from './truncations.ts';

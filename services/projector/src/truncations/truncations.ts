@@ -1,4 +1,7 @@
-/** The table `truncations`: one row per truncation, which is inserted before the repair changes anything. */
+/**
+ * Reads and writes the table `truncations`. It has one row per truncation, which is inserted before the repair changes
+ * anything.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
@@ -27,7 +30,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Inserts a truncation. It must not change later, because lost records cannot be counted after a repair. */
+/** Inserts a truncation. The row must not change later, because lost records cannot be counted after a repair. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }
@@ -50,7 +53,7 @@ export interface TruncationRow {
 /** Returns the truncations of a partition that the projector detected, the oldest first. */
 export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
-/** Returns a query of all partitions' truncations that concurrent callers share. */
+/** Returns a query for the truncations of a partition. Concurrent callers share one query for all partitions. */
 export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
   const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(

@@ -1,6 +1,4 @@
-/**
- * Tests that only complete backups are restored, and that a failed backup leaves no folder that looks like a backup.
- */
+/** Tests that only complete backups are restored. Tests that a failed backup leaves no folder that looks like a backup. */
 import {
   chmodSync,
   mkdirSync,
@@ -147,7 +145,7 @@ test('rejects a backup with a newer format, and a target folder with other files
 
 test('neither a start nor another restore accepts the folder of an interrupted restore', async () => {
   const target = join(aFolder(), 'new');
-  // The tar file is invalid, so ClickHouse reports an error.
+  // The tar file is invalid, so that ClickHouse reports an error.
   const folder = await aBackup();
   chmodSync(join(folder, PARTS.log), 0o644);
   await expect(restoreBackup(folder, target, createLogger('test'))).rejects.toThrow(
@@ -204,7 +202,7 @@ test('a backup that is stopped also stops ClickHouse, before its folder is delet
   };
   const made = backupStatement(stopped, 'BACKUP', join(backups, 'a.tar'), stopping.signal);
   await expect(made).rejects.toThrow();
-  // On a fast machine the backup can end before it is stopped.
+  // On a fast machine, the backup can end before the test stops it.
   const ended = ['BACKUP_CANCELLED', 'BACKUP_CREATED'];
   const [{ status } = { status: '' }] = await store.query<{ status: string }>(
     'SELECT status FROM system.backups',

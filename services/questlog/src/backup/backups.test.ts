@@ -1,4 +1,4 @@
-/** Tests the list of backups, in a folder that other deployments share, and during a backup. */
+/** Tests the list of backups in a folder that other deployments also use, and during a backup. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -11,9 +11,9 @@ import { PARTS, writeManifest } from './manifest.ts';
 const { signal } = new AbortController();
 const GIB_OF_BLOCKS = 2 ** 30 / 4096;
 const folders = vi.hoisted(() => ({
-  /** Runs after a folder was read. */
+  /** Function that runs after a folder was read. */
   afterRead: async (_path: string): Promise<void> => {},
-  /** Simulated free and total space of the disk. */
+  /** Simulated free bytes and total bytes of the disk. */
   disk: {},
 }));
 

@@ -42,7 +42,7 @@ class Backups {
   readonly #deps: BackupDeps;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
-  /** Backups whose manifest was read, by folder name; undefined for a folder that is no backup of this deployment. */
+  /** Backups whose manifest was read, by folder name. Undefined for a folder that is not a backup of this deployment. */
   readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
@@ -61,10 +61,10 @@ class Backups {
     return backup;
   }
 
-  /** Returns the running backup, failed backups since the start, and the backups in the folder, the newest first. */
+  /** Returns the running backup, the backups that failed since the start, and the backups in the folder, the newest first. */
   async list(): Promise<Backup[]> {
-    // Read before the folder, so that a backup that ends meanwhile is in at least one of both. The entry from the
-    // folder wins.
+    // Reads the running backup before the folder, so that a backup that ends meanwhile is not missed. If a backup is found
+    // twice, the entry from the folder takes precedence.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();
@@ -72,7 +72,7 @@ class Backups {
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
-  /** Returns the backups in the folder. Each manifest is read once, because it lists every upload. */
+  /** Returns the backups in the folder. Each manifest is read only once, because a manifest is long and lists every upload. */
   async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();

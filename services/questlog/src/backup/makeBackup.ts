@@ -1,4 +1,7 @@
-/** Creates a backup of running embedded engines, in the only order in which nothing is missing: docs/decisions/0035. */
+/**
+ * Creates a backup of running embedded engines. The parts are copied in the only order in which no data is missing
+ * (docs/decisions/0035).
+ */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
@@ -29,7 +32,7 @@ export interface FinishedBackup {
 
 /** Folder of incomplete uploads, which are not copied. */
 const INCOMING_FOLDER = 'incoming';
-/** Prefix of an unfinished backup's folder, followed by the log id. The next backup deletes the folder. */
+/** Prefix of the folder of an unfinished backup. The log id follows the prefix. The next backup deletes the folder. */
 const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
 const STOP_TIMEOUT_MS = 10_000;
@@ -37,7 +40,10 @@ const MIB = 1024 * 1024;
 
 const { link: _, ...PROJECTORS } = GROUPS;
 
-/** Creates a backup in `into`. @throws Unavailable if a disk or an engine fails; no files are left */
+/**
+ * Creates a backup in `into`.
+ * @throws Unavailable if a disk or an engine fails; no files are left
+ */
 export async function makeBackup(
   source: BackupSource,
   header: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
@@ -49,18 +55,18 @@ export async function makeBackup(
   await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
-    // ClickHouse is copied before the log: rows beyond the end of the log would look like a truncated log. The
-    // projectors' commits are read before both, so that a restored projector writes the missing rows.
+    // Copies ClickHouse before the log, because rows after the end of the log would look like a truncated log. The projectors'
+    // commits are read before both copies, so that a restored projector writes the rows that are missing.
     await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // After a restore, the log reuses the offsets after the backup, and an old cursor of a stream would skip the new
-      // records. The backup omits the secret that encrypts cursors, so that old cursors are invalid.
+      // After a restore, the log uses the offsets after the backup again. An old cursor of a stream would skip new records. The
+      // backup omits the secret that encrypts cursors, so that old cursors are invalid.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
-    // Copied last, so that every file that a report in the log names exists.
+    // Copies the uploads last, so that the backup has every file that a report in the log names.
     await copyUploads(join(source.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
     await copyFile(source.credentialsPath, join(unfinished, basename(source.credentialsPath)));
     const ended = { logId: source.log.id, endedAt: new Date().toISOString() };
@@ -94,8 +100,8 @@ async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
 }
 
 /**
- * Runs BACKUP or RESTORE and polls until it has ended, because a synchronous statement would exceed the time limit
- * for answers.
+ * Runs BACKUP or RESTORE and polls until the statement has ended. A synchronous statement would exceed the time limit for
+ * answers.
  * @throws Unavailable if the statement fails
  */
 export async function backupStatement(
@@ -140,21 +146,21 @@ async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status
   return status;
 }
 
-/** Stops the statement, so that it no longer writes to files that are deleted next. */
+/** Stops the statement, because the files that it writes are deleted next. */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // Repeated, because the query may not be running yet.
+      // Repeats the KILL statement, because the query may not be running yet.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }
   } catch {
-    // If ClickHouse does not answer, other requests report it.
+    // Ignores the error. If ClickHouse does not answer, other requests report the problem.
   }
 }
 
-/** Copies the uploaded files. Files that retention or an erasure removes meanwhile are skipped. */
+/** Copies the uploaded files. Skips files that retention or an erasure removes meanwhile. */
 async function copyUploads(from: string, to: string, signal: AbortSignal): Promise<void> {
   const entries = await readdir(from, { withFileTypes: true }).catch(unlessMissing);
   await mkdir(to, { mode: 0o700 });

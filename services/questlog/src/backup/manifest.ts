@@ -1,4 +1,4 @@
-/** The manifest of a backup: every file with its size and SHA-256, written last. */
+/** Manifest of a backup. The manifest lists every file with its size and SHA-256, and is written last. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -11,13 +11,13 @@ import { EMBEDDED_CREDENTIALS } from '../credentials.ts';
 export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
 
 const FILE = 'manifest.json';
-/** Format number. A new number means that older versions cannot restore the backup. */
+/** Format number. Older versions cannot restore a backup with a larger number. */
 const FORMAT = 1;
 
 const Manifest = Type.Object({
   format: Type.Integer(),
   id: Type.String(),
-  /** Log id of the deployment, because deployments can share a folder of backups. */
+  /** Log id of the deployment, because several deployments can share a folder of backups. */
   logId: Type.String(),
   version: Type.String(),
   startedAt: Type.String(),
@@ -54,7 +54,10 @@ export async function writeManifest(
   return manifest;
 }
 
-/** Reads the manifest. @throws StartRefused if the folder has none that this version can read */
+/**
+ * Reads the manifest.
+ * @throws StartRefused if the folder has no manifest, or this version cannot read the manifest
+ */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, FILE), 'utf8').catch((cause: unknown) => {
     throw new StartRefused(`${folder} is not a complete backup: it has no ${FILE}`, { cause });
@@ -71,7 +74,10 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return parsed;
 }
 
-/** Verifies size and SHA-256 of every file. @throws StartRefused that names the first wrong file */
+/**
+ * Verifies the size and the SHA-256 of every file.
+ * @throws StartRefused that names the first wrong file
+ */
 export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
   const reject = (what: string): never => {
     throw new StartRefused(`the backup ${folder} was changed: ${what}`);
@@ -92,7 +98,7 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   if (extra !== undefined) reject(`${extra} was added`);
 }
 
-/** True if a backup can contain the file. Other paths could overwrite files of the data folder. */
+/** True if a backup can contain the file. A file with another path could overwrite files of the data folder. */
 function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);
@@ -102,14 +108,14 @@ export function bytesOf({ files }: Manifest): number {
   return Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Returns the paths of all files in the folder, relative to it, with `/` as separator on all platforms. */
+/** Returns the paths of all files in the folder, relative to the folder. The separator is `/` on all platforms. */
 export async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   return files.map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/'));
 }
 
-/** Flushes every file and folder in the folder, the folder itself, and its directory entry to the disk. */
+/** Flushes the folder, all files and folders in it, and its directory entry to the disk. */
 export async function syncTree(folder: string, signal?: AbortSignal): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   for (const entry of entries) {
@@ -122,7 +128,7 @@ export async function syncTree(folder: string, signal?: AbortSignal): Promise<vo
 
 export async function syncPath(path: string): Promise<void> {
   const file = await open(path, 'r');
-  // Windows cannot flush folders.
+  // Ignores the error on Windows, because Windows cannot flush folders.
   await file.sync().catch((error: unknown) => {
     if (process.platform !== 'win32') throw error;
   });

@@ -11,10 +11,13 @@ import { backupStatement } from './makeBackup.ts';
 import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } from './manifest.ts';
 
 const DATABASE = 'questlog';
-/** Names that an empty target folder may contain: older backups, and a file system's own folder. */
+/** Names that the target folder may contain: the folder of older backups, and the file system's own folder. */
 const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
-/** Restores a backup. @throws StartRefused for an incomplete backup or a folder with files */
+/**
+ * Restores a backup.
+ * @throws StartRefused if the backup is incomplete or the target folder has files
+ */
 export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
   const folder = resolve(from);
   const manifest = await readManifest(folder);
@@ -34,7 +37,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
-      // A copy keeps the file's mode.
+      // Restricts the mode, because a copy keeps the mode of the file.
       await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);

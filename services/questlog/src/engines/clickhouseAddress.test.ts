@@ -1,4 +1,4 @@
-/** Tests ClickHouse's address in one setting or in several settings, and rejected addresses. */
+/** Tests that ClickHouse's address can be in one setting or in several settings. Tests that invalid addresses are rejected. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { expect, test } from 'vitest';
 import { settings } from '../config.ts';

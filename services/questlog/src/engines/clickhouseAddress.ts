@@ -1,4 +1,4 @@
-/** ClickHouse's address from the settings. The address can contain user, password, and database, as tools print it. */
+/** Reads ClickHouse's address from the settings. The address can contain user, password, and database, as tools print it. */
 
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -7,7 +7,7 @@ import type { Account } from '../credentials.ts';
 
 const DEFAULT_USER = 'default';
 const DEFAULT_DATABASE = 'questlog';
-/** Valid database names, because DDL statements contain the name unquoted. */
+/** Pattern of valid database names. DDL statements contain the name without quotes. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
 export function clickhouseAddress(settings: Settings): StoreOptions {
@@ -27,7 +27,10 @@ export function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-/** Returns the read-only account. Undefined if none is set. @throws StartRefused */
+/**
+ * Returns the read-only account. Undefined if the account is not set.
+ * @throws StartRefused
+ */
 export function readerAccount(settings: Settings): (Account & { url: string }) | undefined {
   if (settings.clickhouseReaderUrl === '') return undefined;
   const {

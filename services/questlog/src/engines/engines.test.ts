@@ -1,4 +1,4 @@
-/** Tests which engines a process uses: the configured engines, and never a mixture of two deployments. */
+/** Tests which engines a process uses. A process uses the configured engines, but never a mixture of two deployments. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';

@@ -1,4 +1,4 @@
-/** Opens the engines of the services: a log, a schema registry, and ClickHouse, each embedded or external. */
+/** Opens the engines of the services: a log, a schema registry, and ClickHouse. Each engine is embedded or external. */
 import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,9 +32,15 @@ import { jwtOptions } from '../jwt/jwtSettings.ts';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
-/** Enough to try out the spread of a large tenant. Each partition costs one insert per block. */
+/**
+ * Number of partitions of an embedded log. The number is enough to try out the spread of a large tenant. Each partition costs
+ * one insert per block.
+ */
 const EMBEDDED_PARTITIONS = 4;
-/** Enough for twelve members of each consumer group, and to spread a large tenant. */
+/**
+ * Number of partitions with Kafka. The number is enough for twelve members of each consumer group, and to spread a large
+ * tenant.
+ */
 const KAFKA_PARTITIONS = 12;
 const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -43,31 +49,31 @@ export interface Engines {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly store: Store;
-  /** ClickHouse with the read-only account; undefined if none is set. */
+  /** ClickHouse with the read-only account. Undefined if the account is not set. */
   readonly reader: AddressedStore | undefined;
   readonly clickhouse: StoreOptions;
   /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
-  /** Warning about broken parts that ClickHouse detached at its start; undefined without broken parts. */
+  /** Warning about broken parts that ClickHouse detached at its start. Undefined if there are no broken parts. */
   readonly brokenParts: string | undefined;
-  /** True if an older version created the file of the log and `questlog compact` has not rewritten it. */
+  /** True if an older version created the file of the log and `questlog compact` has not rewritten the file. */
   readonly needsCompact: boolean;
-  /** The log, if the log and ClickHouse are both embedded, so that both can be backed up. */
+  /** The log, if both the log and ClickHouse are embedded. Only these two engines together can be backed up. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
-/** The external engines and options that the settings choose. An engine that is undefined is embedded. */
+/** External engines and options that the settings choose. An undefined engine is embedded. */
 export interface EngineChoice {
-  /** Store of uploaded files; undefined: uploads are off. */
+  /** Store of uploaded files. Undefined if uploads are off. */
   readonly uploads: UploadChoice | undefined;
   readonly corsOrigins: AllowedOrigins;
-  /** Public address without a trailing slash; empty if not set. */
+  /** Public address without a trailing slash. Empty if the address is not set. */
   readonly publicUrl: string;
   readonly jwt: JwtOptions | undefined;
   readonly trustedProxies: BlockList;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
-  /** Read-only account of the external ClickHouse; undefined if not set. */
+  /** Read-only account of the external ClickHouse. Undefined if the account is not set. */
   readonly reader: (Account & { readonly url: string }) | undefined;
 }
 
@@ -78,15 +84,17 @@ export type UploadChoice =
 export interface EngineDeps {
   readonly settings: Settings;
   readonly choice: EngineChoice;
-  /** Options of embedded engines; undefined if this process cannot have embedded engines. */
+  /** Options of embedded engines. Undefined if this process cannot have embedded engines. */
   readonly embedded: (Account & { readonly dataDir: string; readonly reader: Account }) | undefined;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
 }
 
 /**
- * Resolves once the log is open, while ClickHouse starts. The object keeps `await` from waiting for `engines`.
- * @throws StartRefused if an engine cannot be opened; Unavailable if an engine does not answer
+ * Resolves when the log is open, while ClickHouse still starts. `engines` is inside an object, because `await` would otherwise
+ * wait for it.
+ * @throws StartRefused if an engine cannot be opened
+ * @throws Unavailable if an engine does not answer
  */
 export async function openEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
   const opened = await openLog(deps);
@@ -102,7 +110,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // The embedded ClickHouse started with this process, so no insert of an earlier process can still be running.
+  // The embedded ClickHouse started with this process. Therefore, no insert of an earlier process can still be running.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 
@@ -130,7 +138,10 @@ function openReader(
   return reader;
 }
 
-/** Validates the settings before anything starts. @throws StartRefused that names every invalid setting */
+/**
+ * Validates the settings before anything starts.
+ * @throws StartRefused that names every invalid setting
+ */
 export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
   const problems: string[] = [];
   const checked = <T>(work: () => T): T | undefined => {
@@ -175,7 +186,10 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-/** Returns the store of uploaded files. With Kafka, a folder must be set explicitly: it serves one ingest. */
+/**
+ * Returns the store of uploaded files. With Kafka, a folder must be set explicitly, because a folder serves only one ingest
+ * process.
+ */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
@@ -219,9 +233,9 @@ function checkedPublicUrl(text: string): string {
 }
 
 /**
- * Rejects the start if the log is empty but ClickHouse has rows. Tenants, projects, and tokens are only in the log:
- * without its file, Questlog would seem ready and reject every game. A rejected start writes nothing to the
- * directory, so that the next start is rejected too.
+ * Rejects the start if the log is empty but ClickHouse has rows. Only the log contains tenants, projects, and tokens. Without
+ * the file of the log, Questlog would seem ready but reject every game. A rejected start writes nothing to the directory, so
+ * that the next start is rejected, too.
  */
 async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
@@ -237,7 +251,10 @@ async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<
   );
 }
 
-/** Warns if ClickHouse has rows of another log: after a move, or because two deployments share the database. */
+/**
+ * Warns if ClickHouse has rows of another log. The cause is a move of the deployment, or two deployments that share the
+ * database.
+ */
 async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends
@@ -257,7 +274,7 @@ export async function findBrokenParts(
     `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
      WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
   );
-  // An external account may lack the right. Only this warning needs it, so the start continues.
+  // An external account may lack the right to read this table. Only this warning needs the right, so the start continues.
   const found = await query.catch((error: unknown) => {
     if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });
@@ -282,7 +299,7 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
     const own = await openEmbeddedLog({ directory, clock: systemClock });
     return { log: own, embeddedLog: own };
   }
-  // Loaded only if needed: the Kafka clients are a tenth of the modules that a start loads.
+  // Loads the Kafka clients only if needed, because they are a tenth of the modules that a start loads.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
   return {
@@ -322,7 +339,7 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
 }
 
-/** Returns the options of embedded engines, which `checkedChoice` allows only with a data folder. */
+/** Returns the options of embedded engines. `checkedChoice` allows embedded engines only if there is a data folder. */
 function embeddedOf({ embedded }: EngineDeps): NonNullable<EngineDeps['embedded']> {
   if (embedded === undefined) throw new Error('an embedded engine has no data folder here');
   return embedded;

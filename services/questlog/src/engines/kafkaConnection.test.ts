@@ -1,4 +1,4 @@
-/** Tests that related Kafka settings are required together, and that the error names conflicting settings. */
+/** Tests that related Kafka settings are required together. Tests that the error names conflicting settings. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Kafka's connection options from the settings. */
+/** Reads Kafka's connection options from the settings. */
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -6,7 +6,10 @@ import type { Settings } from '../config.ts';
 
 const CLIENT_ID = 'questlog';
 
-/** Returns the connection options. @throws StartRefused that names every missing or conflicting setting */
+/**
+ * Returns the connection options.
+ * @throws StartRefused that names every missing or conflicting setting
+ */
 export function kafkaConnection(settings: Settings): KafkaConnection {
   const problems: string[] = [];
   const needed = (name: string, value: string): void => {
@@ -38,7 +41,7 @@ export function kafkaConnection(settings: Settings): KafkaConnection {
 const NOT_BARE =
   'KAFKA_OAUTH_TOKEN_URL: must be an http:// or https:// address without user and password; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD';
 
-/** True for an address without user and password. Error messages contain the address. */
+/** True if the address has no user and no password. Error messages contain the address. */
 function isBareAddress(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '';

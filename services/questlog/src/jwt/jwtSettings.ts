@@ -4,7 +4,7 @@ import { setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 
-/** Algorithms with a public key. With a secret-key algorithm, the public key could sign a JWT. */
+/** Algorithms with a public key. If secret-key algorithms were allowed, anyone could sign a JWT with the public key. */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -62,7 +62,10 @@ export const jwtSettings = {
 
 const schema = Type.Object(jwtSettings);
 
-/** Returns the JWT options. Undefined if JWTs are not configured. @throws StartRefused */
+/**
+ * Returns the JWT options. Undefined if JWTs are not configured.
+ * @throws StartRefused
+ */
 export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {
@@ -70,7 +73,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
     throw new StartRefused('QUESTLOG_JWKS_URL: required with QUESTLOG_JWT_ISSUER and QUESTLOG_JWT_AUDIENCE');
   }
   if (issuer === '') throw new StartRefused('QUESTLOG_JWT_ISSUER: required with QUESTLOG_JWKS_URL');
-  // The issuer can sign for other services. Without an audience, a token for another service would be valid here.
+  // Requires an audience, because the issuer can sign tokens for other services. These tokens would otherwise be valid here.
   if (audience === '') throw new StartRefused('QUESTLOG_JWT_AUDIENCE: required with QUESTLOG_JWKS_URL');
   const algorithms = settings.jwtAlgorithms.split(',').map((name) => name.trim());
   const unknown = algorithms.filter((name) => !JWT_ALGORITHMS.includes(name));
@@ -92,7 +95,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
   };
 }
 
-/** Returns the address of the keys: `https` or local, so that the keys cannot be replaced in transit. */
+/** Returns the address of the keys. It must be `https` or local, so that the keys cannot be replaced in transit. */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);

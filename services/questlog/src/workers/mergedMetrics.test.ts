@@ -1,4 +1,4 @@
-/** Tests the merged metrics of several workers: a valid exposition with every series of each worker. */
+/** Tests the merged metrics of several workers. The result must be a valid exposition with every series of each worker. */
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { expect, test } from 'vitest';

@@ -1,6 +1,9 @@
 /** Merges the metrics of several processes. */
 
-/** Returns one exposition with each family once. @param expositions texts as prom-client writes them */
+/**
+ * Returns one exposition that contains each metric family once.
+ * @param expositions the expositions in the format of prom-client
+ */
 export function mergedMetrics(expositions: readonly string[]): string {
   const families = new Map<string, string[]>();
   for (const family of expositions.flatMap((text) => text.trimEnd().split('\n\n'))) {

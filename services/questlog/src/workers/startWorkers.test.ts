@@ -1,6 +1,6 @@
 /**
- * Tests workers with a minimal server instead of ingest: the distribution of connections, health and metrics for
- * operators, and killed workers.
+ * Tests workers with a minimal server instead of ingest. The tests cover the distribution of connections, health and metrics
+ * for operators, and killed workers.
  */
 import cluster from 'node:cluster';
 import { once } from 'node:events';
@@ -19,9 +19,9 @@ const COUNT = 2;
 const FORGOTTEN_AFTER_MS = 5_000;
 const lifecycle = createLifecycle(silentLogger);
 let [games, operators] = ['', ''];
-/** Health state while both workers serve. */
+/** Health state while both workers run. */
 const BOTH = { problems: {}, warnings: { 'of 1': expect.any(String), 'of 2': expect.any(String) } };
-/** Gate at which workers wait before they listen, and the waiting workers. */
+/** Gate at which workers wait before they listen. `atGate` contains the workers that wait. */
 const gate = createServer((socket) => {
   atGate.push(socket.on('error', () => {}));
   if (isGateOpen) socket.end();
@@ -45,7 +45,7 @@ afterAll(async () => {
 test('a few keep-alive connections are distributed evenly and stay with their worker', async () => {
   const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const first: string[] = [];
-  // Sequential, because on a busy machine a worker can be slow to accept a connection.
+  // Sends the requests one after the other, because on a busy machine a worker can be slow to accept a connection.
   for (const agent of agents) first.push(await ask(games, agent));
   const again = await Promise.all(agents.map((agent) => ask(games, agent)));
   for (const agent of agents) agent.destroy();
@@ -53,7 +53,7 @@ test('a few keep-alive connections are distributed evenly and stay with their wo
   expect(again).toEqual(first);
   const counts = [...Map.groupBy(first, String).values()].map(({ length }) => length);
   expect(counts).toHaveLength(COUNT);
-  // Round robin, except for a worker that has not accepted its last connection yet.
+  // The workers get connections in turn, except for a worker that has not accepted its last connection yet.
   expect(Math.min(...counts)).toBeGreaterThanOrEqual(2);
 });
 
@@ -88,7 +88,7 @@ test.each([2, 1])(
 
     const failures = outcomes.filter((outcome) => !/^\d+$/.test(outcome));
     expect(failures).not.toContain('forgotten');
-    // Requests that the killed worker was processing.
+    // Only the requests that the killed worker was processing may fail.
     expect(failures.length).toBeLessThanOrEqual(clients.length);
   },
 );
@@ -98,7 +98,7 @@ test('a worker counts as missing until it listens; after all workers ended, the 
   const before = atGate.length;
   const second = Number(await pidOf(2));
   process.kill(second, 'SIGSTOP');
-  // One request is being handed to the second worker when that worker is killed.
+  // The parent process is handing one request to the second worker when that worker is killed.
   const outcomes: string[] = [];
   const asked = Array.from({ length: 3 }, async () => outcomes.push(await ask(games)));
   await expect.poll(() => outcomes).toHaveLength(2);
@@ -126,7 +126,7 @@ test('a stop ends all workers and closes the port', async () => {
   expect(await ask(games)).toMatch(/ECONNREFUSED/);
 });
 
-/** Returns the response body, or the error message. */
+/** Returns the response body or the error message. */
 function ask(url: string, agent = new Agent()): Promise<string> {
   return new Promise((resolve) => {
     const asked = get(url, { agent, timeout: FORGOTTEN_AFTER_MS }, (response: IncomingMessage) =>

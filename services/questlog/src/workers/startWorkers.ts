@@ -1,6 +1,6 @@
 /**
- * Runs several ingest processes on one port (`QUESTLOG_WORKERS`). The parent process distributes connections
- * (node:cluster), restarts ended workers, and forwards requests between workers. It serves no client itself.
+ * Runs several ingest processes on one port (`QUESTLOG_WORKERS`). The parent process distributes connections (node:cluster),
+ * restarts workers that ended, and forwards requests between workers. The parent process serves no clients.
  */
 import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
@@ -14,7 +14,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
-/** Minimum and maximum delay before a restart. A worker that ran for long is restarted at once. */
+/** Minimum and maximum delay before a restart. A worker that ran for a long time is restarted at once. */
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
@@ -24,10 +24,13 @@ export interface WorkersDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** Starts the workers. Resolves once all are ready. @throws StartRefused if a worker cannot start */
+/**
+ * Starts the workers. Resolves when all workers are ready.
+ * @throws StartRefused if a worker cannot start
+ */
 export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): Promise<Running> {
   const children = new Map<number, ChildProcess>();
-  /** The last ready process of each worker. A worker that is not ready gets no requests. */
+  /** Last ready process of each worker. A worker that is not ready gets no requests. */
   const ready = new Map<number, ChildProcess>();
   const supervised: SupervisedChild<Ready>[] = [];
   lifecycle.onStop('workers', async () => {
@@ -37,8 +40,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Handles the error of a connection for a worker that has just ended. Without a listener the error would end this
-    // process.
+    // Handles the error of a connection for a worker that has just ended. Without a listener, the error would end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -65,15 +67,15 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
     return one;
   }
 
-  // The first worker starts alone: its files then exist for the others, and an error is reported once.
+  // Starts the first worker alone. Its files then exist for the other workers, and an error is reported only once.
   const { first } = await start(FIRST_WORKER);
   await Promise.all(Array.from({ length: count - 1 }, (_, index) => start(FIRST_WORKER + 1 + index)));
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };
 }
 
 /**
- * Closes the connection that a killed worker had not accepted. node:cluster would wait for the worker forever: the
- * port would stay open without a server, and the client would wait as well.
+ * Closes the connection that a killed worker had not accepted. Otherwise, node:cluster would wait for the worker forever. The
+ * port would stay open without a server, and the client would also wait.
  */
 function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
@@ -84,8 +86,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // The worker accepted or declined the connection. Runs first, because the listener of node:cluster hands out the
-  // next connection.
+  // The message means that the worker accepted or declined the connection. This listener runs first, because the listener of
+  // node:cluster distributes the next connection.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

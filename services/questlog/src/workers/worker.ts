@@ -1,4 +1,4 @@
-/** The worker's side of `startWorkers.ts`: combines health and metrics of all workers. */
+/** The worker's part of `startWorkers.ts`. Combines the health and the metrics of all workers. */
 import cluster from 'node:cluster';
 import type { FromChild, Probe } from '@questlog/runtime/process/children/supervisedChild';
 import type { Health } from '@questlog/runtime/process/health';
@@ -8,13 +8,13 @@ import { mergedMetrics } from './mergedMetrics.ts';
 
 export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
 export const FIRST_WORKER = 1;
-/** A request of one worker to all others, and the response of one worker. */
+/** Request of one worker to all other workers, and the response of one worker. */
 type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
 type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Kubernetes waits one second, and the warnings take half of it. */
+/** Maximum wait for the health of other workers. Kubernetes waits one second, and the warnings take half of this second. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 
@@ -32,7 +32,10 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
   return { number, isFirst: number === FIRST_WORKER, send };
 }
 
-/** Answers the other workers and the parent. @returns warnings and metrics of all workers, own readiness */
+/**
+ * Answers the other workers and the parent process.
+ * @returns the warnings and metrics of all workers, and the readiness of this worker
+ */
 export function combineWorkers(
   count: number,
   health: Health,
@@ -69,7 +72,7 @@ export function combineWorkers(
 
 type QueryOthers = <T>(request: WorkerRequest['request'], limitMs: number) => Promise<T[]>;
 
-/** Returns a function that sends a request to all other workers. Responses that are late are omitted. */
+/** Returns a function that sends a request to all other workers. Late responses are omitted. */
 function connectToOthers(
   others: number,
   own: Record<WorkerRequest['request'], () => Promise<unknown>>,
@@ -79,7 +82,7 @@ function connectToOthers(
   process.on('message', (message: ToWorker) => {
     if ('probe' in message) void send({ answers: true });
     else if ('response' in message) waiting.get(message.id)?.(message.response);
-    // A worker that cannot answer sends no response.
+    // Sends no response if this worker cannot answer.
     else
       own[message.request]().then(
         (response) => send({ response, id: message.id }),
@@ -103,7 +106,7 @@ function connectToOthers(
   };
 }
 
-/** Sends a message to the parent. If the parent has ended, Node ends this worker. */
+/** Sends a message to the parent process. If the parent process has ended, Node ends this worker. */
 function send(message: FromWorker): Promise<void> {
   return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
 }

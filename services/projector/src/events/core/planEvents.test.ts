@@ -86,7 +86,7 @@ test('applying records again changes nothing, whatever the offset of a restart',
     fc.property(records, fc.array(fc.nat(30)), (log, restarts) => {
       const table = new Map<string, { count: number; lastOffset: number }>();
       for (const from of [...restarts.map((at) => Math.min(at, log.length)), 0]) {
-        // A restart begins at or below the stored offset, never above it, because offsets are committed last.
+        // A restart begins at or below the stored offset, but never above this offset, because offsets are committed last.
         const reached = Math.max(-1, ...[...table.values()].map(({ lastOffset }) => lastOffset));
         const rollup = new Rollup<string>((key) => key);
         for (const key of ['a', 'b']) rollup.load(key, table.get(key));
@@ -233,7 +233,7 @@ test('the erasure of a project covers all events of a record, also events withou
 });
 
 test('counts an event under its own type, also after similar types', () => {
-  // The last two types share a cache slot, and one is a prefix of the other.
+  // The last two types use the same slot of the cache, and one type is a prefix of the other type.
   const alike = ['', 'a', 'ä', 'axb', 'ayb', 'axxb', 'axyb', 'ab', `ab${'x'.repeat(16)}a`];
   const long = [62, 63, 64].flatMap((length) => ['x', 'y'].map((one) => `a${one.repeat(length)}b`));
   const eventTypes = [...alike, ...long];
@@ -256,9 +256,9 @@ test('many different types do not fill the projector’s memory', () => {
   expect(toldOf(types, eventTypes).made).toBeGreaterThanOrEqual(eventTypes.length - 251);
 });
 
-/** Returns the types of these events, and the number of decoded strings. */
+/** Returns the types of these events, and the number of strings that were decoded. */
 function toldOf(types: EventTypeCache, eventTypes: readonly string[]) {
-  // The bytes around the types differ.
+  // Makes the bytes around the types different.
   const events = eventTypes.map((eventType, i) => ({ eventType, occurredAt: BigInt(i) * 12_345n }));
   const record = anEventsRecord({ events });
   const make = vi.spyOn(record, 'eventType');
@@ -271,7 +271,7 @@ const [GONE, WHOLE] = [randomUUID(), randomUUID()];
 const SESSIONS = [{ projectId: OWNER.projectId, ids: [GONE] }];
 const AN_ERASURE = anErasure({ id: 'erasure', tenantId: OWNER.tenantId, sessions: SESSIONS });
 
-/** Records, each given by the sessions of its events. */
+/** Returns records. A parameter contains the sessions of the events of one record. */
 function recordsOf(...records: readonly (string | null)[][]) {
   return records.map((sessions, offset) => ({
     offset,

@@ -1,4 +1,4 @@
-/** Decides which records of a block of `EventsAccepted` count, and the new totals. Pure. */
+/** Decides which records of a block of `EventsAccepted` are projected, and calculates the new counts. Pure. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -9,11 +9,11 @@ export interface AcceptedRecord {
 }
 
 export interface FilteredRecord extends AcceptedRecord {
-  /** Erasure id by the index of each erased event. */
+  /** Erasure ids of the erased events, by the index of the event. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
-/** Events of a record that one erasure covers: counted in `event_counts_by_minute`, not in `events`. */
+/** Events of a record that one erasure covers. They are counted in `event_counts_by_minute`, but have no rows in `events`. */
 export interface ErasedCount {
   readonly erasureId: string;
   readonly tenantId: string;
@@ -36,7 +36,7 @@ export interface MinuteKey {
   readonly eventType: string;
 }
 
-/** Key of the counts of records without rows. `unreadable_records` are included in `dead_records`. */
+/** Key of the counts of records without rows. Records of `unreadable_records` are also counted in `dead_records`. */
 export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
@@ -97,7 +97,7 @@ export function erasedCountsOf({
   }));
 }
 
-/** Returns the index of the first event with a row. Undefined if all events are erased. */
+/** Returns the index of the first event that has a row. Undefined if all events are erased. */
 export function firstStoredEvent({ message: { count }, erased }: FilteredRecord): number | undefined {
   let event = 0;
   while (erased?.has(event) === true) event++;
@@ -116,7 +116,7 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {
 interface MinuteCount {
   readonly key: MinuteKey;
   readonly events: number;
-  /** Number of events that these events represent as a sample. */
+  /** Number of events that the counted events represent. One event can be a sample of several events. */
   readonly weight: number;
 }
 
@@ -143,7 +143,7 @@ export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): Mi
 const CACHE_SLOTS = 251;
 const MAX_CACHED_BYTES = 64;
 
-/** Cache of recent event types. Comparing a type's bytes is faster than decoding them into a string. */
+/** Cache of recent event types. The comparison of a type's bytes is faster than decoding the bytes into a string. */
 export class EventTypeCache {
   readonly #slots: { readonly bytes: Buffer; readonly text: string }[] = [];
 
@@ -156,7 +156,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // A copy, because a view would keep the whole block in memory.
+    // Copies the bytes, because a view would keep the whole block in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
@@ -178,7 +178,7 @@ export function excludedCountsOf(
   ];
 }
 
-/** Returns the counts that a record adds that cannot be decoded. Only its key and its log time are known. */
+/** Returns the counts of a record that cannot be decoded. Only its key and its log time are known. */
 export function unreadableCountsOf(record: {
   readonly offset: number;
   readonly timestampMs: number;
@@ -217,18 +217,24 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** About 100 bytes each. Duplicates of appends without an idempotency key arrive within seconds. */
+/**
+ * Maximum number of cached append ids, of about 100 bytes each. Duplicates of appends without an idempotency key arrive within
+ * seconds.
+ */
 export const MAX_RECENT_APPENDS = 50_000;
 
-/** Recent append ids of the partition. An append whose id is present is a duplicate. */
+/** Recent append ids of the partition. An append is a duplicate if the cache contains its id. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  /** Ring buffer of the ids, because finding the oldest entry of a Set is slow after many deletions. */
+  /** Ring buffer of the ids, because the search for the oldest entry of a Set is slow after many deletions. */
   readonly #inOrder: string[] = [];
   #next = 0;
   #isComplete: boolean;
 
-  /** @param oldestFirst ids in the table `appends` below the start; all of them if there are fewer than the bound */
+  /**
+   * @param oldestFirst the ids in the table `appends` below the start offset. The list has all ids if it is shorter than the
+   * maximum.
+   */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
@@ -258,7 +264,7 @@ export class RecentAppends {
 
 export interface Count {
   readonly count: number;
-  /** Number of events that the counted events represent as a sample. Undefined: no event is a sample. */
+  /** Number of events that the counted events represent. Undefined if no event is a sample. */
   readonly weight?: number;
   readonly lastOffset: number;
 }
@@ -267,7 +273,7 @@ export interface Counted<Key> extends Count {
   readonly key: Key;
 }
 
-/** Counts of one partition by key. A record at or below a count's offset is included and can be applied again. */
+/** Counts of one partition by key. A count includes every record up to its offset, so that a record can be applied again. */
 export class Rollup<Key> {
   readonly #counts = new Map<string, Counted<Key>>();
   readonly #changed = new Set<string>();
@@ -282,19 +288,19 @@ export class Rollup<Key> {
     return this.#counts.has(this.#nameOf(key));
   }
 
-  /** Loads the stored count of a key. A key without a stored count starts at 0. */
+  /** Loads the stored count of a key. If there is no stored count, the count starts at 0. */
   load(key: Key, stored: Count | undefined): void {
     const name = this.#nameOf(key);
     if (!this.#counts.has(name)) this.#characters += name.length;
     this.#counts.set(name, { key, ...(stored ?? { count: 0, lastOffset: -1 }) });
   }
 
-  /** Adds the events of one record, unless the count already includes them. The key must be loaded. */
+  /** Adds the events of one record, unless the count already includes the record. The key must be loaded. */
   add(key: Key, offset: number, events: number, weight = events): void {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // The events of a record are added to a key together, so an offset is either included or not.
+    // All events of a record with the same key are added together. A count therefore includes all or none of these events.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
@@ -307,7 +313,7 @@ export class Rollup<Key> {
     return rows;
   }
 
-  /** Removes all counts. Changed counts must have been drained. */
+  /** Removes all counts. The changed counts must be drained before. */
   clear(): void {
     this.#counts.clear();
     this.#characters = 0;
@@ -317,7 +323,7 @@ export class Rollup<Key> {
     return this.#counts.size;
   }
 
-  /** Total length of all names, because keys can contain text of any length. */
+  /** Total length of all names. The number of keys is not a sufficient limit, because keys can contain text of any length. */
   get characters(): number {
     return this.#characters;
   }

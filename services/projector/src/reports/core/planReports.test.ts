@@ -1,4 +1,4 @@
-/** Tests which reports and retractions count, and their links. */
+/** Tests which reports and retractions take effect, and their links. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { StoredReport } from '@questlog/schemas/tables/reports';

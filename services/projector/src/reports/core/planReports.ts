@@ -1,4 +1,4 @@
-/** Decides which reports and retractions count, and the links that they imply. Pure. */
+/** Decides which reports and retractions take effect, and derives their links. Pure. */
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
@@ -11,14 +11,14 @@ export interface ReportRecord {
 
 export interface SortedReports {
   readonly filed: readonly ReportRecord[];
-  /** Retractions and notices about reports that were filed before. */
+  /** Retractions of earlier reports, and notices about earlier reports. */
   readonly later: readonly ReportRecord[];
   readonly ignored: readonly ReportRecord[];
 }
 
 /**
- * Sorts the records of a block. Reports and retractions count only in their tenant's home partition and not as
- * copies. Notices of the linker count in any partition.
+ * Sorts the records of a block. Reports and retractions count only in the home partition of their tenant, and only if they are
+ * not copies. Notices of the linker count in any partition.
  */
 export function sortReports(
   records: readonly ReportRecord[],
@@ -43,7 +43,7 @@ export function sortReports(
   return { filed, later, ignored };
 }
 
-/** Returns the report as retracted by the first later retraction. Undefined if there is none. */
+/** Returns the report as retracted by the first retraction after the report. Undefined if there is no such retraction. */
 export function retractionOf(
   report: StoredReport,
   notes: readonly ReportRecord[],
@@ -56,7 +56,7 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** True if the retraction is after the report. Every record of an older log is earlier. */
+/** True if the retraction is after the report. A report of another log counts as earlier than the retraction. */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
@@ -81,8 +81,8 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
 }
 
 /**
- * Returns unresolved links. An event of an unknown report was most likely named by id, because inline events arrive
- * with it.
+ * Returns the unresolved links. If the report is unknown, its events were most likely named by id, because inline events arrive
+ * together with their report.
  */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);

@@ -1,8 +1,8 @@
 /**
- * A worker of `startWorkers.test.ts`. It counts requests on the port for games and on the port for operators instead
- * of running ingest. It waits at a gate before it listens, like an ingest that reads the log first. A second process
- * shares the worker's channel and ends with the worker, so that the channel closes only after the worker's end, as
- * can happen on a busy machine.
+ * Worker of `startWorkers.test.ts`. Instead of running ingest, the worker counts requests on the port for games and the port
+ * for operators. It waits at a gate before it listens, like an ingest that first reads the log. A second process shares the
+ * worker's channel and ends with the worker. The channel therefore closes only after the worker's end, as can happen on a busy
+ * machine.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
