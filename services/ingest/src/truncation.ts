@@ -1,6 +1,6 @@
 /**
- * Reports each truncation of the log once: in the log, a metric, and a warning. Tails detect truncations of the topics that
- * ingest reads; own appends detect truncations of the events topic.
+ * Reports each truncation of the log once: with a log message, a metric, and a warning. Ingest detects a truncation when it
+ * reads a topic. In the events topic, ingest detects a truncation by its own appends.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,7 +13,7 @@ import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 export interface TruncationWatch {
-  /** Appends to the events topic. */
+  /** This process's appends to the events topic. */
   readonly ownAppends: OwnAppends;
   onTruncated(truncated: TruncatedPartition): void;
   onReappended(topic: string, records: number): void;
@@ -24,7 +24,7 @@ interface TruncationWatchDeps extends LostAppendsDeps {
   readonly log: Log;
   readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
-  /** Called with the lost offset, so that caches of events can be truncated. */
+  /** Called with the first lost offset, so that caches of events can be truncated. */
   onEventsTruncated(partition: number, offset: number): void;
 }
 
@@ -75,7 +75,7 @@ export function watchTruncation(
 
 const TRUNCATED = 'the log no longer has records that this process read or appended';
 
-/** Detects own appends above the end offset. Requires two checks, because a new leader may briefly not know the end. */
+/** Detects own appends above the end offset. Requires two checks, because a new leader may briefly not know the end offset. */
 async function watchEnds(
   { log, logger }: TruncationWatchDeps,
   ownAppends: OwnAppends,
@@ -100,7 +100,7 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // A later append has already updated the end.
+      // Excludes a partition if a later append has already updated its end offset.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

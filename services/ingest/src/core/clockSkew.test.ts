@@ -1,4 +1,4 @@
-/** Tests which times are reported, and with which distance from the server's clock. */
+/** Tests which times are reported, and which distance from the server's clock is reported. */
 import { expect, test } from 'vitest';
 import { isSkewed, skewedTimes, skewHeader } from './clockSkew.ts';
 import { parseOccurredAt } from './occurredAt.ts';

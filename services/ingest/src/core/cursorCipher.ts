@@ -1,13 +1,13 @@
-/** Format of encrypted cursors, which `cursors/cursorCiphers.ts` encrypts. Pure. */
+/** Format of encrypted cursors. The module `cursors/cursorCiphers.ts` encrypts them. Pure. */
 
 export interface CursorCipher {
   /** Returns a different text each time, so that equal positions look different. */
   encrypt(position: Buffer): string;
-  /** Undefined for a text that `encrypt` did not create with this deployment's secret. */
+  /** Returns the position. Undefined if `encrypt` did not create the text with this deployment's secret. */
   decrypt(text: string): Buffer | undefined;
 }
 
-/** First byte of every encrypted text. 1 was an unencrypted stream id. */
+/** First byte of every encrypted text. The value 1 stood for unencrypted stream ids. */
 export const FORMAT_VERSION = 2;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;

@@ -9,7 +9,7 @@ import { pathOf } from './unknownFields.ts';
 
 interface SchemaError {
   readonly keyword: string;
-  /** Path in the schema: `#/properties/…`. */
+  /** Path in the schema, such as `#/properties/…`. */
   readonly schemaPath: string;
   readonly instancePath: string;
   readonly params: object;
@@ -27,14 +27,14 @@ export function fieldProblems(checker: SchemaChecker, value: unknown): ElementPr
   return onePerPointer(checker.Errors(value).flatMap((error) => problemsOf(error, schema)));
 }
 
-/** Parses a timestamp to microseconds since the epoch. @throws Rejected naming the field */
+/** Parses a timestamp to microseconds since the epoch. @throws Rejected with the name of the field */
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
   throw rejectionOf(timestampProblem(field, parsed.reason));
 }
 
-/** @param reason the result of `parseOccurredAt` */
+/** @param reason the reason that `parseOccurredAt` returned */
 export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
   return reason === 'range'
     ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must be in the years 1900 to 2299`)
@@ -45,7 +45,7 @@ export function timestampProblem(field: string, reason: 'format' | 'range'): Ele
       );
 }
 
-/** Returns microseconds since the epoch; null if the field is omitted or invalid. */
+/** Returns the time in microseconds since the epoch. Null if the field is omitted or invalid. */
 export function timestampIn(
   field: string,
   text: string | undefined,
@@ -84,7 +84,7 @@ interface Checker<T> extends SchemaChecker {
   Check(value: unknown): value is T;
 }
 
-/** Returns the valid fields, so that they can be checked further, and all problems. */
+/** Returns all problems, and the valid fields, so that the caller can check these fields further. */
 export function checkedFields<T extends object>(
   schema: Checker<T>,
   fields: Readonly<Record<string, unknown>>,
@@ -111,13 +111,13 @@ export function sizeProblems(pointer: string, bytes: number, maxBytes: number): 
   return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
 }
 
-/** Chooses the status in the order 400, 413, 403, 404. The response contains all problems. */
+/** Returns a rejection with all problems. Its status is the first of 400, 413, 403, and 404 that a problem has. */
 export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   const status = [400, 413, 403, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
   const decisive = errors.filter(({ code }) => statusOf(code) === status);
   const [first] = decisive;
   const codes = new Set(decisive.map(({ code }) => code));
-  // Different problems with status 400 share one code. The other statuses have one code each.
+  // Problems with status 400 get the code `invalid_request`, unless all are `empty_report`. Each other status has one code.
   const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
   const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
   const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
@@ -155,7 +155,7 @@ function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   }
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
   if (schemaSaysUuid) return [uuidProblem(error.instancePath)];
-  // TypeBox also reports the containing object, as `additionalProperties`.
+  // For an unknown field, TypeBox also reports the object that contains the field, as `additionalProperties`.
   if (error.keyword === 'boolean') {
     return [problem(error.instancePath, 'field_invalid', `there is no field ${field}`)];
   }

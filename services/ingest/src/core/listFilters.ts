@@ -6,17 +6,17 @@ import { parseOccurredAt } from './occurredAt.ts';
 
 type Text = string | undefined;
 
-/** Returns the UUID in lower case. @throws Rejected naming the parameter, like all filters */
+/** Returns the UUID in lower case. Every filter throws Rejected with the name of the parameter if its text is invalid. */
 export function uuidFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   return canonicalUuid(text) ?? reject(name, `a UUID, such as ${EXAMPLE_SESSION}`);
 }
 
-/** Returns microseconds since the epoch, as text for a 64-bit integer of ClickHouse. */
+/** Returns the time in microseconds since the epoch, as the text of a 64-bit integer for ClickHouse. */
 export function timeFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   const parsed = parseOccurredAt(text);
-  // Query decoding turns an offset's plus sign into a space.
+  // The message mentions `%2B`, because the decoding of a query turns the plus sign of a zone into a space.
   return parsed.ok
     ? String(parsed.micros)
     : reject(
@@ -36,7 +36,7 @@ export function textFilter(name: string, text: Text, maxLength: number): string 
   return length >= 1 && length <= maxLength ? text : reject(name, `1 to ${maxLength} characters`);
 }
 
-/** Returns the conditions of the filters that are set. */
+/** Returns the SQL conditions of the filters that are set. */
 export function whereClause<Name extends string>(
   filters: Readonly<Record<Name, Text>>,
   conditions: Readonly<Record<Name, string>>,

@@ -1,4 +1,4 @@
-/** Pages of rows with a server time and a UUID, newest first. Pure. */
+/** Pages of rows, newest first. Each row has a server time and a UUID. Pure. */
 import { Rejected } from '../rejected.ts';
 import { type PageQuery, readLimit } from './pageLimit.ts';
 
@@ -17,7 +17,7 @@ export interface PagePosition {
 const NEWEST: PagePosition = { millis: '9223372036854775807', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
 const CURSOR_FORMAT = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
-/** @throws Rejected naming the parameter */
+/** @throws Rejected with the name of the invalid parameter */
 export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   const before = cursor === undefined ? NEWEST : parsePosition(cursor);
   if (before === undefined) {
@@ -26,14 +26,16 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   return { limit: readLimit(limit), before };
 }
 
-/** End of a query with `newestFirstParams`; `time` is a DateTime64(3). The first condition uses the index. */
+/**
+ * Returns the end of a query with `newestFirstParams`. The column `time` is a DateTime64(3). The first condition uses the index.
+ */
 export function newestFirstClause(time: string): string {
   return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
      AND (toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
      ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
 }
 
-/** Requests one extra row, which shows if there is another page. */
+/** Returns the parameters of `newestFirstClause`. They request one extra row, which shows if there is another page. */
 export function newestFirstParams({ limit, before }: NewestFirstPage): Record<string, unknown> {
   return { ...before, limit: limit + 1 };
 }
@@ -48,7 +50,7 @@ export function newestFirstPage<Row>(
   return { rows: page, next: last === undefined ? null : formatPosition(positionOf(last)) };
 }
 
-/** Clients treat the text as opaque. */
+/** Returns the text of a cursor. Clients treat this text as opaque. */
 function formatPosition({ millis, id }: PagePosition): string {
   return Buffer.from(`${millis}.${id}`, 'latin1').toString('base64url');
 }

@@ -2,15 +2,15 @@
 
 export type ParsedOccurredAt =
   | { readonly ok: true; readonly micros: bigint }
-  /** `format`: invalid form, date, or time. `range`: outside of 1900 to 2299. */
+  /** The reason is `format` for an invalid form, date, or time, and `range` for a time outside of 1900 to 2299. */
   | { readonly ok: false; readonly reason: 'format' | 'range' };
 
 /**
- * Accepts RFC 3339 and related ISO 8601 extended forms: a date (midnight), or a date and `hh:mm` or `hh:mm:ss`, separated by
- * `T`, `t`, or a space. Seconds may have decimals after `.` or `,`, which are truncated to microseconds. The zone is `Z`, `z`,
- * `±hh:mm`, `±hhmm`, `±hh`, or omitted, which means UTC.
- * `24:00:00` is the next midnight. A leap second must be 23:59:60 in UTC. POSIX time cannot represent it, so it becomes the
- * start of the next second.
+ * Parses RFC 3339 and related extended forms of ISO 8601. The text is a date, which means midnight, or a date and a time. The
+ * time is `hh:mm` or `hh:mm:ss`, after a `T`, a `t`, or a space. Seconds may have decimals after `.` or `,`, which are truncated
+ * to microseconds. The zone is `Z`, `z`, `±hh:mm`, `±hhmm`, or `±hh`. An omitted zone means UTC.
+ * `24:00:00` is the next midnight. A leap second must be 23:59:60 in UTC. POSIX time cannot represent a leap second, so it
+ * becomes the start of the next second.
  */
 export function parseOccurredAt(text: string): ParsedOccurredAt {
   const day = readDay(text);
@@ -37,7 +37,7 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
   return seconds % 86_400 === 0 ? momentAt(seconds, 0) : FORMAT;
 }
 
-/** Formats as UTC with `Z`, with three decimals if that is exact, otherwise six. For the years 0 to 9999. */
+/** Formats a time of the years 0 to 9999 in UTC with `Z`. The text has three decimals if these are exact, otherwise six. */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {
@@ -51,7 +51,7 @@ export function formatMicros(micros: bigint): string {
 const FORMAT = { ok: false, reason: 'format' } as const;
 const RANGE = { ok: false, reason: 'range' } as const;
 
-/** Larger than any parsed value, so that one comparison detects both an invalid and a too large value. */
+/** Value of an invalid part. It is larger than every parsed value, so one comparison detects invalid and too large values. */
 const INVALID = 0x3fff_ffff;
 
 const MILLION = 1_000_000n;
@@ -84,7 +84,10 @@ export function daysInMonth(year: number, month: number): number {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
 }
 
-/** Counts years from March, so that the leap day is the last day and month lengths are regular. */
+/**
+ * Returns the days from 1 January 1970 to a date. Counts years from March, so that the leap day is the last day of a year and
+ * the lengths of the months are regular.
+ */
 export function daysSince1970(year: number, month: number, day: number): number {
   const marchYear = month > 2 ? year : year - 1;
   const marchMonth = month > 2 ? month - 3 : month + 9;
@@ -95,7 +98,7 @@ export function daysSince1970(year: number, month: number, day: number): number 
 /** Days from 1 March of year 0 to 1 January 1970. */
 const DAYS_TO_1970 = 719_468;
 
-/** Returns the index after the decimals, if there are any. */
+/** Returns the index after the decimals, or `i` if there are no decimals. */
 function fractionEnd(text: string, i: number): number {
   const point = codeAt(text, i);
   if (point !== DOT && point !== COMMA) return i;
@@ -128,7 +131,7 @@ function readOffset(text: string, i: number): number {
   return sign === PLUS ? hours * 60 + minutes : -(hours * 60 + minutes);
 }
 
-/** Returns the decimals as microseconds, truncated. */
+/** Returns the decimals as microseconds. Further decimals are truncated. */
 function microsOf(text: string, start: number, end: number): number {
   let micros = 0;
   for (let i = start; i < start + 6; i++) {
@@ -140,7 +143,7 @@ function microsOf(text: string, start: number, end: number): number {
 function momentAt(seconds: number, micros: number): ParsedOccurredAt {
   if (seconds < YEAR_1900 || seconds >= YEAR_2300) return RANGE;
   const total = seconds * 1e6 + micros;
-  // From 2255 on, a double cannot hold the microseconds exactly.
+  // From 2255 on, a double cannot represent the microseconds exactly.
   if (Number.isSafeInteger(total)) return { ok: true, micros: BigInt(total) };
   return { ok: true, micros: BigInt(seconds) * MILLION + BigInt(micros) };
 }
@@ -148,7 +151,7 @@ function momentAt(seconds: number, micros: number): ParsedOccurredAt {
 const YEAR_1900 = -2_208_988_800;
 const YEAR_2300 = 10_413_792_000;
 
-/** One call with character codes is three times as fast as joining strings. */
+/** Formats a time. One call with character codes is three times as fast as joining strings. */
 function formatSecond(seconds: number, micros: number): string {
   const day = Math.floor(seconds / 86_400);
   const inDay = seconds - day * 86_400;
@@ -184,7 +187,7 @@ function formatSecond(seconds: number, micros: number): string {
 
 const DAYS_IN_400_YEARS = 146_097;
 
-/** Divides non-negative 32-bit integers, which the engine compiles to integer division. */
+/** Divides non-negative 32-bit integers. The engine compiles this form to an integer division. */
 function div(dividend: number, divisor: number): number {
   return (dividend / divisor) | 0;
 }
@@ -203,7 +206,10 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }
 
-/** Returns 0 after the end. A read past the end returns NaN, which slows all reads of the same code. */
+/**
+ * Returns the character code at `i`, or 0 after the end. A read past the end would return NaN, which makes all reads of the same
+ * code slower.
+ */
 function codeAt(text: string, i: number): number {
   return i < text.length ? text.charCodeAt(i) : 0;
 }

@@ -6,7 +6,7 @@ import { formatMicros, parseOccurredAt } from './occurredAt.ts';
 describe('against the engine’s calendar', () => {
   const FIRST = -2_208_988_800_000_000n;
   const LAST = 10_413_791_999_999_999n;
-  /** Above 2^53 microseconds, in 2255, a double is no longer exact. */
+  /** A double is not exact above 2^53 microseconds, which is a time in 2255. */
   const micros = fc.oneof(
     fc.bigInt({ min: FIRST, max: LAST }),
     fc.bigInt({ min: 2n ** 53n - 5_000_000n, max: 2n ** 53n + 5_000_000n }),

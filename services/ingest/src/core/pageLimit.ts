@@ -9,7 +9,7 @@ export interface PageQuery {
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1_000;
 
-/** @throws Rejected naming the parameter */
+/** @throws Rejected with the name of the invalid parameter */
 export function readLimit(text: string | undefined): number {
   if (text === undefined) return DEFAULT_LIMIT;
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;

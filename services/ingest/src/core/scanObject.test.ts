@@ -14,7 +14,7 @@ const SHAPE: ObjectShape = {
   events: (json, valueAt) => json.skipValue(valueAt),
 };
 
-/** Mutation tests run these tests once per mutant. */
+/** Size of large bodies. Smaller in mutation tests, which run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 function scanned(text: string): ScannedObject {

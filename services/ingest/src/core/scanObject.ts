@@ -1,4 +1,4 @@
-/** Scans a body that is one object: fields as values or bytes, unknown names, and repeated names. Pure. */
+/** Scans a body that is one object. Finds its fields as values or bytes, unknown names, and repeated names. Pure. */
 
 import {
   decodeString,
@@ -17,9 +17,9 @@ export interface Span {
 }
 
 /**
- * Decides how a field is read. `parsed`: as a value. `bytes`: as a span and a kind. A list of names: as a value, an object or
- * array of objects with these members. A function: reads from the value's first byte and returns the position after the value,
- * or `FAILED`.
+ * Decides how a field is read. `parsed` reads a value, and `bytes` reads a span and a kind. A list of names reads a value that
+ * is an object with these members, or an array of such objects. A function reads from the first byte of the value, and returns
+ * the position after the value or `FAILED`.
  */
 export type FieldShape =
   | 'parsed'
@@ -33,13 +33,13 @@ export interface ScannedObject {
   readonly fields: Readonly<Record<string, unknown>>;
   /** Spans of the fields that are read as bytes, without `null` values. */
   readonly spans: Readonly<Record<string, Span>>;
-  /** The member `id` with its comma, so that the body without these bytes is valid and has no id. */
+  /** Span of the member `id` and its comma. The body without these bytes is valid and has no id. */
   readonly idMember: Span | undefined;
   /** JSON pointers (RFC 6901) of repeated known names. */
   readonly repeated: ReadonlySet<string>;
   /** JSON pointers of the first `MAX_UNKNOWN` unknown names. */
   readonly unknown: readonly string[];
-  /** JSON pointers of members with more than 64 nested containers; their values are omitted. */
+  /** JSON pointers of members with more than 64 nested containers. The values of these members are omitted. */
   readonly tooDeep: readonly string[];
 }
 
@@ -123,7 +123,7 @@ class ObjectScanner implements ScannedObject {
     return end;
   }
 
-  /** Collects names inside a field that was scanned before, so that no scan can fail. */
+  /** Collects the names inside a field. The field was scanned before, so this scan cannot fail. */
   #inside(pointer: string, i: number, known: readonly string[]): void {
     const json = this.#json;
     if (json.at(i) === OPEN_OBJECT) {
@@ -192,7 +192,7 @@ export function eachMember(json: JsonBytes, i: number, { member, located }: Visi
   }
 }
 
-/** Sample values for a schema that checks only the kind. */
+/** Sample values of each kind, for a schema that checks only the kind. */
 export const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
   object: {},
   array: [],

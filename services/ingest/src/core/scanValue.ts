@@ -1,30 +1,32 @@
 /**
  * Scans JSON values (RFC 8259) in the bytes of a body without allocations.
  * This is the hottest code of the service, because it reads every byte that a game sends. Positions are integers, and -1 means
- * failure. All reads are inside the body, because engines compile a read past the end far worse. There is no recursion, so
- * that 8 MiB of `[` cannot overflow the stack. `skipValue` is one long function, because calls in its loops made it half as
- * fast. The constants are local, because imported ones made it a fifth slower.
+ * failure. All reads are inside the body, because engines compile reads past the end to much slower code. The code has no
+ * recursion, so that 8 MiB of `[` cannot overflow the stack. `skipValue` is one long function, because calls in its loops made
+ * it half as fast. The constants are local, because imported constants made the scan a fifth slower.
  */
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** Maximum nested containers of a field's value, including itself. */
+/** Maximum nested containers in the value of a field, including the value itself. */
 export const MAX_DEPTH = 64;
 
 /** Result of a scan of invalid JSON; `failedAt` and `detail` then contain the reason. */
 export const FAILED = -1;
 
-/** Scanner of valid UTF-8. Methods return the position after what they scanned, or `FAILED`. */
+/** Scanner of a body in valid UTF-8. Its methods return the position after the scanned text, or `FAILED`. */
 export class JsonBytes {
   readonly body: Buffer;
   readonly end: number;
   /** Offset of the invalid byte after `FAILED`. */
   failedAt = 0;
-  /** A constant text that never quotes the body, because it is logged and returned to the client. */
+  /**
+   * Reason for the failure. A constant text that never quotes the body, because the text is logged and returned to the client.
+   */
   detail = '';
   /** Nesting depth of the last value that `skipValue` scanned; 0 for a scalar. */
   depth = 0;
-  /** No string can end after this position, so the loop over a string needs no other bound. */
+  /** Position of the last quote. No string can end after this position, so the loop over a string needs no other bound. */
   private readonly lastQuote: number;
 
   constructor(body: Buffer) {
@@ -33,7 +35,9 @@ export class JsonBytes {
     this.lastQuote = body.lastIndexOf(QUOTE);
   }
 
-  /** Returns the byte at `i`, or 0 after the end: NUL is invalid everywhere in JSON, so one comparison detects both. */
+  /**
+   * Returns the byte at `i`, or 0 after the end. NUL is invalid everywhere in JSON, so one comparison detects NUL and the end.
+   */
   at(i: number): number {
     return i < this.end ? (this.body[i] ?? 0) : 0;
   }
@@ -56,7 +60,7 @@ export class JsonBytes {
     return this.skipCharacters(i + 1);
   }
 
-  /** Scans from inside a string, but not inside an escape, to after its closing quote. */
+  /** Scans from a position inside a string to the position after its closing quote. The start must not be inside an escape. */
   skipCharacters(i: number): number {
     const { body, lastQuote } = this;
     while (i <= lastQuote) {
@@ -83,7 +87,9 @@ export class JsonBytes {
     return this.at(i) === COLON ? this.skipSpace(i + 1) : this.fail(i, 'a colon was expected');
   }
 
-  /** `byte` is always the byte at `i`, or 0 after the end. `isObject` and `outer` have one bit per open container. */
+  /**
+   * Scans a value. `byte` is always the byte at `i`, or 0 after the end. `isObject` and `outer` have one bit per open container.
+   */
   // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
   skipValue(i: number): number {
     const { body, end, lastQuote } = this;
@@ -152,7 +158,7 @@ export class JsonBytes {
         byte = i < end ? (body[i] ?? 0) : 0;
       }
 
-      // After a value: closes containers until a comma starts the next value.
+      // A value has ended. Closes containers until a comma starts the next value.
       for (;;) {
         if (depth === 0) {
           this.depth = deepest;
@@ -196,7 +202,10 @@ export class JsonBytes {
   }
 }
 
-/** Returns the kind by a value's first byte. If no value starts there, the kind is meaningless and the scan fails. */
+/**
+ * Returns the kind of the value that starts with a byte. For a byte that starts no value, the kind is meaningless, and the scan
+ * fails.
+ */
 export function kindOf(byte: number): ValueKind {
   switch (byte) {
     case OPEN_OBJECT:
@@ -215,15 +224,15 @@ export function kindOf(byte: number): ValueKind {
   }
 }
 
-/** `start` and `end` are inside the quotes. Keeps lone surrogates, as `JSON.parse` does. */
+/** Decodes the string from `start` to `end`, without its quotes. Keeps lone surrogates, as `JSON.parse` does. */
 export function decodeString(body: Buffer, start: number, end: number): string {
   if (!body.subarray(start, end).includes(BACKSLASH)) return body.toString('utf8', start, end);
-  // Escapes are rare in envelope fields, and the engine's decoder behaves as clients expect.
+  // Uses the engine's decoder, which behaves as clients expect. Escapes are rare in envelope fields.
   const value: unknown = JSON.parse(body.toString('utf8', start - 1, end + 1));
   return String(value);
 }
 
-/** RFC 6901. */
+/** Returns the JSON pointer (RFC 6901) of a member. */
 export function pointerTo(name: string): string {
   return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
@@ -256,7 +265,7 @@ const IS_HEX = tableOf(/[0-9a-fA-F]/);
 const IS_ESCAPED = tableOf(/["\\/bfnrt]/);
 /** ASCII characters of a string that need no decoding. */
 const IS_PLAIN_ASCII = tableOf(/[ !#-[\]-\x7f]/);
-/** ASCII as above, and the bytes of multi-byte characters. */
+/** Plain ASCII characters of a string, and the bytes of multi-byte characters. */
 const IS_PLAIN = tableOf(/[ !#-[\]-\xff]/);
 
 /** Returns a lookup table: 1 for each byte whose Latin-1 character matches. */

@@ -2,9 +2,9 @@
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
 /**
- * Returns the problem of an element whose build, or whose session's build, the token may not write. Elements without a build
- * are allowed, because their session may be older or lost.
- * @param buildIds undefined if the token may write all builds
+ * Returns a problem if the token may not write the build of an element or the build of the element's session. Elements without a
+ * build are allowed, because their session may be older or lost.
+ * @param buildIds builds that the token may write. Undefined if the token may write all builds
  * @param builds build ids by the field that contains them
  */
 export function buildProblems(

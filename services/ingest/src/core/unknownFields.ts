@@ -4,7 +4,7 @@ import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { pointerTo } from './scanValue.ts';
 
 export interface UnknownField {
-  /** Position in the request's array; 0 without an array. */
+  /** Position of the element in the request's array. 0 if the body is not an array. */
   readonly index: number;
   /** JSON pointer (RFC 6901) into the element. */
   readonly pointer: string;
@@ -12,10 +12,10 @@ export interface UnknownField {
 
 const MAX_EDITS = 2;
 const MAX_NAMED = 10;
-/** Longer names are truncated. */
+/** Maximum characters of a reported name. Longer names are truncated. */
 const MAX_CHARACTERS = 64;
 
-/** Returns a problem for each unknown field that suggests a similar field of the schema. */
+/** Returns a problem for each unknown field. The problem suggests a field of the schema if one has a similar name. */
 export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
   return unknown.map(({ index, pointer }) => {
     const path = pathOf(pointer);
@@ -26,7 +26,7 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
   });
 }
 
-/** Extends the problem of a missing field if a field with a similar name is present. */
+/** Adds a suggestion to the problem of a field that is missing, if the element has an unknown field with a similar name. */
 export function withNearMisses(
   problems: readonly ElementProblem[],
   unknown: readonly UnknownField[],
@@ -48,18 +48,18 @@ export function withNearMisses(
   });
 }
 
-/** Returns the first members that the schema does not have. */
+/** Returns JSON pointers to the first members that the schema does not have. */
 export function unknownMembers(body: unknown, schema: { readonly properties: object }): string[] {
   const unknown = Object.keys(Object(body)).filter((name) => !Object.hasOwn(schema.properties, name));
   return unknown.slice(0, MAX_NAMED).map((name) => pointerTo(name.slice(0, MAX_CHARACTERS)));
 }
 
-/** Converts pointers of a body that is one object. */
+/** Returns the unknown fields of a body that is one object. */
 export function unknownOf(pointers: readonly string[]): UnknownField[] {
   return pointers.map((pointer) => ({ index: 0, pointer }));
 }
 
-/** Returns the schema's fields at a path. For an array, returns its elements' fields. */
+/** Returns the names of the fields at a path of the schema. For an array, returns the names of its elements' fields. */
 function fieldsAt(schema: unknown, path: readonly string[]): string[] {
   let at: unknown = schema;
   for (const step of path) at = memberOf(memberOf(at, 'properties'), step) ?? memberOf(at, 'items');
@@ -80,7 +80,7 @@ export function pathOf(pointer: string): string[] {
 
 const MAX_BYTES = 1024;
 
-/** Returns a list of strings (RFC 9651): JSON pointers in URI fragment form (RFC 6901, section 6). */
+/** Returns a list of strings (RFC 9651). Each string is a JSON pointer in URI fragment form (RFC 6901, section 6). */
 export function ignoredFieldsHeader(pointers: Iterable<string>): string {
   let list = '';
   for (const pointer of [...new Set(pointers)].slice(0, MAX_NAMED)) {

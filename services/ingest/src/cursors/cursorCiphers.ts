@@ -1,7 +1,7 @@
 /**
- * Encrypts positions in the log that clients receive: stream ids and page cursors. Tenants share partitions, so readable
- * offsets would reveal how much other tenants write. The key is a deployment-wide secret in the directory, so that each ingest
- * process can decrypt what another has encrypted.
+ * Encrypts positions in the log that clients receive: stream ids and page cursors. Tenants share partitions, so readable offsets
+ * would reveal how much other tenants write. The key is a deployment-wide secret in the directory, so that each ingest process
+ * can decrypt the texts of the other processes.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -15,7 +15,10 @@ import {
 } from '../core/cursorCipher.ts';
 
 export interface CursorCiphers {
-  /** Returns the cipher of a use and a project. Another use or project cannot decrypt its texts. @throws Unavailable */
+  /**
+   * Returns the cipher of a use and a project. The ciphers of other uses and projects cannot decrypt its texts. @throws
+   * Unavailable
+   */
   for(use: 'stream' | 'page', projectId: string): Promise<CursorCipher>;
 }
 
@@ -29,7 +32,7 @@ export interface CursorCiphersDeps {
   readonly clock: Clock;
 }
 
-/** The secret is created on first use. If several processes create it at once, one of them wins. */
+/** Opens the ciphers. The first use creates the secret. If several processes create it at once, all use the same secret. */
 export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   return {
     for: async (use, projectId) =>
@@ -47,7 +50,7 @@ export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   };
 }
 
-/** Returns the deployment's secret with this name, 32 bytes. Creates it if necessary. */
+/** Returns the deployment's secret with this id. Creates the secret, which has 32 bytes, if it does not exist. */
 export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: string): Promise<Buffer> {
   const existing = directory.current.secrets.get(id);
   if (existing !== undefined) return existing.bytes;
@@ -58,7 +61,7 @@ export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: 
   });
 }
 
-/** Random 96-bit nonces: after 10^12 texts of one project, a collision has odds of 1 in 150,000. */
+/** Returns a cipher with random 96-bit nonces. After 10^12 texts of one project, the odds of a collision are 1 in 150,000. */
 function cipherWith(key: Buffer): CursorCipher {
   return {
     encrypt: (position) => {
@@ -71,7 +74,7 @@ function cipherWith(key: Buffer): CursorCipher {
     },
     decrypt: (text) => {
       const bytes = Buffer.from(text, 'base64url');
-      // Rejects other characters, which base64url decoding ignores.
+      // Rejects characters that are not base64url, because the decoder ignores them.
       if (
         bytes.length < OVERHEAD_BYTES ||
         bytes[0] !== FORMAT_VERSION ||

@@ -43,7 +43,7 @@ test('pauses a project after a query without rows, and no other project', async 
   await vi.advanceTimersByTimeAsync(1);
   expect(await Promise.all([known, again])).toEqual([['b'], ['b']]);
   expect(asked.at(-1)).toEqual({ projectId: 'p', ids: ['b', 'unknown'] });
-  // The lookup found a row, so the next one starts at once.
+  // The previous lookup found a row, so the next lookup starts at once.
   expect(await lookUp('p', ['b'])).toEqual(['b']);
 });
 

@@ -1,8 +1,8 @@
-/** Combines concurrent ClickHouse lookups by id: each project runs one query at a time. */
+/** Combines concurrent ClickHouse lookups by id, so that each project runs one query at a time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 
-/** Can return rows of other ids, which other callers requested. */
+/** Looks up rows by id. The result can also contain rows of ids that other callers requested. */
 export type Lookup<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
 
 interface LookupBatch<Row> {
@@ -13,14 +13,15 @@ interface LookupBatch<Row> {
 interface ProjectQueue<Row> {
   running: Promise<unknown>;
   next: LookupBatch<Row> | undefined;
-  /** Batches that wait for the running query. */
+  /** Number of batches that wait for the running query. */
   waiting: number;
 }
 
 /**
- * Combines the lookups that arrive during a project's query into its next query, so thousands of lookups cost few queries.
- * @param pauseAfterEmptyMs pause after a query without rows, because clients retry unknown ids. There is no pause if the
- *   waiting ids need more than one query.
+ * Combines the lookups that arrive during a project's query into the project's next query, so that thousands of lookups need few
+ * queries.
+ * @param pauseAfterEmptyMs pause after a query that returns no rows, because clients retry unknown ids. There is no pause if the
+ * waiting ids need more than one query.
  */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();

@@ -17,7 +17,7 @@ import type { IndexBounds } from './entityIndex.ts';
 import { openSessionCache } from './sessionCache.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
-/** More records than between two updates of the progress. */
+/** Number of records, more than the process reads between two updates of the progress. */
 const MANY = 300;
 
 test('registers sessions with a full cache while Kafka is silent, and later evicts projected ones', async () => {
@@ -96,7 +96,7 @@ test('is Unavailable while it has not detected a truncation yet', async () => {
   await log.truncate(TOPICS.sessions, 0, 0);
   const asked = () => sessions.find(TENANT, PROJECT, [randomUUID()]);
   await expect(asked()).rejects.toBeInstanceOf(Unavailable);
-  // Another process appends first, so that this process's tail has read another record at the offset.
+  // Another process appends first, so that this process has read another record at the offset of its own record.
   await log.append(TOPICS.sessions, 0, [{ key: TENANT, value: Buffer.from('another’s') }]);
   const third = aSession({ tenantId: TENANT, projectId: PROJECT });
   await expect(sessions.register(third)).rejects.toBeInstanceOf(ReadBackTimeout);
@@ -137,7 +137,7 @@ test('detects a truncation of a partition that gets its leader after the start',
   const made = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
   for (const session of made) await before.register(session);
 
-  // The projector had written other records of a log that was truncated since.
+  // The projector had written other records before the log was truncated.
   const { log, electLeader } = withoutLeader(whole, home);
   const last = [0, 1].map((one) => (one === home ? { offset: 1, id: 'of a lost record' } : undefined));
   const sessions = await open(log, [2, 2].with(1 - home, 0), last);
@@ -149,7 +149,7 @@ test('detects a truncation of a partition that gets its leader after the start',
   expect(cuts).toEqual([{ topic: TOPICS.sessions, partition: home, offset: 1 }]);
 });
 
-/** ClickHouse receives all sessions, and returns none of them. */
+/** Starts an ingest process. Its ClickHouse receives all sessions, and returns no sessions. */
 async function ingest(bounds: IndexBounds) {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
@@ -178,7 +178,7 @@ async function ingest(bounds: IndexBounds) {
       await Promise.all(made.map((session) => sessions.register(session)));
       return made.map(({ sessionId }) => sessionId);
     },
-    /** Returns the ids that were not in memory. */
+    /** Returns the requested ids that were not in memory. */
     lookedUp: async (ids: readonly string[]): Promise<unknown[]> => {
       looked.length = 0;
       await sessions.find(TENANT, PROJECT, ids);

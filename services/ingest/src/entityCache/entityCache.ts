@@ -1,11 +1,12 @@
 /**
  * Cache of the entities that a topic's records create, such as sessions and bug reports. The first record of an id creates its
  * entity.
- * The cache reads the topic's tail from the projector's committed offset, so it has every entity that ClickHouse may not have.
- * It also keeps recently used entities. A lookup that misses the cache takes the topic's end offset, reads the tail up to it,
- * and then queries ClickHouse. In any other order, a lookup could miss an entity that is projected meanwhile.
+ * The cache reads the topic from the projector's committed offset on, so it has every entity that ClickHouse may not have. It
+ * also keeps recently used entities. If an entity is not in the cache, a lookup requests the topic's end offset. It then reads
+ * the topic up to this offset, and queries ClickHouse. In any other order, the lookup could miss an entity that is projected at
+ * the same time.
  * After a truncation of the log, the cache removes the entities that it read from the lost offsets. `TruncationRepair` appends
- * their records again.
+ * the records of these entities again.
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -36,19 +37,19 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity that a record describes. Undefined if this cache ignores the record. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Runs before the tail is read, when its first offset is known. ClickHouse then has all earlier records. */
+  /** Called before the first record is read, when its offset is known. ClickHouse then has all earlier records. */
   onStart?(): Promise<void>;
-  /** Called for each record of the tail with the merged entity. */
+  /** Called for each record that is read, with the merged entity. */
   onRecord?(message: Message, entity: Entity): void;
 }
 
 export interface EntityCache<Message, Entity> {
   /**
-   * @throws Unavailable if ClickHouse is needed but does not answer, if this process lags, or if an entity is missing while
-   *   ClickHouse's table is incomplete after a restore
+   * @throws Unavailable if ClickHouse is needed but does not answer, or if this process lags; Unavailable if an entity is not
+   * found while ClickHouse's table is incomplete after a restore
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Returns an entity that is complete in memory. */
+  /** Returns the entity if it is complete in memory. */
   get(projectId: string, id: string): Entity | undefined;
   /** True if the cache or ClickHouse still has an erased entity of this id. @throws Unavailable */
   hasErased(projectId: string, id: string): Promise<boolean>;
@@ -57,12 +58,12 @@ export interface EntityCache<Message, Entity> {
   /** Appends a record and reads it back. Returns its offset. @throws ReadBackTimeout, although the record is in the log */
   append(message: Message): Promise<number>;
   /**
-   * Appends a first record. Returns the registered entity: this one, or an earlier one with the same id.
+   * Appends a first record. Returns the registered entity: the given entity, or an earlier entity with the same id.
    * @throws ReadBackTimeout; Unavailable, without an append, if the cache is full
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if ClickHouse's table is incomplete. Without a tenant, checks only evicted offsets. */
+  /** Returns an error if ClickHouse's table is incomplete. Without a tenant, checks only the offsets of evicted entities. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
@@ -77,7 +78,7 @@ const CACHE_FULL =
 export interface EntityCacheDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
-  /** Progress of the group that writes the topic to ClickHouse. */
+  /** Progress of the consumer group that writes the topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
   readonly table?: RestoredTable;
@@ -152,7 +153,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Before the lookup: rows that are projected during it prove nothing about its result.
+      // Checks the table before the lookup, because a later check could include rows that the lookup could not find.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -171,7 +172,10 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/** Reads the index before ClickHouse. When an entity leaves the index, its row is already in ClickHouse or already hidden. */
+/**
+ * Reads the index before ClickHouse, because the row of an entity that leaves the index is already in ClickHouse or already
+ * hidden.
+ */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
@@ -187,13 +191,15 @@ async function hasErased<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /** Minimum end of an intact log: the tail had read this far before the end was requested. */
+  /**
+   * Minimum end offset of a log without truncation: the offset that this process had read before it requested the end offset.
+   */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;
 }
 
-/** @throws Unavailable if the tail has not detected a truncation yet. */
+/** Waits until the process has read up to the end. @throws Unavailable if it lags, or has not detected a truncation yet */
 async function readUpTo(tail: Tail, { home, end, minOffset, ...limit }: ReadTarget): Promise<void> {
   if (end < minOffset) throwLagging();
   const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
@@ -212,7 +218,7 @@ interface TailContext<Message, Entity> {
   readonly partitions: number;
 }
 
-/** Projector's progress when the cache was opened; ClickHouse had all earlier records at `onStart`. */
+/** Progress of the projector when the cache was opened. When `onStart` was called, ClickHouse had all earlier records. */
 interface ProjectedState {
   /** Per partition, the offset below which all records were projected. */
   readonly projected: readonly number[];
@@ -221,13 +227,13 @@ interface ProjectedState {
 }
 
 interface Tails {
-  /** Resolves after the partition has a leader. */
+  /** Returns the tail that reads the partition. Waits until the partition has a leader. */
   of(partition: number): Promise<Tail>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** Resolves after the partitions with a leader are read. The others are followed as soon as they have one. */
+/** Resolves after the partitions with a leader are read. The other partitions are read as soon as they have a leader. */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
   context: TailContext<Message, Entity>,
@@ -283,7 +289,7 @@ async function openTails<Message, Entity>(
   };
 }
 
-/** Follows the wanted partitions that have a leader. Undefined if none has one. */
+/** Reads the wanted partitions that have a leader. Returns undefined if no wanted partition has a leader. */
 async function followPartitions<Message, Entity>(
   { log, logger, onTruncated }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
@@ -297,7 +303,7 @@ async function followPartitions<Message, Entity>(
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
   for (const { partition, offset } of await findTruncations(log, topic, ranges, initial)) {
-    // Projected offsets say nothing about the current records of a truncated partition.
+    // Starts a truncated partition at its first record, because the projected offset does not describe its current records.
     from[partition] = ranges[partition]?.startOffset ?? 0;
     index.truncate(partition, offset);
     onTruncated?.({ topic, partition, offset });
@@ -316,7 +322,8 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps records that this cache ignores too: nothing else stores the copies that linkers forward to each other.
+          // Keeps all records, even records that this cache ignores, because nothing else stores the copies that linkers forward
+          // to each other.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
@@ -334,7 +341,7 @@ async function followPartitions<Message, Entity>(
   return { tail, ends: ranges.map((range) => range?.endOffset) };
 }
 
-/** Finds partitions whose log lacks the last projected record, unless retention has removed that record. */
+/** Finds partitions whose log no longer has the last projected record, unless retention has removed this record. */
 async function findTruncations(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -372,7 +379,7 @@ async function findTruncations(
         read(partition);
       },
     });
-    // Retention can have removed that record and all later ones. The tail then delivers nothing.
+    // Retention can have removed the last projected record and all later records. The tail then delivers no records.
     tail.positions().forEach((position, partition) => {
       if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
     });

@@ -123,11 +123,11 @@ test('keeps all entities of the log while ClickHouse is unavailable, and limits 
   expect(memory.isFull).toBe(true);
   memory.putRecord(P, 'of another process', at(made('a'), 10));
   expect(found(memory, 'of another process')).toBeDefined();
-  // A lookup would evict nothing, and not be kept itself.
+  // The entity of a lookup evicts nothing, and is not kept.
   memory.putStored(P, 'looked up', made('stored'));
   expect(found(memory, 'looked up')).toBeUndefined();
 
-  // One partition is projected, the other is not.
+  // One partition is projected. The other partition is not projected.
   memory.evictProjected([11, 0]);
   expect(memory.isFull).toBe(false);
   expect([found(memory, '0'), found(memory, '1')]).toEqual([undefined, made('a')]);
@@ -191,7 +191,7 @@ describe('of sessions', () => {
     expect(memory.get(P, '7')?.firstOffset).toBe(7);
     expect(memory.isFull).toBe(false);
 
-    // A lookup evicts nothing.
+    // The entity of a lookup evicts nothing.
     memory.putStored(P, 'stored', aSession('stored'));
     expect(foundOf(memory, ids).length).toBe(100);
 

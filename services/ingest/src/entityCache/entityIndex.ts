@@ -1,9 +1,12 @@
-/** In-memory index of entities by project and id. Evicts the least recently used, but none that ClickHouse may not have. */
+/**
+ * In-memory index of entities by project and id. Evicts the least recently used entities, but no entity that ClickHouse may not
+ * have.
+ */
 
 interface IndexedEntity<Entity> {
   readonly entity: Entity;
   readonly partition: number;
-  /** Offset of the first record that was read; -1 if the entity is from ClickHouse. */
+  /** Offset of the first record of the entity that was read. -1 if the entity is from ClickHouse. */
   readonly firstOffset: number;
 }
 
@@ -15,7 +18,7 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
 
 /** Compact storage for unprojected entities that no later record changes. */
 export interface PackedEntities<Entity> {
-  /** True if no further entity may be registered. */
+  /** True if no more entities may be registered. */
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
@@ -28,29 +31,29 @@ export interface EntityRules<Entity> {
   merge(earlier: Entity, later: Entity): Entity;
   /** False if the entity's first record may be in ClickHouse only. */
   isComplete(entity: Entity): boolean;
-  /** Memory in units of about 600 bytes, at least 1. */
+  /** Memory of the entity in units of about 600 bytes. At least 1. */
   weightOf(entity: Entity): number;
   /** True if the entity was erased. The next record of its id is then a first record. */
   isErased?(projectId: string, entity: Entity): boolean;
-  /** Storage of unprojected entities above `maxWeight`. Undefined if they stay in the index. */
+  /** Storage for unprojected entities above `maxWeight`. Undefined if these entities stay in the index. */
   readonly packed?: PackedEntities<Entity>;
 }
 
 /** Limits in units of weight. */
 export interface IndexBounds {
-  /** Above this weight, only unprojected entities are kept, packed if possible. */
+  /** Above this weight, the index keeps only unprojected entities, and packs them if possible. */
   readonly maxWeight: number;
   /** Above this weight, registrations are rejected. Entities that other processes register are still added. */
   readonly maxUnprojectedWeight: number;
-  /** Maximum bytes of packed entities, instead of `maxUnprojectedWeight`. */
+  /** Maximum bytes of packed entities. Replaces `maxUnprojectedWeight` if entities are packed. */
   readonly maxPackedBytes?: number;
-  /** Number of sessions that `peek` remembers: a power of two. */
+  /** Number of sessions in the cache of `peek`, a power of two. */
   readonly recentSlots?: number;
 }
 
-/** About 60 MB and 300 MB. */
+/** Default limits: about 60 MB and about 300 MB. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
-/** Oldest entries that an insertion checks for eviction, per unit of its weight. */
+/** Number of the oldest entries that an insertion checks for eviction, per unit of its weight. */
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
@@ -70,7 +73,7 @@ export class EntityIndex<Entity> {
     this.#bounds = bounds;
   }
 
-  /** Per partition, the offset below which ClickHouse has all records. Decreases if its tables are restored. */
+  /** Per partition, the offset below which ClickHouse has all records. It decreases if ClickHouse's tables are restored. */
   get projected(): readonly number[] {
     return this.#projected;
   }
@@ -84,7 +87,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Evicts projected entries if the progress changed, because checking every entry takes milliseconds. */
+  /** Evicts projected entries. Does nothing if the progress is unchanged, because checking every entry takes milliseconds. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;
@@ -114,7 +117,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isComplete(cached.entity) ? cached.entity : undefined;
   }
 
-  /** Adds complete entities to `found`. Returns the other ids. */
+  /** Adds complete entities to `found`. Returns the ids that `found` still does not have. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
@@ -126,7 +129,7 @@ export class EntityIndex<Entity> {
     });
   }
 
-  /** Adds a record of the tail and returns the merged entity. */
+  /** Adds a record that was read from the log. Returns the merged entity. */
   putRecord(
     projectId: string,
     id: string,
@@ -134,7 +137,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // The record changes nothing, so a truncation of it must not remove the entity.
+    // The record changes nothing, so the entity must remain if a truncation removes the record.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -142,7 +145,7 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Adds an entity from ClickHouse, which is older than the tail. Returns the merged entity. */
+  /** Adds an entity from ClickHouse, which is older than the records from the log. Returns the merged entity. */
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(entity, cached.entity);
@@ -150,12 +153,12 @@ export class EntityIndex<Entity> {
     const name = `${projectId}/${id}`;
     const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
     this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
-    // If unprojected entries use all space, a stored entity could not be evicted later either.
+    // Removes the stored entity if unprojected entries use all space, because a later eviction could not remove it either.
     if (cached === undefined && this.#weight > this.#bounds.maxWeight) this.#delete(name);
     return merged;
   }
 
-  /** Removes what was read from the lost offset on. */
+  /** Removes the entities whose last change is at or above the lost offset. */
   truncate(partition: number, offset: number): void {
     // Projected offsets above the truncation belong to lost records.
     const truncated = (ends: readonly number[]) =>
@@ -167,7 +170,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Removes all lost entities in one step, so that no lookup can return one of them.
+    // Removes all lost entities in one step, so that no lookup can return a lost entity.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 
@@ -190,7 +193,10 @@ export class EntityIndex<Entity> {
     this.#entries.set(name, entry);
   }
 
-  /** A heavy entry can replace several light ones. */
+  /**
+   * Evicts entries, oldest first. An insertion can evict several entries, because a heavy entry can replace several light
+   * entries.
+   */
   #evict(steps: number): void {
     const { packed } = this.#rules;
     for (const [name, entry] of this.#entries) {

@@ -39,7 +39,7 @@ test.each([
     const hidden = erase({ projectId });
     expect([await isKnown(), isPeeked()]).toEqual([false, false]);
     clock.ms += 1_000;
-    // The old row may still exist, and would hide a new one.
+    // The old row may still exist, and would hide a new row.
     await expect(register(wanted)).rejects.toThrow(Unavailable);
     expect([await register({}), await register({ id: randomUUID() })]).toEqual([201, 201]);
     hidden();
@@ -62,7 +62,7 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
     onTestFinished(() => sessions.close());
     return sessions;
   };
-  // One process has the session in memory, the other only in ClickHouse.
+  // One process has the session in memory. The other process finds the session only in ClickHouse.
   const [asked, unasked] = [await open(), await open()];
   const find = async () => (await asked.find(principal.tenant.id, PROJECT, [id])).size;
   expect(await find()).toBe(1);
@@ -104,7 +104,7 @@ test('registers a hidden session again while other rows of its project are not h
   expect([await register(), await file()]).toEqual([201, true]);
   clock.ms += 1_000;
   erase({ projectId: PROJECT });
-  // The rows may still be written.
+  // The rows of the erased entities may still be written.
   for (const again of [register, file])
     await expect(again()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
   projected[0] = 1;
@@ -136,7 +136,7 @@ test('an event does not belong to an erased report whose window is open and that
   expect([reportsOf(goes), window()]).toEqual([[], []]);
 });
 
-/** Its ClickHouse is empty and receives no rows. */
+/** Creates a process whose ClickHouse is empty and receives no rows. */
 async function aProcess() {
   const clock = { ms: NOON_MS, now: () => clock.ms };
   const log = await aLog();

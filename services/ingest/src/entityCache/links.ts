@@ -12,7 +12,7 @@ export interface Link {
   readonly source: LinkSource;
 }
 
-/** `expired`: retention has removed the event or the row of the link. */
+/** Link in a response. Its state is `expired` if retention has removed the event or the row of the link. */
 export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
 
 export interface ShownLinks {
@@ -42,10 +42,16 @@ export async function linkedReports(
 /** Maximum links in one response. */
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** A younger report also shows its session's stored events, because the linker may not have processed it. */
+/**
+ * Maximum age of a report whose response also includes the stored events of its session, because the linker may not have
+ * processed the report.
+ */
 const FRESH_FOR_MS = 60_000;
 
-/** Returns a report's links by event id. Named events are shown from the start, and linked once they are stored. */
+/**
+ * Returns the links of a report by event id. Events that the report names are always included. Their links are `linked` once the
+ * events are stored.
+ */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(
@@ -79,7 +85,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Returns events that have expired, or whose links' rows have. Retention keeps at least one day. */
+/** Returns the ids of events that have expired, or whose link has expired. Retention keeps data for at least one day. */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,
@@ -101,7 +107,10 @@ async function expiredOf(
   );
 }
 
-/** True if the session has more events for the report than the report may link, which are the first in the log. */
+/**
+ * True if the session has more events for the report than the report may link. The report links the first of these events in the
+ * log.
+ */
 async function isTruncated(store: Store, report: FiledReport, links: number): Promise<boolean> {
   const { sessionId, maxSessionLinks } = report.filed;
   if (sessionId === null || links < Math.min(maxSessionLinks, MAX_LINKS)) return false;
@@ -112,7 +121,7 @@ async function isTruncated(store: Store, report: FiledReport, links: number): Pr
   return Number(row?.events ?? 0) > maxSessionLinks;
 }
 
-/** Returns the links of a report when it is filed. */
+/** Returns the links that a report has when it is filed. */
 export function pendingLinks(filed: ReportLink): Link[] {
   const links = [...namedEventsOf(filed)].map(([eventId, source]) => {
     return { eventId, state: 'pending', source } as const;
@@ -145,10 +154,10 @@ export function reportParams({ filed, retractedAt }: FiledReport): Record<string
   return { ...ids, untilMs, ...windowOf(filed), maxSessionLinks, named: namedIds };
 }
 
-/** Uses the primary key, which starts with the time inside the id. */
+/** SQL condition: rows with the ids. Uses the primary key, which starts with the time inside the id. */
 const HAS_ID = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), 'UTC')) AND id IN {ids:Array(UUID)}`;
 
-/** Returns the given ids that are stored, and the events that the report links by its session. */
+/** Returns the ids of stored events: the stored events of `ids`, and the events that the report links by its session. */
 async function storedEvents(
   store: Store,
   report: FiledReport,
@@ -157,7 +166,7 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // A filter by id alone would read the whole table.
+    // Repeats the conditions of the subquery, because a filter by id alone would read the whole table.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

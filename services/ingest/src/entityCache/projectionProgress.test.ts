@@ -5,7 +5,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
 import { type ProjectionProgress, watchProgress } from './projectionProgress.ts';
 
-/** A read without a wait takes far less, also on a busy machine. */
+/** Time that is far longer than a read without a wait, even on a busy machine. */
 const LONG_MS = 200;
 
 test('a read requests the end offsets and the commits once, and no start offsets', async () => {

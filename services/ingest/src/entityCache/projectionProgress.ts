@@ -1,4 +1,4 @@
-/** Progress of the projections. Reads wait for it, so that a GET after a 201 finds the stored data. */
+/** Progress of the projections. Reads wait for the projection, so that a GET after a 201 finds the stored data. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -12,8 +12,9 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Resolves after the group has committed the topic's current end, in commits that name the current table: a restored table
-   * can lack rows of earlier commits (docs/decisions/0040). @throws Unavailable after `limitMs` or if `signal` aborts
+   * Resolves after the group has committed the topic's current end. The commits must name the current table, because a restored
+   * table can lack rows of earlier commits (docs/decisions/0040).
+   * @throws Unavailable after `limitMs` or if `signal` aborts
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** Per partition, the offset below which ClickHouse has all records. */
@@ -37,7 +38,7 @@ interface TableProgressDeps {
   tableUuid(table: string): Promise<string>;
 }
 
-/** Each poll is a broker request, and a projection commits only a few times per second. */
+/** Interval between polls. Each poll is a broker request, and a projection commits only a few times per second. */
 const POLL_MS = 25;
 
 export function watchProgress(deps: {
@@ -70,7 +71,7 @@ export function watchProgress(deps: {
           );
     return new Map(ends.filter(([, end]) => end > 0));
   };
-  /** False if a position is above the end: it is from a log that was truncated since. */
+  /** False if a position is above the end offset, because the log was then truncated after the commit of the position. */
   const matchCurrentLog = async (
     positions: ReadonlyMap<number, number>,
     ends: ReadonlyMap<number, number>,
@@ -123,7 +124,7 @@ function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Resolves within `LINKS_TIMEOUT_MS` and never rejects. */
+/** Waits until the links are written. Resolves within `LINKS_TIMEOUT_MS`, even if links are not written yet. */
 export type WaitForLinks = (partitions: readonly number[] | 'all') => Promise<void>;
 
 const LINKS_TIMEOUT_MS = 1_000;
@@ -142,7 +143,8 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Waits again, because the linker of the tenant's home partition forwards reports to their sessions' partitions.
+      // Waits for the reports again, because the linker of the tenant's home partition forwards reports to the partitions of their
+      // sessions.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

@@ -24,7 +24,7 @@ export interface ReportCache {
   /** @throws Unavailable if ClickHouse is needed but does not answer. */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
-   * Returns the filed report: this one, or an earlier one with the same id. @throws ReadBackTimeout
+   * Files a report. Returns the filed report: the given report, or an earlier report with the same id. @throws ReadBackTimeout
    * @param isGenerated true if the server generated the id
    */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
@@ -32,10 +32,13 @@ export interface ReportCache {
   capacityFor(report: RequestedLinks): ReportCapacity;
   /** Appends a record of an existing report and reads it back. */
   append(record: ReportLink): Promise<void>;
-  /** Returns an event's reports: stored links (`linked`), open windows, and reports that name it, without retracted ones. */
+  /**
+   * Returns an event's reports, except retracted reports: the stored links (`linked`), reports with an open window, and reports
+   * that name the event.
+   */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   hasOpenWindow(projectId: string, sessionId: string): boolean;
-  /** False if the project has no reports, as of the log's current end. */
+  /** False if the project has no reports at the current end of the log. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;
@@ -49,7 +52,7 @@ interface CachedReport {
   readonly retractedAt: number | null;
 }
 
-/** An event id takes about 60 bytes. */
+/** Number of event ids that have one unit of weight. An event id takes about 60 bytes. */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
@@ -59,7 +62,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isErased);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
-  // If it was not complete, any project may have reports that were not in the table.
+  // If the table was incomplete, any project may have reports that were not in the table.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,
@@ -95,7 +98,7 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Each check takes at most one second. */
+/** Maximum checks of the table, at most one second each. */
 const MAX_CHECKS = 10;
 
 function reportType(deps: {
@@ -116,7 +119,7 @@ function reportType(deps: {
       if (record.kind === 'filed') return { filed: withoutContent(record), retractedAt: null };
       return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
-    // A retraction before its report has no effect.
+    // A retraction has no effect if it precedes its report in the log.
     merge: (earlier, later) =>
       earlier.filed === null
         ? later
@@ -140,7 +143,7 @@ function reportType(deps: {
   };
 }
 
-/** Hides erased reports, which the cache still contains, so that a late retry does not bring one back. */
+/** Hides erased reports, which the cache still contains, so that a late retry does not return an erased report. */
 export function excludeErasedReports(reports: ReportCache, erased: ErasedData): ReportCache {
   return {
     ...reports,
@@ -159,7 +162,7 @@ export function excludeErasedReports(reports: ReportCache, erased: ErasedData): 
   };
 }
 
-/** The content has up to 200 KB, and is stored in ClickHouse. */
+/** Returns the record without its content. The content has up to 200 KB, and is stored in ClickHouse. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, content: null };
 }

@@ -1,4 +1,7 @@
-/** Tests requests while a restored ClickHouse lacks acknowledged entities, which must not be called unknown. */
+/**
+ * Tests requests while a restored ClickHouse lacks acknowledged entities. The responses must not report these entities as
+ * unknown.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';

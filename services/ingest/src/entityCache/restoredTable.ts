@@ -1,7 +1,7 @@
 /**
- * Detects a ClickHouse table that was restored from a backup: it lacks rows until the projector has read the log again. Each
- * commit of the projector names its table (docs/decisions/0040). If it names another table, or is lower than expected, an
- * entity without a row may still exist.
+ * Detects a ClickHouse table that was restored from a backup. The table lacks rows until the projector has read the log again.
+ * Each commit of the projector names its table (docs/decisions/0040). If a commit names another table, or is lower than
+ * expected, an entity without a row may still exist.
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
@@ -12,11 +12,11 @@ import type { Health } from '@questlog/runtime/process/health';
 import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
-  /** Returns an error if the table may lack records below these offsets, as of at most `CACHE_TTL_MS` ago. */
+  /** Returns an error if the table may lack records below these offsets. The result is at most `CACHE_TTL_MS` old. */
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
-/** Lookups of unknown ids share a check, so that they cost no extra query. */
+/** Time for which lookups of unknown ids share a check, so that they need no extra query. */
 const CACHE_TTL_MS = 1_000;
 const CHECK_TIMEOUT_MS = 1_000;
 const RETRY_AFTER_S = 10;
@@ -25,7 +25,10 @@ export class TableIncomplete extends Unavailable {}
 
 interface TableCheck {
   readonly atMs: number;
-  /** Per partition, the committed offset and table, or the topic's start, and the topic's end. */
+  /**
+   * Per partition, the committed offset and its table, and the end of the topic. Without a commit, the offset is the topic's
+   * start.
+   */
   readonly commits: readonly { readonly offset: number; readonly tables?: string; readonly end: number }[];
   readonly table: string;
 }
@@ -86,7 +89,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Warns with the result of the last check, so that health does not wait for ClickHouse. */
+/** Adds a health warning with the result of the last check, so that health does not wait for ClickHouse. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],
@@ -97,7 +100,7 @@ export function warnIfRestored(
       .then((incomplete) => {
         warning = incomplete.find((partition) => partition instanceof TableIncomplete)?.message;
       })
-      // Requests that need the table report the error.
+      // Ignores the error, because requests that need the table report the error.
       .catch(() => {});
     return warning;
   });

@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Requests with unknown sessions kept half of two cores busy with queries before this pause existed. */
+/** Pause after a lookup of unknown sessions. Without this pause, such requests kept half of two cores busy with queries. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {
@@ -29,14 +29,15 @@ type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 export interface SessionCache
   extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
   /**
-   * Returns the registered session: this one, or an earlier one with the same id. @throws Unavailable
+   * Registers a session. Returns the registered session: the given session, or an earlier session with the same id.
    * @param isGenerated true if the server generated the id
+   * @throws Unavailable
    */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
-  /** @param words the id's bytes as four numbers, starting at index `at` */
+  /** @param words the bytes of the session id as four numbers, starting at index `at` */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
   clearRecent(): void;
 }
@@ -105,7 +106,7 @@ export function isErasedIn({
   };
 }
 
-/** @throws Unavailable while an old row of the id exists, which an erasure hides: no new row would be written. */
+/** @throws Unavailable while an erased row of the id still exists, because no new row would be written */
 export async function rejectUntilHidden(
   records: Pick<SessionEntities, 'hasErased'>,
   projectId: string,
@@ -115,7 +116,7 @@ export async function rejectUntilHidden(
   throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
 }
 
-/** Hides erased sessions, because acknowledged data of theirs would disappear. */
+/** Hides erased sessions. Otherwise, ingest would acknowledge data of erased sessions, and this data would disappear. */
 export function excludeErasedSessions(
   sessions: SessionCache,
   { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
@@ -148,7 +149,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection the error of a request that is rejected even if all sessions exist */
+/** @param rejection error of a request that is rejected even if all sessions exist. Undefined for other requests */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,
@@ -201,7 +202,7 @@ type Registered = Pick<
   'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
 > & { readonly contentDigest: string | null };
 
-/** Compares requests as sent: an omitted field differs from an explicit value. */
+/** Hashes the fields as they were sent, so an omitted field differs from an explicit value. */
 function toCachedSession(registered: Registered): CachedSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();

@@ -10,7 +10,7 @@ import { addLinks, addReports, numbered, sharedStore } from './storedReports.tes
 import { storedOpenReports } from './storedReports.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 21, 12);
-/** No report of noon is fresh at this time. */
+/** Time at which no report of noon is fresh. */
 const LATER_MS = NOON_MS + 60 * 60 * 1000;
 const shared = sharedStore();
 
@@ -18,7 +18,7 @@ test('a start reads the latest reports of a day, without duplicates, in small re
   const { store } = shared;
   const projectId = randomUUID();
   const count = 25_000;
-  // About three thousand reports share each millisecond, so that pages end inside of one.
+  // About three thousand reports share each millisecond, so that pages end between reports of one millisecond.
   await addReports(store, { projectId, count, receivedAt: `${NOON_MS} + intDiv(number, 3000)` });
   const answers: number[] = [];
   const counting = counted(store, answers);

@@ -22,7 +22,7 @@ export async function lookUpReports(
   return rows.map(storedReport);
 }
 
-/** The driver keeps a response as one string. */
+/** Maximum rows of one query, because the driver keeps a response as one string. */
 const PAGE_ROWS = 10_000;
 
 interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
@@ -30,7 +30,10 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/** Returns reports whose window may be open, latest first, without the event ids that they name: up to 80 KB per report. */
+/**
+ * Returns reports whose window may be open, latest first. Omits the event ids that reports name, which have up to 80 KB per
+ * report.
+ */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

@@ -39,7 +39,7 @@ test('restores unprojected sessions that a truncation removed, at every process 
   for (const each of [kept, ...lost]) await one.sessions.register(each);
   await topic.untilKnown(other, [kept, ...lost]);
   await topic.cut(1);
-  // Each process knows the session, or reports that it does not know yet.
+  // Each process finds the session, or reports that it lags.
   const all = [kept, ...lost];
   do {
     for (const process of [one, other]) expect(await topic.known(process, all)).toEqual(all.map(idOf));
@@ -121,7 +121,7 @@ test('starts at the last projected record if it is unchanged', async () => {
   topic.last = { offset: 0, id: headers['questlog-append-id'] };
   const one = await topic.start();
   expect(one.cuts).toEqual([]);
-  // Only ClickHouse could have the first session, and does not have it.
+  // Only ClickHouse could have the first session, but ClickHouse does not have it.
   expect(await topic.known(one, [first, second])).toEqual([idOf(second)]);
 });
 
@@ -194,7 +194,7 @@ async function topics(): Promise<{
   return { log, registry: await openLogRegistry(log) };
 }
 
-/** Creates a topic of sessions with one partition, and processes that cache it. */
+/** Creates a topic of sessions with one partition, and processes that cache the sessions. */
 async function aTopic() {
   const { log, registry } = await topics();
   const codec = await createCodec(registry, sessionRegistered);
@@ -214,7 +214,7 @@ async function aTopic() {
   const topic = {
     /** Sessions in ClickHouse. */
     stored: [] as SessionRegistered[],
-    /** Retention has removed earlier records. */
+    /** First offset of the log. Retention has removed earlier records. */
     startsAt: 0,
     projected: 0,
     last: undefined as { offset: number; id: string } | undefined,

@@ -1,4 +1,4 @@
-/** Appends the records that a truncation removed from a topic again, because they had been acknowledged. */
+/** Appends the lost records of a truncated topic again, because ingest had acknowledged these records. */
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';

@@ -1,7 +1,7 @@
-/** Keeps a topic's latest records until ClickHouse has them, so that lost ones can be appended again. Pure. */
+/** Keeps the latest records of a topic until ClickHouse has them, so that lost records can be appended again. Pure. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
-/** Maximum bytes of keys and values. A truncation of older records loses them. */
+/** Maximum bytes of keys and values. Older records are lost if a truncation removes them. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECORDS_PER_UPDATE = 256;
 
@@ -34,7 +34,7 @@ export class UnprojectedRecords {
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // The record's own bytes would keep the whole fetched buffer alive.
+    // Copies the value, because the original bytes would keep the whole fetched buffer in memory.
     const copied = value === null ? null : Buffer.from(value);
     this.#records.add({ partition, offset, key, headers, value: copied, bytes });
     this.#bytes += bytes;
@@ -45,7 +45,10 @@ export class UnprojectedRecords {
     }
   }
 
-  /** Removes what was projected at the previous update: the latest progress may be of a log that was truncated already. */
+  /**
+   * Removes the records that were projected at the previous update. The latest progress may belong to a log that was truncated
+   * already.
+   */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);

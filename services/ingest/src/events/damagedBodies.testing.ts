@@ -1,4 +1,4 @@
-/** Test support: bodies of ordinary and other events, and random damage to them. */
+/** Test support: bodies with ordinary and other events, and random damage to these bodies. */
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
 
@@ -11,7 +11,9 @@ const PLAIN_TIMES = [
   '2254-12-31T23:59:59.120Z',
 ];
 
-/** Characters of each UTF-8 length, times at each precision and limit, and numbers at the limits of varint lengths. */
+/**
+ * Valid values: characters of each UTF-8 length, times at each precision and limit, and numbers at the limits of varint lengths.
+ */
 const GOOD = {
   sessionId: [SESSION, SESSION, SESSION.toUpperCase()],
   eventType: ['checkpoint', '', 'é🎮', '\u07ff\u0800\uffff\u{10000}\u{10ffff}', 'a "quoted"\\\u0000 one'],
@@ -25,7 +27,7 @@ const GOOD = {
     ],
     ...['1900-01-01T00:00:00Z', '2299-12-31T23:59:59.999999Z', '1970-01-01', '2026-11-21T12:00Z'],
     ...['1969-12-31T23:59:59.999999Z', '1970-01-01T00:00:00.0000001Z', '2016-12-31T23:59:60Z'],
-    // Limits of exact integers in a double.
+    // Microseconds around 2^53, above which a double is not exact.
     ...['2255-06-05T23:47:34.740991Z', '2255-06-05T23:47:34.740992Z', '2255-06-05T23:47:34.740993Z'],
     ...[1, 2, 3, 4, 5, 6, 7, 9].map((digits) => `2026-11-21T12:00:00.${'120030405'.slice(0, digits)}+01:00`),
   ],
@@ -122,7 +124,7 @@ const bodyOf = (one: fc.Arbitrary<string>) =>
     .map((some) => Buffer.from(some.length === 1 ? some.join() : `[${some.join(' , ')}]`, 'latin1'));
 export const damageable = fc.oneof(bodyOf(element), bodyOf(plain));
 
-/** About a hundred times faster than drawing each damage with fast-check, which draws the seed. */
+/** Random numbers for the damage. They are about a hundred times faster than fast-check, which draws only the seed. */
 export class Dice {
   #state: number;
 
@@ -130,7 +132,7 @@ export class Dice {
     this.#state = seed;
   }
 
-  /** Mulberry32. */
+  /** Returns a random number from 0 to `sides` - 1. The algorithm is Mulberry32. */
   below(sides: number): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);

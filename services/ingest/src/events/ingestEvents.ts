@@ -35,9 +35,9 @@ export interface IngestDeps extends OrdinaryDeps {
 
 export interface IngestRequest {
   readonly principal: Principal;
-  /** Valid UTF-8. */
+  /** Bytes of the body, which are valid UTF-8. */
   readonly body: Buffer;
-  /** UUIDv7 in lower case. */
+  /** Idempotency key, a UUIDv7 in lower case. Undefined if the request has no key. */
   readonly idempotencyKey: string | undefined;
   /** True if valid elements are stored even if others are invalid. */
   readonly isLenient: boolean;
@@ -52,11 +52,11 @@ export interface IngestAnswer {
   readonly body: Buffer;
   /** Undefined if nothing new was stored. */
   readonly accepted: AcceptedEvents | undefined;
-  /** First unknown fields. */
+  /** The first unknown fields of the request. */
   readonly ignored: readonly UnknownField[];
-  /** Problems of the excluded elements. */
+  /** Problems of the elements that a lenient request excluded. */
   readonly rejectedElements: readonly ElementProblem[];
-  /** Times that are probably wrong. */
+  /** The times that are probably wrong. */
   readonly warned: readonly SkewedTime[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -69,7 +69,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-/** Handles requests that are not ordinary or have problems. */
+/** Handles a request that is not ordinary or that has problems. */
 async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
@@ -103,7 +103,7 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
 }
 
-/** Returns `Questlog-Sampled`: the number of acknowledged events that are not stored. */
+/** Returns the header `Questlog-Sampled` with the number of acknowledged events that are not stored. */
 function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
   const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
@@ -174,11 +174,11 @@ interface StoredEvents {
   readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
   readonly switchedOff: readonly ElementProblem[];
-  /** Set if events above the rate limit were not stored. */
+  /** Error of the rate limit. Set if events were not stored because of the limit. */
   readonly rateLimited: Rejected | undefined;
 }
 
-/** @throws Rejected if events are switched off or above the rate limit; a lenient request excludes those */
+/** @throws Rejected if events are switched off or above the rate limit, unless the request is lenient */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
@@ -203,7 +203,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // A retry can store events that were excluded here: at another process, or after the switch has ended.
+    // A retry can store events that this attempt excluded, because the retry can reach another process or arrive after the switch.
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);
@@ -234,8 +234,8 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // A replayed event can have new links since the original response, including links to reports that were evicted from the
-  // cache.
+  // A replayed event can have links that were created after the original response. The reports of these links may have been
+  // evicted from the cache.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;
@@ -265,7 +265,8 @@ async function linksOfReplay(
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // The client must learn that its events were stored. The cache's links are enough, as for new events.
+    // Responds without links from ClickHouse, because the client must learn that its events were stored. The links of the cache
+    // are enough, as for new events.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

@@ -1,6 +1,7 @@
 /**
- * Fast path of POST /v1/ingest/events: builds record and response from the body's bytes. An ordinary request has valid events,
- * cached sessions, no key, no switch, no time warning, and no open report. All others use `ingestEvents.ts`.
+ * Fast path of POST /v1/ingest/events, which builds the record and the response from the body's bytes. An ordinary request has
+ * valid events and cached sessions. It has no key, no switch, no time warning, and no open report. `ingestEvents.ts` handles all
+ * other requests.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -25,7 +26,7 @@ export interface OrdinaryDeps extends StoreEventsDeps {
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Valid UTF-8. Freed after the events are stored. */
+  /** Bytes of the body, which are valid UTF-8. Their memory is freed after the events are stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
@@ -36,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Its arrays are filled and read without an await in between, by one request at a time. */
+/** Fast path whose arrays all requests share. A request fills and reads the arrays without an await in between. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
@@ -47,7 +48,9 @@ export class OrdinaryIngest {
     this.#schemaId = schemaId;
   }
 
-  /** Returns undefined, without effects, if the request is not ordinary. @throws Rejected if the rate is exceeded */
+  /**
+   * Stores an ordinary request. Returns undefined, without effects, for other requests. @throws Rejected if the rate is exceeded
+   */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
@@ -69,7 +72,7 @@ export class OrdinaryIngest {
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    // 8 bytes per event id, then 16 per append id.
+    // Takes random bytes: 8 for each event id, followed by 16 for each append id.
     const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       tenantId: tenant.id,

@@ -19,10 +19,13 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/** Delay after which a block that was in progress is written, and retried appends are in the log. */
+/**
+ * Time between a truncation and the check for lost appends. After this time, the projector has written a block that was in
+ * progress, and retried appends are in the log.
+ */
 export const CHECK_DELAY_MS = 10_000;
 
-/** Resolves after the lost appends are reported or the signal aborts. @throws errors other than Unavailable */
+/** Resolves after the lost appends are reported, or if the signal aborts. @throws errors other than Unavailable */
 export async function reportLostAppends(
   deps: LostAppendsDeps,
   truncated: TruncatedPartition,
@@ -75,7 +78,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Identifies the row; no event has this id as its log.
+  // The column `orphan_id` identifies the row. No event has this id as the id of its log.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -1,4 +1,4 @@
-/** This process's appends to the events topic, from which it detects truncations and the appends that they removed. */
+/** Keeps this process's appends to the events topic, to detect truncations and the appends that a truncation removed. */
 
 export interface OwnAppend {
   readonly appendId: string;
@@ -7,18 +7,21 @@ export interface OwnAppend {
   readonly receivedAt: number;
 }
 
-/** Several minutes of a busy ingest, in 4 MB. If the projection lags further, older appends are not reported. */
+/**
+ * Maximum appends in memory: several minutes of a busy ingest, in 4 MB. If the projection lags further, the loss of older
+ * appends is not reported.
+ */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
-/** Marks a removed entry in place of its partition. */
+/** Partition number that marks a removed entry. */
 const REMOVED = 2 ** 32 - 1;
 
 /** Detects a truncation if an append gets a lower offset than an earlier append. */
 export class OwnAppends {
-  /** Per partition, the offset after the last append. */
+  /** Offset after the last append of each partition. */
   readonly #ends: number[] = [];
   readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
-  /** Ring buffers, so that an append allocates no object. */
+  /** The entries are in ring buffers, so that an append allocates no object. */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
   readonly #offsets: Float64Array;
@@ -42,7 +45,7 @@ export class OwnAppends {
     return this.#ends;
   }
 
-  /** Must be called in append order. */
+  /** Adds confirmed appends. Must be called in the order of the appends. */
   confirmed(partition: number, baseOffset: number, appends: readonly OwnAppend[]): void {
     this.setEnd(partition, baseOffset);
     let offset = baseOffset;
@@ -50,7 +53,7 @@ export class OwnAppends {
     this.#ends[partition] = offset;
   }
 
-  /** Called with a recent end offset of the log. */
+  /** Detects a truncation if a recent end offset of the log is below the offset after the last append. */
   setEnd(partition: number, offset: number): void {
     if (offset >= (this.#ends[partition] ?? 0)) return;
     this.#ends[partition] = offset;
@@ -67,7 +70,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Removes the entries, because new appends now get their offsets. */
+  /** Removes and returns the entries from the offset `from` on, because new appends now get these offsets. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

@@ -20,7 +20,7 @@ test.each([
   '',
   'x',
   'MS4y',
-  // A cursor of the unencrypted form, with which a client could try offsets.
+  // This cursor has the unencrypted form, with which a client could try offsets.
   Buffer.from('1700000000000000.3.12345678901.4').toString('base64url'),
   'é',
 ])('%j is not a valid cursor', async (text) => {

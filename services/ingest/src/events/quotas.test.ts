@@ -1,4 +1,4 @@
-/** Tests reads of the quota's use, whose cost grows linearly with the tenants. */
+/** Tests how the use of quotas is read, and that the cost of the reads grows linearly with the number of tenants. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -11,7 +11,7 @@ const LOG_ID = randomUUID();
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const MONTH = '2026-11';
 const PARTITIONS = [0, 1, 2];
-/** Events of each tenant in ClickHouse. */
+/** Number of events of each tenant in ClickHouse. */
 const USED = PARTITIONS.length * 5;
 const MINUTE_MS = 60_000;
 const PACE = { refreshMs: 20, nearMs: 10 };
@@ -42,7 +42,7 @@ test('the first requests of a tenant wait at most two seconds for earlier proces
     1,
     [['all', 2_000]],
   ]);
-  // A month starts at zero.
+  // The use of another month starts at zero.
   expect((await quotas.ledger(tenant, '2026-12'))?.used()).toBe(0);
   expect([NOW_MS, Date.UTC(2026, 0)].map(monthOf)).toEqual([MONTH, '2026-01']);
 });
@@ -197,7 +197,7 @@ interface Asked {
   looks: number;
 }
 
-/** ClickHouse has five events of each tenant in each partition. */
+/** Creates a process. Its ClickHouse has five events of each tenant in each partition. */
 function aProcess(tenants: readonly Tenant[]) {
   const [asked, waits, logged]: [Asked[], unknown[][], string[]] = [[], [], []];
   const broken: { caughtUp?: Error | undefined; query?: Error | undefined; projected?: Error | 'silent' } =
@@ -245,7 +245,7 @@ function aProcess(tenants: readonly Tenant[]) {
   return { quotas, asked, waits, logged, broken, clock, rollup, silence };
 }
 
-/** A tenant near its quota, so that the rollup is read often. */
+/** Returns a tenant whose use is near its quota, so that the rollup is read often. */
 function aTenant(): Tenant {
   return { id: randomUUID(), name: 'T', monthlySoftQuota: 1_000, spread: 1, createdAt: 1 };
 }

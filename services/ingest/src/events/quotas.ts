@@ -1,6 +1,6 @@
 /**
- * Use of the monthly soft quotas. Exact with one ingest process. With several, each process sees the others' events when it
- * next reads the rollup.
+ * Use of the monthly soft quotas. With one ingest process, the use is exact. With several processes, each process includes the
+ * events of the other processes when it next reads the rollup.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -15,7 +15,7 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 export interface Quotas {
   /** Returns the ledger of the tenant's month. Undefined if the tenant has had no quota recently. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** Does not wait: returns `unopened` if the ledger must be opened first. */
+  /** Returns the same as `ledger` without waiting, or `unopened` if the ledger is not open yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   truncate(partition: number, offset: number): void;
   close(): Promise<void>;
@@ -27,13 +27,13 @@ interface TrackedQuota {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** Undefined after the rollup was read once. */
+  /** First read of the rollup. Undefined after this read has succeeded. */
   opening: Promise<void> | undefined;
 }
 
 const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
 const EVICT_AFTER_MS = 10 * 60 * 1000;
-/** Maximum wait of a tenant's first request for the projection of earlier processes' appends. */
+/** Maximum time that a tenant's first request waits until the appends of earlier processes are projected. */
 const FIRST_READ_TIMEOUT_MS = 2_000;
 
 /** Returns `YYYY-MM` in UTC. */
@@ -52,7 +52,7 @@ interface QuotaDeps {
 
 export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quotas {
   const { logId, clock } = deps;
-  // Tenants and months of recent requests; bounded by the directory.
+  // Tenants and months of recent requests. The number of tenants in the directory limits the number of entries.
   const tracked = new Map<string, TrackedQuota>();
   const stopped = new AbortController();
 
@@ -101,11 +101,11 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
 
 async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
   await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-    // After this timeout, a lagging projector must not block the tenant's events.
+    // Continues after this timeout, because a lagging projector must not block the tenant's events.
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Passes no offsets, because there are no own appends yet.
+  // Passes no offsets, because the ledger contains no appends of this process yet.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }
@@ -144,7 +144,7 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-/** Returns no offsets on a timeout. Own appends may then be counted twice for a while. */
+/** Returns the projected offsets. Returns no offsets after a timeout, so own appends may be counted twice for a while. */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
@@ -154,7 +154,7 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
   }
 }
 
-/** @param projected requested before the query, so that the rows include all records below these offsets */
+/** @param projected offsets, requested before the query, so that the rows include all records below these offsets */
 async function refresh(
   { store }: QuotaDeps,
   entries: readonly TrackedQuota[],

@@ -30,7 +30,7 @@ test('waits for ClickHouse with an older key', async () => {
   outage.isOn = true;
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS }), never)).rejects.toThrow(Unavailable);
 
-  // ClickHouse answers again, and moves the limit.
+  // ClickHouse answers again. A key that is not newer than this answer then waits for ClickHouse.
   outage.isOn = false;
   clock.nowMs = STARTED_MS + 60_000;
   await once(replays, aRequest({ madeAtMs: clock.nowMs }), async () => [anEvent()]);
@@ -130,7 +130,7 @@ test('finds events that earlier processes stored, after they are projected', asy
   tables.events.push(ofKey(1));
   const all = await replays.claim(request);
   expect(all).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }, { index: 2 }] });
-  // Cached from now on.
+  // The events are in the cache from now on.
   expect(await replays.claim(request)).toEqual(all);
   expect(asked).toHaveLength(4);
 });
@@ -158,7 +158,7 @@ test('caches 200,000 events for a day, evicts the oldest first, and keeps runnin
   };
   const keep = async (n: number, events: StoredElement[]) =>
     (await task(replays, requests[n] ?? underWay)).complete(events);
-  // In two attempts, which are not counted twice.
+  // The request needs two attempts. Its events must not be counted twice.
   await keep(0, many.slice(1));
   await keep(0, [anEvent()]);
   await keep(1, many);
@@ -264,7 +264,7 @@ function aProcess({ isProjected = true } = {}) {
   const waits: unknown[][] = [];
   const caughtUp = (...of: unknown[]): Promise<void> => {
     waits.push(of);
-    // A lagging projector does not block requests permanently.
+    // A lagging projector must not block requests permanently.
     return isProjected ? Promise.reject(new Unavailable('it lags')) : promise;
   };
   const projection = { caughtUp, projected: async () => [] };

@@ -1,4 +1,4 @@
-/** Detects retries of keyed requests: by a cache of recent requests, then by the table of appends. */
+/** Detects retries of keyed requests with a cache of recent requests and the table of appends. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -9,9 +9,9 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
-/** A stored event of a replay. Its payload is in the retry's body. */
+/** A stored event of a replay, without its payload, which is in the body of the retry. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
-  /** True if a switch sampled the event out, so that it was acknowledged only. */
+  /** True if a switch sampled the event out. The event was then acknowledged, but not stored. */
   readonly isSampledOut?: boolean;
 }
 
@@ -20,24 +20,28 @@ export interface KeyedRequest {
   readonly projectId: string;
   readonly key: string;
   readonly digest: Buffer;
-  /** Positions in the body of events that may be stored. */
+  /** Positions in the body of the events that are valid. */
   readonly indexes: readonly number[];
 }
 
 export interface Replays {
   /**
-   * Claims the key. The caller stores the missing events, and completes or releases the claim. Other requests of the key wait.
+   * Claims the key. The caller stores the events that are missing, and then completes or releases the claim. Other requests with
+   * the key wait until then.
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Clears the cache, because its events may be lost. If a retry then appends them again, consumers drop duplicates. */
+  /**
+   * Clears the cache, because the log may have lost its events. If a retry appends stored events again, consumers drop the
+   * duplicates.
+   */
   onTruncated(): void;
 }
 
 export type Claim = Replay | ClaimedKey;
 
 interface Replay {
-  /** All events are stored; there is no claim to complete. */
+  /** True if all events are stored. There is then no claim to complete. */
   readonly isReplay: true;
   readonly stored: readonly StoredElement[];
 }
@@ -46,9 +50,9 @@ interface ClaimedKey {
   readonly isReplay: false;
   /** Events that earlier attempts stored. */
   readonly stored: readonly StoredElement[];
-  /** Caches the events that the caller stored. Returns them with the ones that were stored before. */
+  /** Caches the events that the caller stored. Returns these events together with the events that earlier attempts stored. */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim without a result. The next request of the key looks up the stored events again. */
+  /** Ends the claim without a result. The next request with the key looks up the stored events again. */
   release(): void;
 }
 
@@ -59,7 +63,7 @@ interface ReplayEntry {
   events: number;
 }
 
-/** About 150 bytes each. */
+/** Maximum events in the cache, about 150 bytes each. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
@@ -69,8 +73,8 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until earlier processes' appends are projected: a retry would otherwise be appended again. Consumers would drop it,
-  // but the quota would briefly count it.
+  // Waits until the appends of earlier processes are projected. Otherwise, a retry of such an append would be appended again.
+  // Consumers would drop the duplicate, but the quota would briefly count its events.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
@@ -80,7 +84,7 @@ export function openReplays(deps: {
       const name = `${request.projectId}/${request.key}`;
       let stored: readonly StoredElement[] | undefined;
       let existing = cache.get(name);
-      // Another waiting request may have claimed the key meanwhile.
+      // Checks the cache again after each wait, because another waiting request may have claimed the key.
       for (
         let last: ReplayEntry | undefined;
         existing !== undefined && existing !== last;
@@ -139,7 +143,7 @@ class ReplayCache {
     };
     const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
       const kept = stored.map(withoutPayload);
-      // Some of its events may have been confirmed before a truncation.
+      // A truncation may have removed some of the events after they were confirmed.
       if (this.#truncations !== truncationsBefore) {
         release();
         return kept;
@@ -153,7 +157,7 @@ class ReplayCache {
     return { keep: complete, giveUp: release };
   }
 
-  /** Requests that are running are removed when they complete. */
+  /** Removes the completed requests from the cache. Running requests are removed when they complete. */
   onTruncated(): void {
     this.#truncations += 1;
     for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
@@ -162,7 +166,7 @@ class ReplayCache {
   #evictOldest(): void {
     for (const [name, { atMs, events }] of this.#requests) {
       if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
-      // A running request has no events yet, and must be found by a second request of its key.
+      // Keeps a running request, which has no events yet, because a second request with its key must find it.
       if (events > 0) this.#remove(name);
     }
   }
@@ -173,7 +177,7 @@ class ReplayCache {
   }
 }
 
-/** A created event's payload is a view of the request's body, which must not stay in memory. */
+/** Returns the event without its payload. The payload is a view of the request's body, which must not stay in memory. */
 function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota, ...(isSampledOut === true && { isSampledOut }) };
 }
@@ -183,7 +187,10 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
   return indexes.every((index) => storedIndexes.has(index));
 }
 
-/** @throws Rejected as `claim` does; Unavailable if ClickHouse is unavailable and may have the key */
+/**
+ * Returns a function that checks if ClickHouse has an append with the key. The function throws Rejected like `claim`, and
+ * Unavailable if ClickHouse does not answer and may have the key.
+ */
 function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
   const lookUp = batchedLookups((projectId, keys) =>
@@ -201,9 +208,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // Ingest continues without ClickHouse: its last answer came before this key was created, so the key was not stored then.
-      // If another process has stored it since, consumers drop the duplicate. A key from the future does not show when it was
-      // created, so its request waits.
+      // Ingest accepts new keys without ClickHouse. If ClickHouse last answered before the key was created, no request had stored
+      // the key then. If another process has stored the key since, consumers drop the duplicate. A key with a time in the future
+      // does not show when it was created, so its request fails.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -221,7 +228,10 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
   readonly occurredAt: string;
 }
 
-/** Finds the key's projected events. Some can be missing if an earlier attempt reached only some lanes. */
+/**
+ * Returns the projected events of the key. Some events can be missing, because an earlier attempt may have stored the events of
+ * only some lanes.
+ */
 async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(
@@ -233,7 +243,7 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
   return matchByTail(request, rows);
 }
 
-/** The tail identifies a keyed event, whatever lane it was given. */
+/** Finds the row of each element by the tail of its event id. The tail does not depend on the event's lane. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {

@@ -13,7 +13,7 @@ interface ProjectDeps {
   readonly defaultRevision: Revision;
 }
 
-/** Returns the created event, as in a game's response. @throws Rejected if the project does not exist; Unavailable */
+/** Returns the created event, as in a response to a game. @throws Rejected if the project does not exist; Unavailable */
 export async function sendTestEvent(
   deps: ProjectDeps & { readonly ingest: IngestDeps },
   projectId: string,
@@ -46,7 +46,7 @@ export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, p
   return { tenant, project, revision, scopes: SCOPES, tokenId: null };
 }
 
-/** Revision A requires a session. All test events of a project use the same one. */
+/** Returns the id of the session of all test events of a project, because revision A requires a session. */
 function testSession(projectId: string): string {
   return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
 }

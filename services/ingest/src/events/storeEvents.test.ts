@@ -1,4 +1,4 @@
-/** Tests what the quota counts: events in the log, and no failed ones. */
+/** Tests that the quota counts the events that are in the log, and no events whose append failed. */
 import { randomUUID } from 'node:crypto';
 import type { NewRecord } from '@questlog/runtime/log/log';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -36,7 +36,7 @@ test('a failed append releases its quota, and the other appends are stored and c
   };
   const append = aLogThatTakes(appended);
   const storing = appendEvents(deps, principal, decided);
-  // The first failure is not returned while other appends are running.
+  // The call does not return the first failure while other appends are running.
   await expect.poll(() => ledger.used()).toBe(3);
   resolve();
   await expect(storing).rejects.toBe(reason);
@@ -154,7 +154,7 @@ test('stores and releases events of a tenant without a quota, and reports withou
 
 test('returns random bytes once, from memory that no other buffer shares', () => {
   const pool = new RandomPool();
-  // From no bytes to more than one draw.
+  // The sizes range from no bytes to more than one draw.
   const others = new Set<ArrayBufferLike>();
   const asked = [24, 0, 12_000, 24, 8_000, 40_000, 16, 1, 16_384];
   const taken = asked.flatMap((bytes) => {
@@ -171,7 +171,7 @@ test('returns random bytes once, from memory that no other buffer shares', () =>
   }
   for (const times of given.values()) expect(Math.max(...times)).toBeLessThan(2);
   expect(others.intersection(given)).toEqual(new Set());
-  // No byte keeps its allocated value: all groups of 8 bytes differ.
+  // All groups of 8 bytes differ, so no byte keeps the value that it had after the allocation.
   const all = Buffer.concat(taken).toString('hex').match(/.{16}/g) ?? [];
   expect(new Set(all).size).toBe(all.length);
   const other = new RandomPool().take(64);
@@ -181,7 +181,7 @@ test('returns random bytes once, from memory that no other buffer shares', () =>
 test('two requests at the same time share no id', async () => {
   const { deps, principal } = aProcess({ quota: null });
   const ids: string[] = [];
-  // Takes more than one draw of random bytes, in sizes that do not divide it.
+  // The requests take more than one draw of random bytes, and their sizes do not divide a draw evenly.
   for (let i = 0; i < 300; i++) {
     const { created, appends } = await decideEvents(
       deps,
@@ -201,7 +201,7 @@ interface Appended {
   readonly record: NewRecord;
 }
 
-/** Two lanes of the tenant are in two partitions. */
+/** Creates a process with a tenant whose two lanes are in two partitions. */
 function aProcess({ quota }: { quota: number | null }) {
   const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: quota, spread: 2, createdAt: 1 };
   const principal = {

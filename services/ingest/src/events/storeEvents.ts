@@ -34,12 +34,15 @@ export interface StoreEventsDeps {
   readonly partitions: number;
 }
 
-/** Source of random bytes, each used once. Draws many at once, because a draw costs a small request much of its time. */
+/**
+ * Source of random bytes, which returns each byte once. Draws many bytes at once, because a draw takes much of the time of a
+ * small request.
+ */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // Uses its own memory, so that unused bytes cannot be read through another buffer.
+    // Allocates separate memory, so that no other buffer can read the unused bytes.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -53,13 +56,13 @@ const POOL_BYTES = 16 * 1024;
 /** Events with reserved quota, which must be appended or released. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
-  /** Acknowledged events that are neither appended nor counted. */
+  /** Events that are acknowledged, but neither appended nor counted. */
   readonly sampledOut: readonly CreatedEvent[];
 }
 
 interface EventsToStore
   extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
-  /** Returned as if they were stored after the drafts. */
+  /** Drafts that are acknowledged like stored events, but not stored. Their events follow the events of `drafts`. */
   readonly sampledOut?: readonly AssignedDraft[];
 }
 
@@ -69,7 +72,7 @@ export async function decideEvents(
   toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
-  // A report without events uses no quota, so it waits for no ledger.
+  // A report without events uses no quota, so the call does not wait for a ledger.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
@@ -94,7 +97,7 @@ export async function decideEvents(
 export interface EventsAppend {
   readonly partition: number;
   readonly records: readonly OwnAppend[];
-  /** Returns the records' values. Called once, before any await. */
+  /** Returns the encoded values of the records. Called once, before any await. */
   encode(): readonly Buffer[];
 }
 
@@ -112,7 +115,9 @@ export async function appendEvents(
   await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
-/** Appends one batch per partition. Resolves after all of them. If one fails, the others may be stored. */
+/**
+ * Appends one batch per partition. Resolves after all appends have ended. If an append fails, the other batches may be stored.
+ */
 export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
@@ -125,7 +130,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Keeps its error instead of rejecting, because the rejection would be unhandled until the others end.
+  // Stores the error instead of rejecting, because a rejection would be unhandled until the other appends end.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

@@ -80,7 +80,7 @@ export interface AdminAppDeps extends HealthDeps {
 
 /** Routes that the console adds to the listener. */
 export interface AdminPages {
-  /** Runs before the check of the admin token. */
+  /** Middleware that runs before the check of the admin token. */
   readonly signIn: Middleware;
   /** Routes below `/admin/` that require the admin token. */
   readonly router: RouterInstance;
@@ -88,7 +88,7 @@ export interface AdminPages {
 
 type Serialize = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Supervisors and Prometheus may use any host name for these paths. */
+/** Paths that supervisors and Prometheus may request under any host name. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
 /** First segment of the paths that require the admin token. */
 const ADMIN_PREFIX = 'admin';
@@ -98,7 +98,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
-  // Serializes this process's changes, which avoids retries. Concurrent changes of other processes are detected and retried.
+  // Serializes the changes of this process to avoid retries. Conflicts with changes of other processes are detected and retried.
   const changes = new KeyedMutex();
   const serialize: Serialize = (work) => changes.run('', work);
   entityRoutes(router, operations, serialize);
@@ -182,7 +182,7 @@ function entityRoutes(
 }
 
 function documentRoute(router: RouterInstance): void {
-  // Created on the first request, so that the start does not wait for it.
+  // The document is created on the first request, so that the start does not wait for it.
   let document: string | undefined;
   router.get('/openapi.json', (ctx) => {
     document ??= JSON.stringify(adminApi());
@@ -227,7 +227,7 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
 }
 
 function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
-  // Exact: otherwise a null from a failed lookup would count as omitted, and erase the whole project.
+  // Rejects null. Otherwise, a null from a failed lookup would count as omitted, and the request would erase the whole project.
   const input = checkedBody(ErasureInput, { isExact: true });
   router.get('/admin/erasures', (ctx) => {
     ctx.body = erasures.list();
@@ -261,7 +261,10 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
   });
 }
 
-/** Prevents DNS rebinding, in which a page reaches this listener under its own host name. An IP address is no such name. */
+/**
+ * Prevents DNS rebinding, in which a web page reaches this listener under the page's own host name. An IP address is not a host
+ * name.
+ */
 function requireKnownHost(hosts: readonly string[]): Middleware {
   const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
   return (ctx, next) => {
@@ -274,7 +277,7 @@ function requireKnownHost(hosts: readonly string[]): Middleware {
   };
 }
 
-/** Returns the host without its port, normalized; '' if it is invalid. */
+/** Returns the host without its port, in normalized form. Returns '' if the host is invalid. */
 function hostName(host: string): string {
   const address = host.replace(/^::ffff:/, '');
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';

@@ -29,7 +29,10 @@ interface CallerDeps {
   readonly defaultRevision: Revision;
 }
 
-/** Result of verifying a request's JWT. An error is kept, because only routes that authenticate reject it. */
+/**
+ * Result of the verification of a request's JWT. An error is stored here, because only routes that authenticate reject the
+ * request.
+ */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
 /** A request and its state. Koa's context has this shape. */
@@ -49,7 +52,10 @@ export interface AuthorizerDeps {
   readonly uses: Pick<TokenUses, 'note'>;
 }
 
-/** A second call, after the body, checks the token again, but counts no second use. @throws Rejected */
+/**
+ * Returns a function that authenticates a request. A second call, after the body, checks the token again, but counts no second
+ * use of the token. The function throws Rejected.
+ */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {
@@ -69,7 +75,7 @@ export function authorizer(deps: AuthorizerDeps): Authorize {
   };
 }
 
-/** Checks no scope or limit, and records no use of the token. */
+/** Returns the principal of a valid token. Checks no scope or limit, and records no use of the token. */
 export function validPrincipal(
   { req, state }: RequestContext,
   { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -84,7 +90,7 @@ export function validPrincipal(
   }
 }
 
-/** Verifies a JWT before the routes, because this can need a request for keys and another thread. */
+/** Verifies a JWT before the routes run, because the verification can need a request for keys and another thread. */
 export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
@@ -99,7 +105,7 @@ export function verifyJwts(verifier: JwtVerifier): Middleware {
   };
 }
 
-/** @throws Rejected 401 without a valid token */
+/** @throws Rejected 401 if the request has no valid token */
 export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
   if (jwt !== undefined) {
     if ('rejection' in jwt) throw jwt.rejection;
@@ -112,7 +118,7 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
   throw invalidToken(isMistyped(text) ? MISTYPED_TOKEN : UNKNOWN_TOKEN);
 }
 
-/** Checks an authenticated principal against the current directory. @throws Rejected 401 if its token is no longer valid */
+/** Checks an authenticated principal against the current directory. @throws Rejected 401 if the token is no longer valid */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
   const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
   if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', deps);
@@ -122,7 +128,7 @@ export function authenticateAgain(principal: Principal, deps: CallerDeps): Princ
   );
 }
 
-/** @throws Rejected 403 */
+/** @throws Rejected 403 if the principal lacks the scope */
 export function checkScope(principal: Principal, scope: Scope): void {
   if (principal.scopes.includes(scope)) return;
   throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
@@ -130,7 +136,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/** Checks an access token or the admin token with at most two hashes. A JWT is `unknown`. */
+/** Checks an access token or the admin token with at most two hashes. The result for a JWT is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
   { directory, nowMs, adminSha256 }: Pick<CallerDeps, 'directory' | 'nowMs'> & { adminSha256: string },

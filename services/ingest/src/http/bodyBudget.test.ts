@@ -36,7 +36,7 @@ test('evicts the body that waits longest for its bytes to another tenant’s bod
 
   expect(gaveWay).toEqual([[0, 'Unavailable']]);
   expect(held()).toBeLessThan(FULL);
-  // Its reading ends later, and releases nothing twice.
+  // The read of the evicted body ends later, and must not release its bytes twice.
   budget.end(bodies[0] as PendingBody);
   budget.end(body);
   expect(held()).toBe(31 * (8 * MIB - 1));

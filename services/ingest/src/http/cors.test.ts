@@ -76,7 +76,7 @@ test('off sends no CORS headers', async () => {
 });
 
 async function aListener(setting: string) {
-  // Requests of this test do not get past the listener.
+  // The requests of this test do not reach the routes.
   const deps = {
     corsOrigins: allowedOrigins(setting),
     defaultRevision: 'A',

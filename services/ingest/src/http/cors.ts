@@ -2,7 +2,10 @@
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
 
-/** `*` allows pages of every origin, which is safe because the listener uses no cookies. An empty list allows none. */
+/**
+ * Origins whose pages are allowed. `*` allows every origin, which is safe because the listener uses no cookies. An empty list
+ * allows no origin.
+ */
 export type AllowedOrigins = '*' | readonly string[];
 
 /** @throws StartRefused if the setting is not `*`, `off`, or a list of origins. */
@@ -13,7 +16,7 @@ export function allowedOrigins(setting: string): AllowedOrigins {
   return text.split(',').map((each) => originOf(each.trim()));
 }
 
-/** Returns the origin as browsers send it. Custom schemes are allowed: an app's web view can have one. */
+/** Returns the origin as browsers send it. Custom schemes are allowed, because the web view of an app can have one. */
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
@@ -26,7 +29,7 @@ function originOf(text: string): string {
 
 /** Allowed methods, the same for every path, because preflight requests are answered before routing. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
-/** `*` allows other headers, but never Authorization. Older browsers need the names. */
+/** Allowed request headers. `*` allows other headers, but never Authorization. Older browsers need the names. */
 const REQUEST_HEADERS = [
   'authorization',
   'content-type',
@@ -54,10 +57,10 @@ const EXPOSED_HEADERS = [
   'Accept-Encoding',
   'Content-Disposition',
 ].join(', ');
-/** Browsers cache a preflight no longer than this: Chromium two hours, Firefox a day. */
+/** Seconds for which browsers may cache a preflight. Chromium caches it for at most two hours, Firefox for at most a day. */
 const MAX_AGE_S = 7_200;
 
-/** Returns the headers of all responses, including those to malformed requests. */
+/** Returns the headers of all responses, including the responses to malformed requests. */
 export function commonCorsHeaders(allowed: AllowedOrigins): Readonly<Record<string, string>> {
   if (allowed.length === 0) return {};
   const origins = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
@@ -70,7 +73,7 @@ export function corsHeaders(allowed: AllowedOrigins, origin = ''): Readonly<Reco
   return { ...commonCorsHeaders(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
 }
 
-/** Runs before the router, so that pages can also read error responses. */
+/** Allows the listed origins. Runs before the router, so that pages can also read error responses. */
 export function allowListedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {
     const origin = ctx.get('Origin');
@@ -79,7 +82,7 @@ export function allowListedOrigins(allowed: readonly string[]): Middleware {
   };
 }
 
-/** Runs after the router, which has no OPTIONS routes, so that preflights need no token. */
+/** Responds to preflights. Runs after the router, which has no OPTIONS routes, so that preflights need no token. */
 export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';

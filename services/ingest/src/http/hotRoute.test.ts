@@ -40,7 +40,7 @@ interface Sent {
   readonly as?: string;
   readonly headers?: Readonly<Record<string, string | undefined>>;
   readonly body?: string | Buffer;
-  /** Replaces everything after the head. */
+  /** Bytes that replace everything after the head. */
   readonly raw?: string | Buffer;
 }
 
@@ -84,7 +84,7 @@ const ORDINARY: Readonly<Record<string, Sent>> = {
   'a limit that is not met': { as: 'limited', body: one },
 };
 
-/** Requests that are rejected, in whole or in part, or have reported fields. */
+/** Requests that are rejected completely or partly, and requests with fields that are reported. */
 const REFUSED: Readonly<Record<string, Sent>> = {
   'lenient, with a bad one': { body: JSON.stringify([event, bad]), headers: lenient },
   'unknown fields': { body: JSON.stringify([unknown]) },
@@ -190,7 +190,7 @@ test('passes neither ordinary nor rejected requests to Koa', async () => {
   expect(handedOver).toEqual([]);
 });
 
-/** Sends a request, and a second one that ends the connection. Returns all received bytes. */
+/** Sends a request, and a second request that ends the connection. Returns all received bytes. */
 async function aListener(handler: Parameters<typeof listen>[0]) {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const listener = await listen(handler, at);
@@ -216,7 +216,7 @@ async function aListener(handler: Parameters<typeof listen>[0]) {
   };
 }
 
-/** Masks parts that differ between any two responses. */
+/** Masks the parts of a response that differ between any two responses. */
 function masked(answer: string): string {
   return answer
     .replace(/^Date: .*$/gm, 'Date')
@@ -240,7 +240,7 @@ function aVerifier(): PublicAppDeps['jwts'] {
   };
 }
 
-/** Creates everything behind the listener, on a log that accepts all records. */
+/** Creates all components that the listener uses, with a log that accepts all records. */
 function aGame(settings: Partial<PublicAppDeps> = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
   const clock = { now: () => NOW_MS };
@@ -284,7 +284,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   return {
     deps,
     noted: () => ({ received, rejects, uses, unauthenticated }),
-    /** Excludes durations. */
+    /** Returns the metrics without durations. */
     counted: async () => {
       const lines = (await metrics.exposition.metrics()).split('\n');
       return lines.filter((line) => /^questlog_(?!.*seconds_(bucket|sum))/.test(line));

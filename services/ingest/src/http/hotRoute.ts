@@ -1,5 +1,6 @@
 /**
- * POST /v1/ingest/events without Koa, which would take most of a small request's time: authenticate → read → ingest → respond.
+ * Handles POST /v1/ingest/events without Koa, because Koa would take most of the time of a small request. The steps are
+ * authenticate → read → ingest → respond.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -46,7 +47,7 @@ interface EventsDeps extends BodyDeps {
   readonly ingest: IngestDeps;
 }
 
-/** @param koa handles all other requests */
+/** @param koa handler of all other requests */
 export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestListener): RequestListener {
   const commonHeaders = Object.entries(commonCorsHeaders(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -71,7 +72,7 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
   };
 }
 
-/** True if the request needs no Koa middleware or other route. */
+/** True if the request needs no Koa middleware and no other route. */
 function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigins }: HotRouteDeps): boolean {
   if (url !== EVENTS_PATH || method !== 'POST' || headers.expect !== undefined) return false;
   if (corsOrigins !== '*' && headers.origin !== undefined) return false;
@@ -80,10 +81,10 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
 
 interface RawResponse {
   readonly status: number;
-  /** Headers in addition to the common ones. */
+  /** Headers of this response, in addition to the common headers. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Default: JSON. */
+  /** Value of `Content-Type`. The default is JSON. */
   readonly type?: string;
   readonly isReplay?: boolean;
 }
@@ -121,7 +122,7 @@ export async function answerEvents(
   };
 }
 
-/** Accepts a UUIDv7, bare or quoted as in the header's draft standard. */
+/** Returns the key of the header: a UUIDv7, which may have quotes as in the header's draft standard. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
@@ -143,12 +144,12 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
     response.end(body, () => freeBytes(body));
     return;
   }
-  // A string is sent in one write with the head.
+  // Sends a string, because Node writes a string together with the head.
   response.end(body.toString('latin1'), 'latin1');
   freeBytes(body);
 }
 
-/** Below this size, the copy costs less than a second write. */
+/** Maximum bytes of a body that is copied to a string. Up to this size, the copy costs less than a second write. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -1,4 +1,7 @@
-/** Routes of the ledger: `GET /admin/ledger`, and `POST /admin/verify`, whose response is one JSON line per result. */
+/**
+ * Routes of the ledger: `GET /admin/ledger` and `POST /admin/verify`. The response of the verification has one JSON line per
+ * result.
+ */
 import { PassThrough } from 'node:stream';
 import type { RouterInstance } from '@koa/router';
 import { LogTruncated } from '@questlog/runtime/log/log';
@@ -56,7 +59,7 @@ interface TimeRangeInput {
   readonly tenantId?: string | null | undefined;
 }
 
-/** Returns the range in whole minutes, up to now. */
+/** Returns the requested range in whole minutes. The range ends at the current time or earlier. */
 function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);

@@ -1,4 +1,4 @@
-/** The `Prefer` header (RFC 7240): handling of invalid elements and unknown fields. */
+/** Parses the `Prefer` header (RFC 7240), which controls the handling of invalid elements and unknown fields. */
 import type { Context } from 'koa';
 import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
@@ -8,12 +8,12 @@ export type Handling = 'lenient' | 'strict';
 /** Returns the value of the first `handling` preference. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Quoted strings can contain commas. Only a quoted plain word can be the value.
+  // Masks quoted strings, because they can contain commas. A quoted plain word remains, because it can be the value.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
   for (const preference of unquoted.split(',')) {
-    // Uses no regular expression, because one that trims blanks takes quadratic time.
+    // Uses no regular expression, because an expression that trims blanks takes quadratic time.
     const [pair = ''] = preference.split(';', 1);
     const equals = pair.indexOf('=');
     if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
@@ -27,7 +27,7 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/** For endpoints without batches, where `lenient` has no effect. */
+/** True if the request has `handling=strict`. For endpoints without batches, where `lenient` has no effect. */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }

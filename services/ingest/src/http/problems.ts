@@ -23,7 +23,7 @@ import type { Rejections } from '../rejections/rejections.ts';
 export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** Counters of games' requests. */
+/** Counters for the requests of games. */
 interface RequestRecorders {
   readonly rejections: Rejections;
   readonly received: RequestOutcomes;
@@ -77,14 +77,14 @@ export function problems(
   };
 }
 
-/** True if the body is incomplete. Its connection is then closed (RFC 9112, section 9.6). */
+/** True if the body is incomplete. The connection is then closed (RFC 9112, section 9.6). */
 export async function isBodyIncomplete(request: IncomingMessage): Promise<boolean> {
-  // A body that arrived with its head is parsed later in this turn of the event loop.
+  // If the body arrived together with the head, it is parsed later in this turn of the event loop.
   if (!request.complete) await yieldToEventLoop();
   return !request.complete;
 }
 
-/** Uses the client's request id if it has a simple form. */
+/** Starts a request. Uses the client's request id if the id has a simple form. */
 export function startRequest({ headers }: IncomingMessage): StartedRequest {
   const given = String(headers['x-request-id'] ?? '');
   const requestId = REQUEST_ID.test(given) ? given : randomUUID();
@@ -100,13 +100,16 @@ export function recordRequest(
   requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
 }
 
-/** RFC 9110, section 10.1.1 defines no other expectation. */
+/** Rejects every expectation except `100-continue`, because RFC 9110, section 10.1.1 defines no other expectation. */
 function checkExpectation(expected: string): void {
   if (expected === '' || expected.toLowerCase() === '100-continue') return;
   throw new Rejected('expectation_failed', 'Expect: only 100-continue is supported');
 }
 
-/** Maps an error to a rejection: the caller's fault, an unavailable dependency, or a bug. A bug's cause is only logged. */
+/**
+ * Maps an error to a rejection. The error is the caller's fault, an unavailable dependency, or a bug. The cause of a bug is only
+ * logged.
+ */
 export function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
   if (error instanceof RecordTooLarge)
@@ -124,14 +127,14 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
   return new Rejected('internal', 'the cause is in the log under this request id');
 }
 
-/** Returns Questlog's own message. A dependency's message is only logged. */
+/** Returns the message for the client. The message of a dependency is only logged. */
 function unavailableDetail(error: Unavailable): string {
   return error.cause === undefined || error instanceof IncompleteReport
     ? error.message
     : 'a dependency is unavailable; try again';
 }
 
-/** Returns the response to a request that could not be parsed, which no middleware sees. */
+/** Returns the response to a request that could not be parsed. No middleware handles such a request. */
 export function malformedRequest(why: RejectionReason, headers: Rejection['headers'] = {}): Rejection {
   const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
   const body = JSON.stringify(problemOf(code, MALFORMED_DETAILS[why], randomUUID()));
@@ -156,7 +159,7 @@ export function problemAnswer(
   };
 }
 
-/** Returns a handler that answers requests of rejected addresses before any route, at minimum cost. */
+/** Returns a handler that rejects requests of rejected addresses before any route runs, at minimum cost. */
 export function rejectLimitedAddresses(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
@@ -182,9 +185,9 @@ export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
-  /** Method and route if the route does not allow the method. */
+  /** Method and route of the request. Set if the route does not allow the method. */
   endpoint?: string;
-  /** Method and path if no route matches and the token is valid. */
+  /** Method and path of the request. Set if no route matches and the token is valid. */
   requested?: string;
   /** Problems of the elements that a lenient request excluded. */
   rejectedElements?: readonly FoundProblem[];
@@ -192,7 +195,7 @@ export interface RequestState {
   warned?: readonly SkewedTime[];
 }
 
-/** A response whose body may still have had problems. */
+/** A response to a request that was accepted, but whose body can have had problems. */
 export interface CheckedResponse {
   readonly ignored: readonly unknown[];
   readonly rejectedElements?: readonly FoundProblem[];
@@ -217,7 +220,10 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** True for a server error, for example unavailable keys of an issuer, and for an upload to a valid signed address. */
+/**
+ * True if the request counts as authenticated: a server error, such as unavailable keys of an issuer, or an upload to a valid
+ * signed address.
+ */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -242,7 +248,7 @@ export function recordReceived(
 }
 
 interface AnsweredRequest {
-  /** Empty if no route matched. */
+  /** Method and route of the request. Empty if no route matched. */
   readonly endpoint: string;
   readonly authorization: string;
   /** Text of a parsed body. Other bodies are in `state`. */
@@ -257,7 +263,7 @@ export function recordRejections(
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // Releases the body now, because its memory counts in no budget while the response is sent.
+  // Releases the body now, because no budget includes its memory while the response is sent.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;
@@ -278,7 +284,7 @@ export function recordRejections(
   });
 }
 
-/** Problems of the token, session, or key are not about the body. */
+/** True if the problem is in the body, and not in the token, the session, or the key. */
 function isAboutBody({ code }: Rejected): boolean {
   return [400, 413].includes(statusOf(code));
 }

@@ -1,4 +1,4 @@
-/** The games' listener: the contract's endpoints, and the endpoints that they need. */
+/** The listener for games: the endpoints of the contract, and the endpoints that games need to use them. */
 
 import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -87,7 +87,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
     json(ctx, document);
   });
   if (deps.hasDocs) docsRoutes(router);
-  // Requires no token: a game uses it to check that it can reach the server.
+  // The route requires no token, because a game uses the route to check that it can reach the server.
   router.get('/health', (ctx) => {
     ctx.body = { status: 'ok' };
   });
@@ -124,7 +124,7 @@ async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: Rout
   json(ctx, body);
 }
 
-/** @throws Rejected, Unavailable before the first byte. Authenticates again while the stream is open. */
+/** Streams linked events. Authenticates again while the stream is open. @throws Rejected, Unavailable before the first byte */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,
@@ -143,7 +143,10 @@ export async function streamLinkedEvents(
   ctx.respond = false;
 }
 
-/** A client that reconnects repeats its first URL. The header names the last message that it received. */
+/**
+ * Returns the position from which to stream. The header `Last-Event-ID` counts first, because a client that reconnects repeats
+ * its first URL and names the last message that it received in this header.
+ */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
@@ -236,7 +239,7 @@ export function reportRoutes(
   });
 }
 
-/** Reports times that are probably wrong, in the response and in the counts of rejections. */
+/** Adds the times that are probably wrong to the response and to the counts of rejections. */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;

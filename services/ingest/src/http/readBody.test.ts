@@ -1,4 +1,4 @@
-/** Tests bodies that cost the process more than their client. */
+/** Tests bodies that cost the process more than they cost their client. */
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';

@@ -1,4 +1,4 @@
-/** Reads a request's body under limits, inflates it, and passes it on when the event loop has capacity. */
+/** Reads the body of a request within limits, inflates the body, and processes it when the event loop has capacity. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -19,11 +19,11 @@ export interface BodyLimits {
 }
 
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
-/** Maximum decoders of large bodies. Each takes milliseconds; brotli needs a window of up to 16 MiB. */
+/** Maximum concurrent decoders of large bodies. Each decoder takes milliseconds, and brotli needs a window of up to 16 MiB. */
 const MAX_CONCURRENT_DECODERS = 4;
 /** Maximum inflated bytes of a small body. */
 const MAX_SMALL_BYTES = 64 * 1024;
-/** A body that receives fewer than STALL_BYTES in this time is stalled. */
+/** Time after which a body is stalled if it has received fewer than STALL_BYTES. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
 
@@ -38,7 +38,7 @@ export interface PendingBody {
   abort: ((error: Error) => void) | undefined;
 }
 
-/** Shares the memory for bodies between tenants. One tenant may use all of it while no other needs any. */
+/** Shares the memory for bodies between tenants. A tenant may use all of the memory while no other tenant needs memory. */
 export class BodyBudget {
   readonly decoders = new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS);
   readonly #gauge: { set(value: number): void };
@@ -55,7 +55,7 @@ export class BodyBudget {
     return body;
   }
 
-  /** @throws Unavailable if there is no memory and no other body can be evicted. */
+  /** Reserves memory for bytes of a body. @throws Unavailable if there is no memory and no other body can be evicted */
   take(body: PendingBody, bytes: number): void {
     const nowMs = performance.now();
     while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
@@ -70,8 +70,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the body that has waited longest for its next bytes, from a tenant above its fair share. The tenant's own bodies
-   * are evicted for its next one only if they are stalled.
+   * Evicts the body that has waited longest for its next bytes. The tenant of this body must be above its fair share. If the
+   * tenant of the requester is above its fair share too, the evicted body must be stalled.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
@@ -103,8 +103,8 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
 /**
- * Limits the body bytes per turn of the event loop, which the projector and the linker may share. If eight large bodies were
- * processed per turn, the projection would fall behind for as long as the load lasts.
+ * Limits the body bytes that are processed per turn of the event loop, because the projector and the linker may share the event
+ * loop. If eight large bodies were processed per turn, the projection would fall behind for as long as the load lasts.
  */
 export class EventLoopQueue {
   /** Waiting bodies by tenant, least recently served first. */
@@ -112,7 +112,7 @@ export class EventLoopQueue {
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;
 
-  /** Resolves when a body of this size may be processed. Keeps the order of a tenant's bodies. Returns whether it waited. */
+  /** Resolves when a body of this size may be processed, with true if the body waited. Keeps the order of a tenant's bodies. */
   take(tenantId: string, bytes: number): Promise<boolean> {
     this.#schedule();
     if (this.#waiting.size === 0 && this.#bytesLeft > 0) {
@@ -142,7 +142,7 @@ export class EventLoopQueue {
     });
   }
 
-  /** Serves tenants in turn, independent of the number of bodies that each has waiting. */
+  /** Returns the next waiting body. Serves the tenants in turn, however many bodies of a tenant are waiting. */
   #next(): Waiting | undefined {
     const [[tenantId, waiting] = ['', []]] = this.#waiting;
     const next = waiting.shift();
@@ -152,7 +152,7 @@ export class EventLoopQueue {
   }
 }
 
-/** Takes a few milliseconds. A turn processes at least one body, of any size. */
+/** Maximum bytes per turn, which take a few milliseconds. A turn processes at least one body of any size. */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 interface Waiting {
@@ -165,7 +165,7 @@ export interface BodyDeps {
   readonly limits: Limits;
 }
 
-/** @param reauthenticate checks the token again after the body: a token that was revoked meanwhile writes nothing */
+/** @param reauthenticate checks the token again after the body has arrived, because the token may have been revoked by then */
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
@@ -193,7 +193,8 @@ export async function withBody<T>(
     const body = await collect(request, coding, budget, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await queue.take(tenantId, body.length);
-    // The client has disconnected and will retry. Small bodies are stored: a game may send its last events as it exits.
+    // Drops a large body if its client has disconnected, because the client will retry. Small bodies are stored, because a game
+    // may send its last events when it exits.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
@@ -244,9 +245,9 @@ async function collect(
   }
 }
 
-/** A body may consist of several zstd frames (RFC 8878, section 3), but clients rarely need that. */
+/** Maximum zstd frames of a body. Several frames are valid (RFC 8878, section 3), but clients rarely need them. */
 const MAX_FRAMES = 16;
-/** 8 MiB, the maximum window of this content coding (RFC 9659). */
+/** Logarithm of the maximum window of this content coding: 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
 /** Collects a body's chunks. Rejects the chunk that exceeds the limit. */
@@ -285,7 +286,10 @@ class LimitedChunks {
   }
 }
 
-/** Uses events because leaving an iterator early would destroy the connection that the response needs. */
+/**
+ * Collects the chunks of a body. Uses events, because leaving an iterator early would destroy the connection that the response
+ * needs.
+ */
 function collectChunks(
   request: IncomingMessage,
   pending: PendingBody,
@@ -310,7 +314,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Every request closes at some point. Creates an error only for incomplete ones.
+    // Every request closes at some point. Only the close of an incomplete request is an error.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });
@@ -329,7 +333,7 @@ function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-/** Returns the content coding; undefined for `identity`. @throws Rejected if it is unknown */
+/** Returns the content coding. Undefined for `identity`. @throws Rejected if the coding is unknown */
 function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;

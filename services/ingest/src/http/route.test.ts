@@ -1,4 +1,4 @@
-/** Tests that names with a meaning in JavaScript have none in a body. */
+/** Tests that names with a special meaning in JavaScript have no special meaning in a body. */
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { TenantInput } from '@questlog/schemas/http/admin';

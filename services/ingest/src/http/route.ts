@@ -1,4 +1,4 @@
-/** Shared parts of both listeners: unknown paths and methods, and small JSON bodies that TypeBox checks. */
+/** Functions of both listeners for unknown paths and methods, and for small JSON bodies that TypeBox checks. */
 import type { RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { nearestName } from '@questlog/runtime/process/nearestName';
@@ -14,7 +14,7 @@ import type { RequestState } from './problems.ts';
 export interface NoRouteOptions {
   /** Returns a hint if the other listener serves the path. */
   readonly otherListenerHint?: (path: string) => string | undefined;
-  /** Returns the project of the request's token. Undefined if the token is not valid. */
+  /** Returns the principal of the request's token. Undefined if the token is not valid. */
   readonly principalOf?: (asked: RequestContext) => Principal | undefined;
 }
 
@@ -50,7 +50,7 @@ interface Endpoint {
   readonly methods: readonly string[];
 }
 
-/** Returns the method and path of the endpoint with a similar path or, if none, a similar last segment. */
+/** Returns the method and path of the endpoint with a similar path. If no path is similar, compares the last segments. */
 function similarEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
   const paths = endpoints.filter(({ methods }) => methods.includes(method)).map((each) => each.path);
   const similar = nearestName(path, paths, MAX_EDITS);
@@ -67,7 +67,7 @@ function lastSegment(path: string): string {
 /** Maximum edits between a name and its suggestion. */
 const MAX_EDITS = 2;
 
-/** Returns the methods of a path; empty if the path is unknown. */
+/** Returns the methods of a path. Empty if the path is unknown. */
 export function methodsAt(router: RouterInstance, path: string): ReadonlySet<string> {
   return new Set(router.match(path, 'GET').path.flatMap((layer) => layer.methods));
 }
@@ -80,7 +80,7 @@ export function jsonBody(): Middleware {
     enableTypes: ['json'],
     jsonLimit: String(MAX_JSON_BYTES),
     strict: false,
-    // co-body would reject `__proto__` as invalid JSON. Here it is an unknown field.
+    // By default, co-body rejects `__proto__` as invalid JSON. With this option, `__proto__` is an unknown field.
     ...{ onProtoPoisoning: 'ignore' },
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
@@ -98,7 +98,10 @@ export function jsonBody(): Middleware {
   };
 }
 
-/** Unless `isExact`, `null` counts as omitted in fields that do not accept null. @throws Rejected */
+/**
+ * Returns a function that checks a body and throws Rejected. Unless `isExact` is true, `null` counts as omitted in fields that
+ * do not accept null.
+ */
 export function checkedBody<T extends TSchema>(
   schema: T,
   { isExact = false } = {},

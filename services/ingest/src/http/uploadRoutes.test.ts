@@ -69,7 +69,7 @@ test.each(['goes on', 'waits'])(
     const arrived = Promise.withResolvers<void>();
     const look = (): boolean => {
       looks += 1;
-      // The first check is at the head, the second at the first piece.
+      // The first check is at the head of the request, and the second check is at the first piece of the body.
       if (looks === 2) arrived.resolve();
       return isValid;
     };

@@ -17,7 +17,7 @@ export interface UploadListenerOptions {
   readonly store: UploadStore | undefined;
   readonly publicUrl?: string;
   readonly clock?: Clock;
-  /** Caller of every request, with any token. */
+  /** Principal of every request, for any token. */
   readonly principal?: Principal;
   /** Returns true if the caller's token is valid. */
   readonly isValid?: () => boolean;

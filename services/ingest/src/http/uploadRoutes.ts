@@ -22,7 +22,10 @@ import type { Authorize } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
-/** Each occupies a file or a connection to S3, possibly for long. A tenant has at most half. */
+/**
+ * Maximum concurrent downloads. A download uses a file or a connection to S3, possibly for a long time. A tenant has at most
+ * half of the downloads.
+ */
 const MAX_CONCURRENT_DOWNLOADS = 64;
 /** Maximum concurrent requests to the store for new uploads, shared fairly between tenants. */
 const MAX_CONCURRENT_CREATES = 16;
@@ -34,7 +37,7 @@ export interface UploadRouteDeps {
   readonly erased: ErasedData;
   /** Returns the project of an upload address. Undefined if the address is no longer valid. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
-  /** Base URL of this ingest for games, without a trailing slash. Empty: the request's host. */
+  /** Base URL of this ingest for games, without a trailing slash. If it is empty, URLs contain the host of the request. */
   readonly publicUrl: string;
   readonly clock: Clock;
 }
@@ -42,7 +45,7 @@ export interface UploadRouteDeps {
 const NOT_SET_UP =
   'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or QUESTLOG_UPLOADS=folder to use the data folder of a single ingest';
 
-/** A host and a port, without characters that could change the address's meaning (RFC 9110, section 7.2). */
+/** Matches a host and a port, without characters that could change the meaning of the address (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
 export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, authorize: Authorize): void {
@@ -98,7 +101,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
   });
 }
 
-/** Media types that the console shows as images; none can contain a script. */
+/** Media types that the console shows as images. Files of these types cannot contain a script. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 
@@ -108,7 +111,7 @@ interface OperatorsUploads {
   readonly clock: Clock;
 }
 
-/** Serves a game's files to operators: images inline, others as text or download. */
+/** Returns a handler that serves a game's files to operators. Images are shown inline, other files as text or as a download. */
 export function uploadForOperators({
   uploads: store,
   directory,
@@ -166,7 +169,9 @@ async function stored(
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
-/** Returns the base URL from the request's `Host`. Ignores a proxy's headers: behind a proxy, the setting is required. */
+/**
+ * Returns the base URL from the request's `Host`. Ignores the headers of proxies, so the setting is required behind a proxy.
+ */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');
   if (HOST.test(host)) return `http://${host}`;

@@ -6,7 +6,7 @@ import { MAX_ADDRESSES, openAddressLimits, parseTrustedProxies } from './address
 let nowMs = 0;
 const refusals: unknown[] = [];
 
-/** Limits of one request per second. */
+/** Creates limits of one request per second. */
 function limits(trusted = '') {
   nowMs = 1_000_000;
   refusals.length = 0;

@@ -1,4 +1,4 @@
-/** Limits the rate per token and client address, in memory, for tokens in players' hands. */
+/** Limits the request rate per token and client address, in memory. This limit is for tokens that players can read. */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -8,7 +8,7 @@ import { Rejected } from '../rejected.ts';
 import { Bucket } from './core/bucket.ts';
 
 export interface AddressLimits {
-  /** @throws Rejected 429 if the address exceeds the token's rate. */
+  /** Counts a request. @throws Rejected 429 if the address exceeds the token's rate */
   admit(principal: Principal, request: IncomingMessage): void;
 }
 
@@ -19,9 +19,9 @@ export interface AddressLimitsDeps {
   readonly trustedProxies: BlockList;
 }
 
-/** The least recently used pair is evicted, and later starts with a full bucket. */
+/** Maximum pairs of a token and an address. The least recently used pair is evicted, and starts with a full bucket later. */
 export const MAX_ADDRESSES = 50_000;
-/** Seconds of unused rate that may be used at once. */
+/** Number of seconds whose unused rate may be used at once. */
 const BURST_SECONDS = 10;
 
 export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
@@ -50,7 +50,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
   };
 }
 
-/** Parses addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error naming an invalid one */
+/** Parses addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error with the name of an invalid part */
 export function parseTrustedProxies(text: string): BlockList {
   const proxies = new BlockList();
   for (const part of text.split(',').map((each) => each.trim())) {
@@ -67,7 +67,10 @@ export function parseTrustedProxies(text: string): BlockList {
   return proxies;
 }
 
-/** Returns an IPv4 address, or the first 64 bits of an IPv6 address, which one client owns. */
+/**
+ * Returns the client's IPv4 address, or the first 64 bits of its IPv6 address, because one client owns all addresses with these
+ * bits.
+ */
 export function clientNetwork(request: IncomingMessage, trusted: BlockList): string {
   return networkOf(clientAddress(request, trusted));
 }

@@ -1,4 +1,6 @@
-/** Limits concurrent use of a resource, such as open streams. A tenant may hold at most as many permits as it leaves free. */
+/**
+ * Limits concurrent use of a resource, such as open streams. A tenant gets a permit only if it has fewer permits than are free.
+ */
 export interface ProjectIds {
   readonly tenantId: string;
   readonly projectId: string;
@@ -18,7 +20,7 @@ export class ConcurrencyLimit {
     return this.#permits.size;
   }
 
-  /** Returns the function that releases the permit. Undefined if the limit is reached for this caller. */
+  /** Acquires a permit. Returns the function that releases the permit. Undefined if the limit is reached for this caller. */
   acquire({ tenantId, projectId }: ProjectIds): (() => void) | undefined {
     const inUse = [...this.#permits];
     const ofTenant = inUse.filter((one) => one.tenantId === tenantId).length;

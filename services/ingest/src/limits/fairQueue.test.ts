@@ -10,7 +10,7 @@ const PROJECTS = new Map([
 ]);
 const GREEDY = { tenantId: 'greedy', projectId: 'g' };
 
-/** Queries in the order in which they reached ClickHouse, each with a function that answers it. */
+/** Queries in the order in which they reached ClickHouse. Each query has a function that answers the query. */
 function aStore(
   where: { isEngineLocal: boolean; cores?: number } = { isEngineLocal: false },
   sharing: typeof fairReads | typeof fairLookups = fairReads,

@@ -4,19 +4,22 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
 /**
- * Maximum concurrent queries of all tenants. The embedded ClickHouse runs eight queries at a time, and two of them are reserved
+ * Maximum concurrent queries of all tenants. The embedded ClickHouse runs eight queries at a time, and reserves two of the eight
  * for inserts.
  */
 const MAX_CONCURRENT_READS = 6;
-/** At least two, so that one query does not block all other reads of its tenant. */
+/** Minimum for a tenant's limit of concurrent reads, so that one query does not block all other reads of the tenant. */
 const MIN_READS_PER_TENANT = 2;
-/** Lookups are short. With the reads, one tenant leaves a slot of the embedded ClickHouse free. */
+/**
+ * Maximum concurrent lookups, which are short. With all its reads and lookups, one tenant leaves a slot of the embedded
+ * ClickHouse free.
+ */
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
 
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
 
-/** @param isEngineLocal true if ClickHouse shares this machine: more queries than cores would delay writes. */
+/** @param isEngineLocal true if ClickHouse runs on this machine, where more queries than cores would delay writes */
 export function fairReads(
   store: Store,
   projects: Projects,
@@ -30,12 +33,12 @@ export function fairReads(
   );
 }
 
-/** Store for the lookups of writes, which do not wait for reads. */
+/** Returns a store for the lookups of writes. These lookups do not wait for reads. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/** The process's own queries name no project or tenant, and do not wait. */
+/** Returns a store whose queries wait in the queue. The process's own queries have no project or tenant, and do not wait. */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -83,7 +86,10 @@ export class FairQueue {
     }
   }
 
-  /** Serves the tenant with the least running work. The last slot is for a tenant without any: work can take a minute. */
+  /**
+   * Serves the tenant with the least running work. Keeps the last slot for a tenant without running work, because work can take
+   * a minute.
+   */
   #startNext(): void {
     const waiting = [...this.#queues].filter(([, queue]) => queue.waiting.length > 0);
     const fewest = Math.min(...waiting.map(([, { running }]) => running));

@@ -10,7 +10,7 @@ import { openRequestOutcomes } from '../ledger/requestOutcomes.ts';
 import { watchIngestCount } from './ingestCount.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
-/** The current minute, because the table drops old rows. */
+/** Start of the current minute, because the table drops old rows. */
 const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 
 test('counts each process once that recently served the tenant, in addition to this one', async () => {
@@ -37,7 +37,7 @@ test('counts each process once that recently served the tenant, in addition to t
 
     expect(ingestsOf(tenantId)).toBe(1);
     clock.ms = BEGIN_MS + 5_000;
-    // One process in the last minute, and one in this minute.
+    // The ledger has one other process in the last minute, and one other process in this minute.
     await known(tenantId).toBe(3);
     ingestsOf(quiet);
     clock.ms = BEGIN_MS + 15_000;
@@ -73,7 +73,7 @@ test('keeps the last count while ClickHouse is unavailable', async () => {
   expect(ingestsOf('a')).toBe(3);
 });
 
-/** Writes the same as a process that stops after its responses. */
+/** Writes the same rows as a process that stops after its responses. */
 async function answered(
   store: Store,
   { nowMs, processId, notes }: { nowMs: number; processId: string; notes: readonly string[] },

@@ -1,4 +1,7 @@
-/** Counts the ingest processes that received a tenant's requests in the last minute, by the ledger, in the background. */
+/**
+ * Counts the ingest processes that received a tenant's requests in the last minute. Reads the counts from the ledger in the
+ * background.
+ */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -17,10 +20,13 @@ export interface IngestCountDeps {
   readonly processId: string;
 }
 
-/** Returns a function that returns a tenant's last known count, including this process. */
+/** Returns a function that returns the last count of a tenant's ingest processes, including this process. */
 export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
   const { clock, logger } = deps;
-  /** Contains tenants with limits that sent requests; bounded by the directory. */
+  /**
+   * Number of other ingest processes per tenant. The map contains tenants with limits that sent requests, so the directory
+   * limits its size.
+   */
   const otherIngests = new Map<string, number>();
   let requestedTenants = new Set<string>();
   let isReading = false;

@@ -90,7 +90,7 @@ test('rejects requests and announced bytes before the body, and counts them by t
     /100 bytes a second; try again in 1 s/,
   );
   expect(() => limits.admit(caller, { 'content-length': '0' })).toThrow(/1 requests a second/);
-  // Its length was announced, and is counted already.
+  // The headers contain the length of this body, so its bytes are counted already.
   limits.admitBody(caller, { 'content-length': '51' }, 51);
   limits.admitBody(caller, {}, 50);
   expect(() => limits.admitBody(caller, {}, 1)).toThrow(/bytes a second/);

@@ -1,4 +1,4 @@
-/** Enforces the rates of projects and tenants. Each ingest that serves a tenant has an equal share of its rates. */
+/** Enforces the rates of projects and tenants. Each ingest that serves a tenant has an equal share of the tenant's rates. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -12,7 +12,7 @@ type LimitedUnit = 'events' | 'requests' | 'bytes';
 export interface Limits {
   /** Called before the body of a write is read. @throws Rejected */
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
-  /** Called before a body is parsed whose length the headers do not contain. @throws Rejected */
+  /** Called before a body is parsed. Counts its bytes if the headers do not contain its length. @throws Rejected */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /** @param minimum smallest useful number of events: all, or 1 */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
@@ -20,12 +20,12 @@ export interface Limits {
 
 export interface EventPermit {
   readonly count: number;
-  /** Set if `count` is lower than requested. */
+  /** Error for the events that exceed the limit. Set if `count` is lower than requested. */
   readonly rejection?: Rejected;
 }
 
 interface Policy {
-  /** Name in `RateLimit-Policy`. */
+  /** Name of the policy in `RateLimit-Policy`. */
   readonly name: string;
   readonly owner: 'project' | 'tenant';
   readonly perSecond: number;
@@ -36,12 +36,12 @@ interface Policy {
 export interface LimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Returns the number of ingest processes that receive the tenant's requests, including this one. */
+  /** Returns the number of ingest processes that receive the tenant's requests, including this process. */
   readonly ingestCountOf: (tenantId: string) => number;
 }
 
 export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
-  // Buckets by owner and unit; bounded by the directory.
+  // Buckets by owner and unit. The number of owners in the directory limits the number of buckets.
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,
@@ -91,7 +91,7 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/** Units of the IETF draft, which has none for events. */
+/** Units in `RateLimit-Policy`. The IETF draft has no unit for events. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
@@ -130,7 +130,10 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
   });
 }
 
-/** Headers as in draft-ietf-httpapi-ratelimit-headers-10: the complete policies, and the remaining quota of this process. */
+/**
+ * Returns a rejection with headers as in draft-ietf-httpapi-ratelimit-headers-10: the complete policies, and the remaining quota
+ * of this process.
+ */
 function rejectionOf(
   unit: LimitedUnit,
   requested: number,

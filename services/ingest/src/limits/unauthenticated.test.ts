@@ -1,4 +1,4 @@
-/** Requests without valid credentials, counted by address. */
+/** Tests the limit for requests without valid credentials, by address. */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { type Credentials, REJECTED_FOR_S, UnauthenticatedLimit } from './unauth
 
 const BURST = 5_000;
 
-/** Sends requests; each that is not rejected is counted, as the routes do. */
+/** Sends requests. Counts each request that is not rejected, as the routes do. */
 function aLimit(trusted = '') {
   let nowMs = 1_000_000;
   const limit = new UnauthenticatedLimit({

@@ -1,7 +1,8 @@
 /**
- * Counts requests and connections without valid credentials by the address of their client. An address with too many of them is
- * rejected for a while, before routes are looked up. Requests with a valid token are never counted and never rejected.
- * Each ingest process counts for itself, in memory.
+ * Counts requests and connections without valid credentials by the address of their client. An address with too many such
+ * requests or connections is rejected for a while, before routes are looked up. Requests with a valid token are never counted
+ * and never rejected.
+ * Each ingest process has its own counts, in memory.
  */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
@@ -17,19 +18,24 @@ export interface UnauthenticatedDeps {
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
   /** Proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: BlockList;
-  /** Returns whether the credentials of a request are valid, if a cheap check can show that. */
+  /** Checks the credentials of a request. Returns `unknown` if a cheap check cannot show the result. */
   readonly credentialsOf: (request: IncomingMessage) => Credentials;
 }
 
-/** `unknown`: only the route can check the credentials, for example a JWT or the signed address of an upload. */
+/**
+ * Result of a cheap check. `unknown` means that only the route can check the credentials, for example a JWT or the signed
+ * address of an upload.
+ */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
-/** A request without valid credentials costs about 0.1 ms of CPU: an address may use about 5 % of a core for them. */
+/**
+ * Rate of an address. A request without valid credentials costs about 0.1 ms of CPU, so an address may use about 5 % of a core.
+ */
 const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
-/** New connections per second of a rejected address that get an answer. The connections above that are closed at once. */
+/** Maximum new connections per second of a rejected address that get a response. Further connections are closed at once. */
 const CONNECTIONS_PER_SECOND = 100;
-/** Above it, the address that was inactive for the longest time is evicted. */
+/** Maximum addresses in memory. Above the limit, the address that was inactive for the longest time is evicted. */
 const MAX_ADDRESSES = 10_000;
 
 interface Address {
@@ -37,7 +43,7 @@ interface Address {
   /** Time until which the address is rejected. */
   rejectedUntilMs: number;
   second: number;
-  /** New connections in `second`. */
+  /** Number of new connections in the current `second`. */
   connections: number;
 }
 
@@ -51,19 +57,19 @@ export class UnauthenticatedLimit implements AddressGuard {
     this.#deps = deps;
   }
 
-  /** Returns the 429 of a request without valid credentials whose address is rejected. Otherwise undefined. */
+  /** Returns a 429 if the address of a request is rejected and the request has no valid credentials. Otherwise undefined. */
   rejectionOf(request: IncomingMessage): Rejected | undefined {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;
     metrics.rateLimited.inc({ limit: 'unauthenticated' });
-    // Closes the connection, and drops the requests that wait on it, unless it is from a trusted proxy, which serves many
-    // clients.
+    // Closes the connection, which also drops the requests that wait on it. The connection of a trusted proxy stays open, because
+    // the proxy serves many clients.
     const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
     const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
     return new Rejected('rate_limited', DETAIL, { headers });
   }
 
-  /** Counts a request that its route rejected for its credentials. Does not count a request with a valid token. */
+  /** Counts a request that its route rejected because of its credentials. Does not count a request with a valid token. */
   count(request: IncomingMessage): void {
     if (this.#deps.credentialsOf(request) === 'valid') return;
     this.#count(clientNetwork(request, this.#deps.trustedProxies));
@@ -106,7 +112,8 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
     const credentials = this.#deps.credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
-    // Lets the route check the credentials while some of the rate is left. The request is counted if they are not valid.
+    // Lets the route check the credentials while some of the rate is left. The request is counted if the credentials are not
+    // valid.
     return address.bucket.level(nowMs, RATE) >= 1;
   }
 }

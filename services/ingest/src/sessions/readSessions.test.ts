@@ -32,7 +32,7 @@ test('rejects a read of a session that the cache has and a restored table lacks'
 
 const principal = { tenant: { id: ID }, project: { id: ID } } as Parameters<typeof readSession>[1];
 
-/** Replaces ClickHouse and the caches, because no real component stops between two steps of a read. */
+/** Replaces ClickHouse and the caches, because real components do not stop between two steps of a read. */
 function readsOf(state: {
   rows(): object[];
   find(): Map<string, object>;

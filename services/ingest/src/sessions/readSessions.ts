@@ -1,4 +1,4 @@
-/** Reads of sessions, builds, and players from ClickHouse, after the projection has caught up. */
+/** Reads sessions, builds, and players from ClickHouse after the projection has caught up. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -21,9 +21,9 @@ import { sessionSequence } from './sessionSequence.ts';
 export interface SessionReadDeps {
   readonly store: Store;
   readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
-  /** Progress of the sessions topic. */
+  /** Progress of the projection of the sessions topic. */
   readonly registered: ProjectionProgress;
-  /** Progress of the events topic. */
+  /** Progress of the projection of the events topic. */
   readonly projection: ProjectionProgress;
   readonly partitions: number;
 }
@@ -43,7 +43,10 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
 
 const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session yet';
 
-/** @throws Rejected `unknown_session` also for a session of another project; Unavailable while the projection lags. */
+/**
+ * @throws Rejected `unknown_session` for an unknown session and a session of another project; Unavailable while the projection
+ * lags
+ */
 export async function readSession(
   deps: SessionReadDeps,
   principal: Principal,
@@ -61,7 +64,7 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // A session that is registered after the end offset was read is in the cache before it has a row.
+  // If a session is registered after the end offset was read, it is in the cache before it has a row.
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
@@ -107,7 +110,7 @@ interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'ses
   readonly sessionCount: string;
 }
 
-/** Returns a page of the project's builds, by first use, newest first. */
+/** Returns a page of the project's builds, sorted by first use, newest first. */
 export async function readBuilds(
   deps: SessionReadDeps,
   principal: Principal,

@@ -16,7 +16,7 @@ import { Rejected } from '../rejected.ts';
 import { registerSession } from './registerSession.ts';
 
 const PARTITIONS = 4;
-/** Short, because the tests wait until it has passed. */
+/** Timeout of a read, which is short because the tests wait until it has passed. */
 const WAIT_MS = 100;
 
 test('a registration that is not read back in time is Unavailable, and its retry gets the first response', async () => {
@@ -73,7 +73,7 @@ test('a session that may be in ClickHouse is Unavailable while ClickHouse is sil
 
   expect([...(await known(registered.body.id)).keys()]).toEqual([registered.body.id]);
   await expect(known(randomUUID())).rejects.toThrow(Unavailable);
-  // A request with other problems is rejected for these.
+  // A request with other problems is rejected because of these problems.
   const refusal = new Rejected('field_invalid', 'an element is bad');
   await expect(known(randomUUID(), () => refusal)).rejects.toBe(refusal);
 });
@@ -149,7 +149,7 @@ test('lookups wait for lookups of the same project only', async () => {
   asked[1]?.answer();
   await one;
 
-  // Each query of the flood follows the one before, with all ids that have arrived meanwhile.
+  // Each query starts after the previous query, and contains all ids that have arrived meanwhile.
   for (let i = 0; i < 4; i += 1) {
     await expect.poll(() => asked.length, { interval: 5 }).toBe(i === 0 ? 2 : i + 2);
     asked[i === 0 ? 0 : i + 1]?.answer();

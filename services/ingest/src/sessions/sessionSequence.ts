@@ -1,6 +1,6 @@
 /**
- * Finds missing events of a session by the client's numbers. Numbers below the first stored event count as expired if the
- * session began before the expiry time, because clients number events in send order.
+ * Finds the events of a session that are missing. Uses the numbers that the client gave to the events. Clients number events in
+ * send order. Numbers below the first stored event therefore count as expired if the session began before the expiry time.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -13,7 +13,10 @@ interface Row {
   readonly hasExpired: 0 | 1;
 }
 
-/** A step above 1 is a gap, 0 is a duplicate. ClickHouse returns only the gaps. */
+/**
+ * Query for the gaps between the numbers. A step above 1 is a gap, and a step of 0 is a duplicate. ClickHouse returns only the
+ * gaps.
+ */
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> [gap.1, gap.2],
@@ -29,7 +32,7 @@ const GAPS = `
       AND sequence IS NOT NULL
   )`;
 
-/** Covers the events in ClickHouse. Returns null if no event of the session has a number. */
+/** Returns the sequence of the session's events in ClickHouse. Returns null if no event of the session has a number. */
 export async function sessionSequence(
   store: Store,
   session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },

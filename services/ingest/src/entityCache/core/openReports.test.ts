@@ -1,4 +1,4 @@
-/** Tests that a read before the linker has run returns all reports of an event, and no other. */
+/** Tests that a read before the linker has run returns all reports of an event and no other reports. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -226,7 +226,7 @@ test('limits the open reports of a session, and reports that name an event', () 
   filed();
   const last = aReport(asking);
   recent.open(last, NOW);
-  // Retracted reports count too; otherwise, each event could be linked without limit.
+  // Retracted reports count too. Otherwise, an event could get unlimited links.
   recent.retract(PROJECT, last.reportId);
   const mixed = { ...asking, eventIds: [EVENT.id, ...other.eventIds] };
   expect(recent.capacityFor(mixed, NOW)).toEqual({ ofSession: false, eventIds: other.eventIds });

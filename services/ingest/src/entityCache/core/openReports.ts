@@ -1,4 +1,4 @@
-/** Predicts an event's links to recent bug reports before the linker creates or retracts them. Pure; time is a parameter. */
+/** Predicts the links of an event to recent bug reports before the linker creates or retracts the links. Pure. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -30,19 +30,24 @@ export type WindowedReport = Pick<
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
-/** An evicted report still gets its links; only the response to a new event omits them. */
+/**
+ * Maximum open windows in memory. The linker still links an evicted report. Only the response to a new event omits the link.
+ */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** About 260 bytes each. The linker still links evicted reports. */
+/** Maximum event ids that open reports name, about 260 bytes each. The linker still links evicted reports. */
 export const MAX_NAMED_IDS = 100_000;
-/** The linker retracted the links of evicted reports long ago. */
+/** Maximum retracted reports in memory. The linker has already retracted the links of evicted reports. */
 export const MAX_RETRACTED = 100_000;
-/** Maximum open reports per session, and per named event. Each link stores the payload: 2,000 links of 250 KB are 500 MB. */
+/**
+ * Maximum open reports per session, and per event that reports name. Each link stores the payload, so 2,000 links of 250 KB are
+ * 500 MB.
+ */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Reports that are being filed; some of them may already have been read back. */
+  /** Reports that are being filed. Some of these reports may already have been read back from the log. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -63,19 +68,19 @@ export class OpenReports {
   }
 
   open(report: ReportLink, nowMs: number): void {
-    // A retraction before its report has no effect.
+    // A retraction has no effect if it precedes its report in the log.
     this.#retracted.delete(nameOf(report.projectId, report.reportId));
     this.openWindow(report, nowMs);
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
-  /** Opens a report of which only the window is known. */
+  /** Opens the window of a report, without the events that the report names. */
   openWindow(report: WindowedReport, nowMs: number): void {
     const { sessionId, maxSessionLinks } = report;
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
   }
 
-  /** Returns the requested links that are below `MAX_OPEN_REPORTS_PER_KEY`. */
+  /** Returns which of the requested links a new report may have within `MAX_OPEN_REPORTS_PER_KEY`. */
   capacityFor({ projectId, sessionId, eventIds }: RequestedLinks, nowMs: number): ReportCapacity {
     const hasCapacity = (open: ReportsByKey, id: string, filingKey = id): boolean => {
       const opened = open.openAt(projectId, id, nowMs);
@@ -89,7 +94,7 @@ export class OpenReports {
     };
   }
 
-  /** Reserves capacity while a report is filed. Returns a function that ends this. */
+  /** Reserves capacity while a report is filed. Returns a function that ends the reservation. */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -113,7 +118,9 @@ export class OpenReports {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
-  /** Returns an event's reports, sorted, without duplicates. @param linked reports to which ClickHouse has links */
+  /**
+   * Returns the ids of an event's reports, sorted and without duplicates. @param linked reports to which ClickHouse has links
+   */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,
@@ -145,7 +152,10 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
-  /** Uses capacity until it closes; otherwise, retracting would allow unlimited links. */
+  /**
+   * True if the report was retracted. A retracted report uses capacity until it closes, so that retractions do not allow
+   * unlimited links.
+   */
   isRetracted: boolean;
 }
 
@@ -153,7 +163,7 @@ function isNotRetracted({ isRetracted }: OpenReport): boolean {
   return !isRetracted;
 }
 
-/** Oldest reports that an insertion checks for expiry. */
+/** Number of the oldest reports that an insertion checks for expiry. */
 const SWEEP_STEPS = 8;
 
 /** Open reports by session id or event id. An id is unique only within its project. */
@@ -172,7 +182,7 @@ class ReportsByKey {
     return this.#keys;
   }
 
-  /** Ignores a report without ids, a closed report, and a report that is already open. */
+  /** Adds a report. Ignores a report without ids, a closed report, and a report that is already open. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);
@@ -219,7 +229,10 @@ class ReportsByKey {
     return found;
   }
 
-  /** Most reports are open equally long, so the oldest close first. */
+  /**
+   * Removes closed reports, and reports above the limit. Starts with the oldest reports, because most reports are open equally
+   * long.
+   */
   #sweep(nowMs: number): void {
     let steps = SWEEP_STEPS;
     for (const [name, { closesAt }] of this.#reports) {

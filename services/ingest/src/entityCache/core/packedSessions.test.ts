@@ -5,9 +5,9 @@ import { expect, test } from 'vitest';
 import { type CachedSession, type IndexedSession, PackedSessions } from './packedSessions.ts';
 
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
-/** Mutation tests run these tests once per mutant. */
+/** True in mutation tests, which run these tests once per mutant. */
 const IS_MUTANT = process.env['QUESTLOG_TEST_RUNS'] === 'mutants';
-/** Takes several steps of `remove`. */
+/** Number of sessions. Their removal takes several steps of `remove`. */
 const MANY = IS_MUTANT ? 22_000 : 100_000;
 const sha256 = (name: string): Buffer => createHash('sha256').update(name).digest();
 
@@ -75,7 +75,10 @@ const steps = fc.array(
   { maxLength: 200, size: 'max' },
 );
 
-/** Puts all names into one table, from its last slot on. Different names differ in one of three words of the key. */
+/**
+ * Returns hashes that put all names into one table, starting at its last slot. The hashes differ in one of the three words of
+ * the key.
+ */
 function colliding(name: string): Buffer {
   const hash = Buffer.alloc(16, 0xff);
   const number = Number.parseInt(name.slice(-4), 16);

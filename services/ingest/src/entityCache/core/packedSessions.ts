@@ -1,16 +1,19 @@
-/** Compact storage of sessions that ClickHouse may not have yet, about 60 bytes each, in many small hash tables. Pure. */
+/**
+ * Compact storage of sessions that ClickHouse may not have yet. Many small hash tables store the sessions, about 60 bytes each.
+ * Pure.
+ */
 
-/** A session's fields that later requests need. The content, up to 64 KiB, is not kept. */
+/** Fields of a session that later requests need. The cache does not keep the session's content, which has up to 64 KiB. */
 export interface CachedSession {
   readonly sessionId: string;
   readonly buildId: string | null;
   /** Determines the partition of the session's events. */
   readonly lane: number;
-  /** Microseconds since the epoch: the sent time, or the time of registration. */
+  /** Microseconds since the epoch: the time that the client sent, or the time of registration. */
   readonly startedAt: bigint;
   /** Milliseconds since the epoch by the server's clock. Decides if the erasure of a project includes the session. */
   readonly registeredAt: number;
-  /** 32 bits of a hash of the player, or of the session if no player is named. Switches select players by it. */
+  /** 32 bits of a hash of the player, or of the session if it names no player. Switches select players by this hash. */
   readonly player: number;
   /** 64 bits of a hash of the registration. Equal registrations have equal hashes. */
   readonly content: bigint;
@@ -23,11 +26,11 @@ export interface IndexedSession {
   readonly firstOffset: number;
 }
 
-/** Includes free slots. Enough for a million sessions of a few builds. */
+/** Maximum bytes of the tables, including free slots. This is enough for a million sessions of a few builds. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** A scan of one table takes a fraction of a millisecond. */
+/** Number of tables. A scan of one table takes a fraction of a millisecond. */
 const TABLE_COUNT = 1024;
-/** Sessions that one step of `remove` scans, in one or two milliseconds. */
+/** Number of sessions that one step of `remove` scans, in one or two milliseconds. */
 const SESSIONS_PER_STEP = 20_000;
 
 export class PackedSessions {
@@ -37,12 +40,13 @@ export class PackedSessions {
   readonly #origins = new Origins();
   #size = 0;
   #slots = 0;
-  /** Next table of `remove`. */
+  /** Index of the table that `remove` scans next. */
   #nextTable = 0;
 
   /**
-   * @param hash returns at least 16 bytes, keyed with a secret, so that clients cannot choose colliding names. 106 bits
-   *   identify a session: with a million sessions, 10^15 lookups of others find a wrong one with a probability of 10^-11.
+   * @param hash returns at least 16 bytes of a hash with a secret key, so that clients cannot choose colliding names. A session
+   * is identified by 106 bits of the hash. With a million sessions, 10^15 lookups of unknown sessions find a wrong session with
+   * a probability of 10^-11.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -61,7 +65,7 @@ export class PackedSessions {
     return this.bytes >= this.#maxBytes;
   }
 
-  /** @param name project id, slash, session id */
+  /** @param name the project id, a slash, and the session id */
   get(name: string): IndexedSession | undefined {
     if (this.#size === 0) return undefined;
     const { table, key } = this.#locate(name);
@@ -98,7 +102,9 @@ export class PackedSessions {
     table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
-  /** Removes the matching sessions. Other code can run between steps. A stopped removal is continued by the next. */
+  /**
+   * Removes the sessions that match. Other code can run between steps. The next removal continues where a stopped removal ended.
+   */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
     for (let left = TABLE_COUNT; left > 0; left--) {
@@ -126,7 +132,7 @@ export class PackedSessions {
     }
     if (table.size === previous) return;
     this.#size -= previous - table.size;
-    // Closes gaps, because a lookup stops at a free slot.
+    // Rebuilds the table without gaps, because a lookup stops at a free slot.
     this.#resize(table, table.size);
   }
 
@@ -146,13 +152,18 @@ export class PackedSessions {
 
 type Key = readonly [number, number, number];
 
-/** 32-bit words of a slot: key, origin's index, three 64-bit numbers, player, and one more 64-bit number. */
+/**
+ * Number of 32-bit words of a slot: the key, the index of the origin, three 64-bit numbers, the player, and one more 64-bit
+ * number.
+ */
 const SLOT_WORDS = 13;
 const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
-/** Origin index of a free slot. */
+/** Value that marks a free slot, in place of the index of an origin. */
 const FREE = 0;
 
-/** At most 7 of 8 slots are used; an eighth of growth is free at first. */
+/**
+ * Returns the number of slots for a table. At most 7 of 8 slots are used, so a new table has space for an eighth more sessions.
+ */
 function slotsFor(size: number): number {
   return Math.ceil((size * 9) / 7);
 }
@@ -160,7 +171,7 @@ function slotsFor(size: number): number {
 const NO_WORDS = new Uint32Array(0);
 const NO_VIEW = new DataView(NO_WORDS.buffer);
 
-/** Open addressing: a session is in the first free slot after the one that its key selects. */
+/** Hash table with open addressing. A session is in the slot that its key selects, or in the first free slot after it. */
 class Table {
   words = NO_WORDS;
   view = NO_VIEW;
@@ -174,14 +185,14 @@ class Table {
     return (this.size + 1) * 8 <= this.slots * 7;
   }
 
-  /** Returns the index of the slot's first word. */
+  /** Returns the index of the first word of the key's slot. Undefined if the table does not have the key. */
   find(key: Key): number | undefined {
     if (this.size === 0) return undefined;
     const at = this.#slotOf(key);
     return this.words[at + ORIGIN] === FREE ? undefined : at;
   }
 
-  /** Adds a key that is not in the table, which must have a free slot. */
+  /** Adds a key that is not in the table. The table must have a free slot. */
   add(key: Key): number {
     const at = this.#slotOf(key);
     this.words.set(key, at);
@@ -200,7 +211,7 @@ class Table {
     }
   }
 
-  /** Returns the key's slot, or a free slot. */
+  /** Returns the slot of the key, or a free slot for the key. */
   #slotOf([high, middle, low]: Key): number {
     const { words } = this;
     let at = Math.floor((high / 2 ** 32) * this.slots) * SLOT_WORDS;
@@ -222,13 +233,13 @@ interface Origin {
   sessions: number;
 }
 
-/** Includes its strings and its map entry. */
+/** Bytes of an origin, including its strings and its entry in the map. */
 const ORIGIN_BYTES = 300;
 
-/** Values that many sessions share, stored once while any session uses them. */
+/** Values that many sessions share. A value is stored once, while any session uses it. */
 class Origins {
   readonly #indexes = new Map<string, number>();
-  /** Undefined at `FREE` and at released indexes. */
+  /** Origins by index. Undefined at `FREE` and at released indexes. */
   readonly #origins: (Origin | undefined)[] = [undefined];
   readonly #free: number[] = [];
 

@@ -4,7 +4,7 @@ import type { CachedSession } from './packedSessions.ts';
 import { RecentSessions } from './recentSessions.ts';
 
 const FAR = 2 ** 20;
-/** All of these ids share the slot of the second one, which is kept. */
+/** These ids share one slot. The test keeps the session of the second id. */
 const IDS = [
   ...[
     [0, 0, 0, 0],

@@ -1,4 +1,4 @@
-/** Cache of recently used sessions by the 16 bytes of their ids, so that no id becomes a string. Pure. */
+/** Cache of recently used sessions. Its keys are the 16 bytes of the session ids, so that a lookup creates no string. Pure. */
 import type { CachedSession } from './packedSessions.ts';
 
 /** The session's fields that an event needs. */
@@ -10,7 +10,10 @@ export interface RecentSession {
   readonly build: Buffer | null;
 }
 
-/** About 300 bytes each. A session replaces another in its slot; clients that choose colliding ids only cause lookups. */
+/**
+ * Number of slots, about 300 bytes each. A session replaces another session in its slot. Clients that choose colliding ids only
+ * cause lookups.
+ */
 const SLOTS = 16_384;
 
 export class RecentSessions {
@@ -23,7 +26,7 @@ export class RecentSessions {
     this.#sessions = Array.from({ length: slots });
   }
 
-  /** @param words the id's bytes as four numbers, starting at index `at` */
+  /** @param words the bytes of the session id as four numbers, starting at index `at` */
   find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
     const slot = this.#slotOf(words, at);
     const session = this.#sessions[slot];
@@ -56,7 +59,7 @@ export class RecentSessions {
     this.#sessions.fill(undefined);
   }
 
-  /** The last bits are random in every UUID version that clients use. */
+  /** Returns the slot of an id. Uses the last bits, because they are random in every UUID version that clients use. */
   #slotOf(words: Uint32Array, at: number): number {
     return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
   }

@@ -1,4 +1,4 @@
-/** Decides ids, over-quota flags, records, and partitions of a request's valid events. Pure. */
+/** Decides the ids, over-quota flags, records, and partitions of the valid events of a request. Pure. */
 import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -10,11 +10,11 @@ import type { Draft, Elements } from './envelope.ts';
 /** A draft with its lane. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
-  /** Hash of the session's player. Undefined without a session. */
+  /** Hash of the session's player. Undefined if the event has no session. */
   readonly player?: number | undefined;
-  /** Undefined if the event is not a sample. */
+  /** Fraction of the events that a switch keeps. Undefined if no switch samples the event. */
   readonly sampleRate?: number;
-  /** Set if the record of its report already names the event. */
+  /** Id of the event. Set if the record of the event's report already contains the id. */
   readonly id?: string;
 }
 
@@ -25,15 +25,15 @@ export interface AcceptInput {
   /** Milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly drafts: readonly AssignedDraft[];
-  /** Number of events within the quota, from the first on; negative above the quota. */
+  /** Number of events that the quota allows, counted from the first event. Negative if the use is above the quota. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   /** True if each event of a keyed request has its own record, because a retry may have more valid elements. */
   readonly isSplit: boolean;
-  /** The bug report that contained the events. */
+  /** Id of the bug report that contained the events. Undefined if no report contained them. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** 8 random bytes per draft, then 16 per record. Unused if the request has a key. */
+  /** Random bytes: 8 for each draft, followed by 16 for each record. Unused if the request has a key. */
   readonly random: Buffer;
 }
 
@@ -48,9 +48,9 @@ export interface Append {
 }
 
 export interface AcceptedBatch {
-  /** In request order. */
+  /** The created events, in the order of the request. */
   readonly created: readonly CreatedEvent[];
-  /** One per partition. */
+  /** The appends, one for each partition. */
   readonly appends: readonly Append[];
 }
 
@@ -62,7 +62,7 @@ export function randomBytesFor(drafts: number): number {
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
   const isRecordPerEvent = input.idempotency !== null && input.isSplit;
-  /** Records by the event's index or its lane. */
+  /** Records by the index of their event if each event has its own record, otherwise by their lane. */
   const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {
@@ -86,7 +86,10 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/** Returns the last 62 bits of a keyed event's id. Excludes the lane, which can change before a retry. */
+/**
+ * Returns the last 62 bits of the id of a keyed event. These bits do not depend on the lane, because the lane can change before
+ * a retry.
+ */
 export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
@@ -111,7 +114,7 @@ function createdEvent(
   };
 }
 
-/** Computes the shared parts of a request's ids once. */
+/** Creates the ids of a request's events. Computes each part that several ids share only once. */
 class EventIds {
   readonly receivedMicros: bigint;
   readonly #input: AcceptInput;
@@ -145,8 +148,9 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 }
 
 /**
- * Returns a random id, or the same id at every attempt for a keyed request or a report, so that consumers drop duplicates. A
- * report that the log lost is filed with other event ids, which its append id contains.
+ * Returns the id of an append: a random id, or the same id at every attempt for a keyed request or a report, so that consumers
+ * drop duplicates. If the log lost a report, a retry files the report with other event ids. The append id therefore depends on
+ * the id of the first event.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -174,7 +178,7 @@ export interface AssignedDrafts {
   readonly problems: readonly ElementProblem[];
 }
 
-/** Assigns each draft its session's lane and build, or the request's lane. */
+/** Assigns each draft the lane and the build of its session. A draft without a session gets the request's lane. */
 export function assignLanes(
   { drafts, problems }: Elements,
   sessions: ReadonlyMap<
@@ -215,7 +219,7 @@ export function unknownSession(index: number, sessionId: string, projectId: stri
   return { index, pointer: '/sessionId', code: 'unknown_session', detail };
 }
 
-/** Returns the distinct session ids. */
+/** Returns the distinct session ids of the drafts. */
 export function sessionsOf(drafts: readonly Draft[]): string[] {
   const ids = new Set<string>();
   for (const { sessionId } of drafts) if (sessionId !== null) ids.add(sessionId);

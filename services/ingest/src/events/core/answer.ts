@@ -1,4 +1,4 @@
-/** Builds responses from the payload bytes that were sent, without parsing them. Pure. */
+/** Builds responses. Copies the bytes of payloads without parsing them. Pure. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
@@ -7,9 +7,9 @@ import { formatMicros } from '../../core/occurredAt.ts';
 /** An event in a response. */
 export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
-  /** Undefined in revision B, which has no such field. */
+  /** Undefined in revision B, which does not have this field. */
   readonly overQuota: boolean | undefined;
-  /** Set in a report's events. */
+  /** Link between the event and a report. Set if the response contains the events of a report. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 
@@ -66,14 +66,17 @@ function arrayOf<T extends Element>(
   return out.written();
 }
 
-/** Estimated size, usually too high. */
+/** Returns an estimate of the bytes of an element. The estimate is usually too high. */
 function bytesOf(element: Element): number {
   return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
 }
 
-/** All fields except type, payload, and reports. */
+/** Bytes of an event's fields, without type, payload, and reports. */
 const HEAD_BYTES = 330;
-/** Leaves space for the last text at its maximum UTF-8 length; otherwise, its bytes would have to be counted first. */
+/**
+ * Free space for the last text at its maximum UTF-8 length. Without this space, the bytes of the text would have to be counted
+ * first.
+ */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
@@ -82,7 +85,7 @@ function elementProblem(errors: readonly ElementProblem[], requestId: string): R
   return problemOf(first.code, first.detail, requestId, errors);
 }
 
-/** Caches the last type and time, because batches repeat them. */
+/** Writes events. Caches the types and the last time, because the events of a batch often have equal values. */
 class EventWriter extends ByteWriter {
   readonly #quoted = new Map<string, string>();
   #micros: bigint | undefined;

@@ -1,6 +1,6 @@
 /**
- * Compares the fast paths with the slow ones over damaged bodies: elements that skip the schema with the schema's result,
- * records with avsc's records, and responses with `JSON.stringify`.
+ * Compares the fast paths with the slow paths for damaged bodies: valid elements with the result of the schema, records with the
+ * records of avsc, and responses with `JSON.stringify`.
  */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
@@ -31,12 +31,15 @@ interface Seen {
   ordinary: number;
 }
 
-/** Runs of 50 bodies each: a million bodies in the tier of faults. */
+/** Number of runs, each with 50 bodies. The tier of faults tests a million bodies. */
 const RUNS = { long: 20_000, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
 const DAMAGED_EACH = 50;
-/** The sampling interval of requests that are compared with avsc and `JSON.stringify`; each ordinary request is compared with the slow path. */
+/**
+ * Interval of the requests that are compared with avsc and `JSON.stringify`. Every ordinary request is compared with the slow
+ * path.
+ */
 const STORED = 4;
-/** `scanCorpus.test.ts` tests longer bodies. */
+/** Maximum bytes of a body. `scanCorpus.test.ts` tests longer bodies. */
 const LONG_BYTES = 20_000;
 
 const NOW = 1_795_262_987_142;
@@ -167,7 +170,7 @@ function textOf(fields: Readonly<Record<string, string>>): string {
 }
 
 function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
-  // Other bytes are rejected earlier.
+  // The scanner receives only valid UTF-8, because other bodies are rejected earlier.
   if (!isUtf8(bytes)) return;
   const scanned = scanBody(bytes, { maxElements: 500 });
   const revision = dice.one(['A', 'B'] as const);
@@ -236,7 +239,7 @@ function expectSameOrdinary(
   expectSame(answerOf(batch), eventArray(answered), bytes);
 }
 
-/** Uses only the schema. */
+/** Reads the elements with the schema only. */
 function readTheLongWay(bytes: Buffer, scanned: readonly ScannedElement[], revision: Revision): Elements {
   const drafts: Draft[] = [];
   const problems: ElementProblem[] = [];
@@ -262,7 +265,7 @@ function readTheLongWay(bytes: Buffer, scanned: readonly ScannedElement[], revis
 
 const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
 
-/** Stores with a random key, lenience, and sample. */
+/** Stores the drafts with a random key, record layout, and sample rate, and expects the records of avsc. */
 function expectSameStored(
   { drafts, problems }: Elements,
   revision: Revision,
@@ -321,7 +324,7 @@ function idTheLongWay(
 
 type Answered = AnsweredEvent | readonly ElementProblem[];
 
-/** Replaces a placeholder with the payload's bytes after encoding. */
+/** Encodes the response with a placeholder, and then replaces the placeholder with the payload's bytes. */
 function answerTheLongWay(answered: Answered | readonly Answered[]): Buffer {
   const payloads: Buffer[] = [];
   const shown = (one: Answered): unknown => {

@@ -1,4 +1,4 @@
-/** Converts scanned elements to drafts of events, or to their problems. Pure. */
+/** Converts each scanned element to the draft of an event, or to the problems of the element. Pure. */
 import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -16,7 +16,7 @@ export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
   /** Position in the request. */
   readonly index: number;
-  /** Microseconds since the epoch; null for the server's time. */
+  /** Microseconds since the epoch. Null if the event gets the server's time. */
   readonly occurredAt: bigint | null;
 }
 
@@ -69,7 +69,7 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
   });
 }
 
-/** True if `problemsOf` finds no problem; several times faster than the schema. Times are checked elsewhere. */
+/** True if `problemsOf` would find no problem. This check is several times faster than the schema. It does not check times. */
 export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
   return (
@@ -96,7 +96,7 @@ function isOmitted(field: StringField | NumberField): boolean {
 export class Uuids {
   readonly #canonical = new Map<string, string | null>();
 
-  /** Returns the UUID in lower case, or null. */
+  /** Returns the UUID in lower case, or null if the field is not a UUID. */
   of(field: StringField): string | null {
     if (typeof field !== 'string') return null;
     const known = this.#canonical.get(field);
@@ -136,7 +136,7 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
   return [...problems, ...fieldProblems(validator, envelope).map((found) => ({ ...found, index }))];
 }
 
-/** Returns the fields for TypeBox, with sample values for other kinds. */
+/** Returns the fields for TypeBox. Replaces each value of an unexpected kind by a sample value of this kind. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);

@@ -14,9 +14,9 @@ export interface OrdinaryBatch
   readonly lanes: ArrayLike<number>;
   /** Build ids of the events' sessions. */
   readonly sessionBuilds: readonly (Buffer | null)[];
-  /** Number of events within the quota, from the first on. */
+  /** Number of events that the quota allows, counted from the first event. */
   readonly remaining: number;
-  /** 8 bytes per event id. */
+  /** Random bytes, 8 for each event id. */
   readonly random: Buffer;
 }
 
@@ -57,7 +57,7 @@ export function recordOf(
     const sequence = found.sequence[event] ?? 0;
     writeLong(out, sequence === 0 ? NULL : VALUE);
     if (sequence !== 0) writeLong(out, sequence);
-    // No sample rate.
+    // The event has no sample rate.
     writeLong(out, NULL);
   }
   return endRecord(out);
@@ -73,7 +73,7 @@ function writePart(out: ByteWriter, from: Buffer, start: number, end: number): v
   out.part(from, start, end);
 }
 
-/** Writes the same id as `eventId`. */
+/** Writes the id that `eventId` would return. */
 function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, event: number): void {
   const at = event * 8;
   out.bytes(time);
@@ -86,7 +86,7 @@ function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, ev
   for (let i = at + 2; i < at + 8; i++) out.hexByte(random[i] ?? 0);
 }
 
-/** Returns the array of created events. No event is linked to a report yet. */
+/** Returns the response, an array of the created events. No event is linked to a report yet. */
 export function answerOf(batch: OrdinaryBatch): Buffer {
   const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
@@ -139,7 +139,7 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
 const QUOTE = 0x22;
 const HYPHEN = 0x2d;
 const CLOSE_ARRAY = 0x5d;
-/** Maximum size of all fields except type and payload. */
+/** Maximum bytes of an event in the response, without its type and its payload. */
 const ANSWER_BYTES = 330;
 const FIRST = Buffer.from('[{"id":"');
 const NEXT = Buffer.from(',{"id":"');

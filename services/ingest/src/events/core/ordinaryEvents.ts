@@ -20,7 +20,7 @@ export const ABSENT = -1;
 
 export class OrdinaryEvents {
   count = 0;
-  /** First byte in the body: of the 36 characters of session and build ids, and of the time. */
+  /** Positions in the body: the first character of the session id, the build id, and the time of each event. */
   readonly sessionAt = new Int32Array(MAX_EVENTS);
   readonly buildAt = new Int32Array(MAX_EVENTS);
   readonly timeAt = new Int32Array(MAX_EVENTS);
@@ -28,21 +28,21 @@ export class OrdinaryEvents {
   readonly typeEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
-  /** Microseconds since the epoch. */
+  /** Times in microseconds since the epoch. */
   readonly micros = new Float64Array(MAX_EVENTS);
-  /** 1 if the time has three decimals, as in the response. */
+  /** 1 if the time has three decimals, so that the response can copy its text. Otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
-  /** 0 if omitted. */
+  /** Sequence numbers. 0 if the field is omitted. */
   readonly sequence = new Float64Array(MAX_EVENTS);
-  /** The session id's 16 bytes as four numbers. */
+  /** The 16 bytes of each session id, as four numbers. */
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
   /** Total bytes of types and payloads. */
   bytes = 0;
-  /** Microseconds since the epoch. Infinite if no event has a time. */
+  /** The earliest and the latest time in microseconds since the epoch. Infinite if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 
-  /** Returns true if the request is ordinary. Otherwise, the arrays are undefined. @param body valid UTF-8 */
+  /** Fills the arrays. Returns true if the request is ordinary. Otherwise, the arrays are invalid. @param body valid UTF-8 */
   read(body: Buffer, revision: Revision): boolean {
     this.count = 0;
     this.bytes = 0;
@@ -54,7 +54,7 @@ export class OrdinaryEvents {
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
-  /** Returns the bytes of an event's type and payload. */
+  /** Returns the number of bytes of an event's type and payload. */
   bytesOf(event: number): number {
     const type = (this.typeEnd[event] ?? 0) - (this.typeAt[event] ?? 0);
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
@@ -147,7 +147,7 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // The member must end here: `1e3` does not.
+    // The caller requires the end of the member here, so it rejects `1e3`.
     return i;
   }
 
@@ -163,7 +163,7 @@ export class OrdinaryEvents {
     return i + 1;
   }
 
-  /** Parses `2026-11-21T12:00:00Z`, or with three decimals, from 1970 to 2254. */
+  /** Parses a time such as `2026-11-21T12:00:00Z`, optionally with three decimals, from 1970 to 2254. */
   #time(json: JsonBytes, i: number, event: number): number {
     const { body, end } = json;
     if (end - i <= SHORT_TIME) return FAILED;
@@ -215,7 +215,7 @@ function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: n
   return i + UUID_LENGTH + 1;
 }
 
-/** Parses four hexadecimal digits in lower case; negative if one is invalid. */
+/** Returns the value of four hexadecimal digits in lower case. Negative if a digit is invalid. */
 function fourDigits(body: Buffer, i: number): number {
   return (
     ((HEX[body[i] ?? 0] ?? -1) << 12) |
@@ -225,7 +225,7 @@ function fourDigits(body: Buffer, i: number): number {
   );
 }
 
-/** Negative if a digit is invalid. */
+/** Returns the value of two decimal digits. Negative if a digit is invalid. */
 function twoDigits(body: Buffer, i: number): number {
   return digitAt(body, i) * 10 + digitAt(body, i + 1);
 }
@@ -240,9 +240,9 @@ const UNUSED_WORDS = new Uint32Array(4);
 export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** Fewer digits than a double holds exactly. */
+/** Maximum digits of a sequence number. A double represents all numbers with this many digits exactly. */
 const MAX_DIGITS = 15;
-/** Stays negative whatever valid digits are added. */
+/** Value of an invalid digit. Its sum with the values of other digits is always negative. */
 const NO_DIGIT = -100_000;
 
 const SPACE = 0x20;

@@ -23,7 +23,7 @@ test('counts the rows of an older log, whatever their offsets', () => {
 test('counts an append once that the rollup had before it was confirmed', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(4);
-  // The rows can be older than the projected offset that was read before them.
+  // The rows can be newer than the projected offset, because the offset was read before the rows.
   ledger.refresh([{ logId: LOG, partition: 1, used: 4, lastOffset: 9 }], [0, 9]);
   ledger.confirm(1, 9, 4);
   expect(ledger.used()).toBe(4);
@@ -85,7 +85,7 @@ test('equals the log at rest, for any order of appends, retries, and reads of th
   const appended = { partition: fc.nat(2), events: fc.integer({ min: 1, max: 500 }) };
   const step = fc.oneof(
     fc.record({ kind: fc.constant('append' as const), ...appended }),
-    // Consumers drop a retry: it counts until its offset is projected.
+    // Consumers drop the append of a retry. The ledger counts the append until its offset is projected.
     fc.record({ kind: fc.constant('repeat' as const), ...appended }),
     fc.record({ kind: fc.constant('project' as const), partition: fc.nat(2), records: fc.nat(3) }),
     fc.constant({ kind: 'refresh' as const }),
@@ -151,7 +151,7 @@ test('equals the log and the stored rows at rest, also if the projector detects 
           ledger.confirm(0, log.push(one.events) - 1, one.events);
         } else if (one.kind === 'cut') {
           const offset = Math.max(0, log.length - one.records);
-          // Reads once more before, so that the rows belong to the log before the truncation.
+          // Reads the rollup before the truncation, so that the rows belong to the log before the truncation.
           refresh();
           if (offset < projected.end) cutAt = Math.min(cutAt, offset);
           log.length = offset;

@@ -1,6 +1,8 @@
-/** A tenant's use of a month: the rollup, plus this process's later appends, plus its running appends. Pure. */
+/**
+ * Use of a tenant's quota in a month: the events in the rollup, this process's later appends, and its running appends. Pure.
+ */
 
-/** Number of events in one partition of a log up to an offset. */
+/** Row of the rollup: the number of the tenant's events in one partition of a log, up to an offset. */
 export interface RollupRow {
   readonly logId: string;
   readonly partition: number;
@@ -8,11 +10,14 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
-/** If the use is this close to the quota, the rollup is read more often. */
+/** Distances between use and quota, in events and as a fraction. Within the larger one, the rollup is read more often. */
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** About 40 bytes each. Above the limit, adjacent appends are merged, and count until all are projected. */
+/**
+ * Maximum own appends in memory, about 40 bytes each. Above the limit, adjacent appends are merged. A merged append counts until
+ * all its offsets are projected.
+ */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -24,11 +29,11 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** Offsets in this log. Rows of other logs are only summed. */
+  /** Last offset in the rollup, per partition of this log. The rows of other logs are only summed. */
   readonly #lastOffsets = new Map<number, number>();
-  /** Events in other logs per partition: the projector moves the lost events of a truncation there. */
+  /** Number of events in other logs, per partition. After a truncation, the projector moves the lost events to another log. */
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** Values of truncated partitions that are stale until the projector has detected the truncation. */
+  /** Values of truncated partitions. They are stale until the projector has detected the truncation. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -43,16 +48,19 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** Above the quota, every event is flagged, whatever other processes append. */
+  /**
+   * True if the use is slightly below the quota. Above the quota, every event is flagged, so the appends of other processes do
+   * not matter.
+   */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
   }
 
   /**
-   * Takes over newly read rows, and stops counting the own appends that they include.
-   * @param projected per partition, the offset below which all records were projected before the rows were read. The rows'
-   *   offsets can be lower, because duplicates do not change them.
+   * Replaces the values of the rollup with newly read rows. Stops counting the own appends that the rows include.
+   * @param projected per partition, the offset below which all records were projected before the rows were read. The offsets in
+   * the rows can be lower, because duplicates do not change them.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -65,7 +73,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // The projector may have reached the same offset again, with other records.
+      // The offset alone is not enough, because the projector may have reached the same offset again, with other records.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -73,11 +81,11 @@ export class QuotaLedger {
     }
   }
 
-  /** Removes own appends from the lost offset on, except projected ones. */
+  /** Removes the own appends from the lost offset on, except appends that are already projected. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
-      // After two truncations, the rows may be the ones from before the first one.
+      // Keeps the first stale values, because after two truncations the rows may still be from before the first truncation.
       if (!this.#stale.has(partition))
         this.#stale.set(partition, {
           lastOffset: covered,
@@ -88,7 +96,10 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /** Counts events before they are appended, so that concurrent requests see each other. Returns the previous use. */
+  /**
+   * Counts events before they are appended, so that concurrent requests include each other's events. Returns the use before the
+   * call.
+   */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;
@@ -104,7 +115,7 @@ export class QuotaLedger {
     this.#ownUsed += events;
   }
 
-  /** Called if the reserved events are probably not in the log. */
+  /** Stops counting reserved events that are probably not in the log. */
   release(events: number): void {
     this.#reserved -= events;
   }
@@ -131,7 +142,7 @@ export class QuotaLedger {
 /** Merges appends of adjacent offsets. Returns at most `groupCount` + 1 appends. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // A power of two, so that later merges contain earlier ones completely.
+  // The number of offsets per group is a power of two, so that each group of a later merge contains complete earlier groups.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

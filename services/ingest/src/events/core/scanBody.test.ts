@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { elementsRejection, scanBody, scanRequest } from './scanBody.ts';
 
-/** Mutation tests run these tests once per mutant. */
+/** Number of elements of a large body. Smaller in mutation tests, which run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 describe('the top level', () => {

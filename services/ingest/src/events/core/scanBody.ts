@@ -1,4 +1,6 @@
-/** Scans a request's events: checks the JSON and finds the contract's fields. Payloads remain byte ranges. */
+/**
+ * Scans the events of a request: checks the JSON, and finds the fields of the contract. Payloads remain byte ranges of the body.
+ */
 
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
@@ -14,16 +16,18 @@ export type ScanResult =
       readonly ok: true;
       /** False if the body is a single element. */
       readonly isArray: boolean;
-      /** At most `maxElements`. */
+      /** The first `maxElements` elements of the body. */
       readonly elements: readonly ScannedElement[];
-      /** Includes elements above the limit. */
+      /** Number of elements, including the elements above `maxElements`. */
       readonly count: number;
       readonly unknown: readonly UnknownField[];
     }
   /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
 
-/** Accepts the same texts as `JSON.parse`. Kinds are not checked. Elements above the limit are validated and counted only. */
+/**
+ * Accepts the same texts as `JSON.parse`, and does not check kinds. Elements above `maxElements` are only validated and counted.
+ */
 export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
@@ -41,7 +45,7 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
 export interface ScannedArray {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
-  /** First unknown names, without duplicates. */
+  /** The first unknown names, without duplicates. */
   readonly unknown: readonly UnknownField[];
   /** Position after the array, or `FAILED`. */
   readonly end: number;
@@ -113,7 +117,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/** Chooses the status in the order 400, 413, 403, 404. The response contains all problems. */
+/** Returns a rejection with all problems. Its status is the first of 400, 413, 403, and 404 that a problem has. */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;

@@ -54,7 +54,7 @@ describe('the corpus', () => {
   });
 });
 
-/** Includes the caller's check of the encoding. */
+/** True if a request with the body is accepted. Includes the caller's check of the encoding. */
 function isAccepted(body: Buffer): boolean {
   return isUtf8(body) && scanBody(body, { maxElements: 500 }).ok;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
 
-/** Mutation tests run these tests once per mutant. */
+/** Size of large values. Smaller in mutation tests, which run these tests once per mutant. */
 const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
 
 describe('the fields of the envelope', () => {

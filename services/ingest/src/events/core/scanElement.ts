@@ -21,7 +21,9 @@ export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt'
 
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
-/** One element of the body. The last occurrence of a repeated field counts. One shape, for speed. */
+/**
+ * One element of the body. The last occurrence of a repeated field counts. All elements have the same object shape, for speed.
+ */
 export class MutableElement {
   start: number;
   end = 0;
@@ -30,12 +32,12 @@ export class MutableElement {
   buildId: StringField = undefined;
   eventType: StringField = undefined;
   occurredAt: StringField = undefined;
-  /** Undefined if there is no payload; the span is then empty. */
+  /** Kind of the payload. Undefined if the element has no payload. Its span is then empty. */
   payloadKind: ValueKind | undefined = undefined;
   payloadStart = 0;
   payloadEnd = 0;
   sequence: NumberField = undefined;
-  /** Repeated envelope fields. */
+  /** Envelope fields that occur more than once. */
   repeated: readonly EnvelopeField[] = NO_FIELDS;
   /** Envelope fields with a lone surrogate, which UTF-8 cannot represent. */
   loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
@@ -52,7 +54,7 @@ export class MutableElement {
 
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
-/** Scans the value at `i`. `end` is `FAILED` if it is not JSON. */
+/** Scans the value at `i`. The `end` of the element is `FAILED` if the value is not valid JSON. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
@@ -60,7 +62,7 @@ export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number
   return element;
 }
 
-/** Scans from after the opening brace to after the closing brace. */
+/** Scans the members of an object from `i`, after the opening brace. Returns the position after the closing brace. */
 function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -92,7 +94,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
   }
 }
 
-/** Returns the field whose name, without escapes, is at `i`. */
+/** Returns the field whose name is at `i`, if the name contains no escapes. */
 export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
@@ -120,7 +122,10 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** Returns the field of a name with escapes, which make it longer than every plain name, by at most a factor of six. */
+/**
+ * Returns the field of a name with escapes. One escape makes a name five characters longer, so such names have 14 to 62 bytes
+ * with quotes.
+ */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
@@ -202,8 +207,8 @@ function pointerAt(json: JsonBytes, nameAt: number): string {
 }
 
 /**
- * Decodes strings of a batch. Comparing bytes with an earlier string costs less than half of decoding it again, and returns
- * the same object. Caches one string per field and first two bytes.
+ * Decodes the strings of a body, and caches one string per field and first two bytes. Comparing bytes with a cached string takes
+ * less than half of the time of decoding the bytes again, and returns the same object.
  */
 export class EnvelopeStrings {
   /** Position after the last string's closing quote, or `FAILED`. */
@@ -212,7 +217,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** Undefined for a single event, which repeats nothing. */
+  /** View of the body that compares four bytes at once. Undefined for a single event, because nothing repeats in it. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -222,7 +227,7 @@ export class EnvelopeStrings {
     this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
   }
 
-  /** Only fields below `FIELDS_THAT_REPEAT` use the cache, because times differ. */
+  /** Returns the decoded string at `i`. Only fields below `FIELDS_THAT_REPEAT` use the cache, because times rarely repeat. */
   read(i: number, field: number): string {
     const { json } = this;
     const { body } = json;
@@ -248,7 +253,10 @@ export class EnvelopeStrings {
     return text;
   }
 
-  /** True if the same bytes, including the closing quote, are at `i`. Compares four bytes at a time, then single ones. */
+  /**
+   * True if the bytes at `i` equal the cached string and its closing quote. Compares four bytes at a time, then the remaining
+   * bytes.
+   */
   private matchesAt(known: KnownString, words: DataView, i: number): boolean {
     const { body, end } = this.json;
     const { start, quoteAt } = known;
@@ -273,7 +281,7 @@ export class UnknownNames {
   private readonly names: Buffer[] = [];
   private readonly offsets: number[] = [];
 
-  /** @param i position of the opening quote; `end` is after the closing quote */
+  /** @param i position of the opening quote @param end position after the closing quote */
   note(json: JsonBytes, i: number, end: number): void {
     const { names } = this;
     if (names.length === MAX_UNKNOWN) return;
@@ -282,7 +290,7 @@ export class UnknownNames {
     this.offsets.push(i);
   }
 
-  /** Returns each name with the element in which it occurred first. */
+  /** Returns each name with the first element that contains it. */
   in(elements: readonly ScannedElement[]): readonly UnknownField[] {
     return this.names.map((name, n) => {
       const offset = this.offsets[n] ?? 0;
@@ -293,7 +301,7 @@ export class UnknownNames {
 }
 
 const MAX_UNKNOWN = 10;
-/** Longer names are truncated. */
+/** Maximum characters of a reported name. Longer names are truncated. */
 const MAX_NAME = 100;
 
 /** Position of a cached string in the body. */
@@ -328,7 +336,7 @@ const EVENT_TYPE_NAME = Buffer.from('"eventType"');
 const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
 const PAYLOAD_NAME = Buffer.from('"payload"');
 const SEQUENCE_NAME = Buffer.from('"sequence"');
-/** Lengths of the names with quotes. */
+/** Lengths of the names, including their quotes. */
 export const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;

@@ -1,4 +1,6 @@
-/** Tests random documents with random damage: the scanner accepts and finds the same as the engine. */
+/**
+ * Tests random documents with random damage. The scanner must accept the same documents as the engine, and find the same values.
+ */
 import { isUtf8 } from 'node:buffer';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
@@ -6,7 +8,7 @@ import { expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
 
-/** Ten times as many runs in the tier of faults, and a quarter in mutation tests. */
+/** Factor for the number of runs: 10 in the tier of faults, and a quarter in mutation tests. */
 const TIMES = { long: 10, mutants: 0.25 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 1;
 
 const STRINGS = ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const;
@@ -141,7 +143,7 @@ test('accepts a document with damaged bytes exactly when the engine does', () =>
     }),
     { numRuns: 2_000 * TIMES },
   );
-  // Damage that always or never breaks a document would test only one half.
+  // The test needs both damaged documents that are valid and damaged documents that are invalid.
   expect(Math.min(accepts, refusals)).toBeGreaterThan(100 * TIMES);
 });
 
@@ -226,7 +228,7 @@ function written(drawn: { name: string; value: string; around: readonly string[]
   return `${beforeName}${drawn.name}${behindName}:${beforeValue}${drawn.value}${behindValue}`;
 }
 
-/** Removes only JSON's whitespace; `trim` would remove more. */
+/** Removes only the whitespace of JSON. `trim` would remove other characters too. */
 function trimmed(text: string): string {
   return text.replace(/^[ \t\n\r]+|[ \t\n\r]+$/g, '');
 }

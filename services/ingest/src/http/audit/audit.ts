@@ -1,4 +1,4 @@
-/** The audit: records operators' changes and rejected credentials, for all routes. */
+/** Records operators' changes and rejected credentials of all routes in the audit. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import type { Log } from '@questlog/runtime/log/log';
@@ -24,9 +24,9 @@ export interface AuditDeps extends ChangeDeps {
 }
 
 export interface Audit {
-  /** Runs before the checks of credentials. */
+  /** Middleware that runs before the checks of credentials. */
   rejections(router: RouterInstance): Middleware;
-  /** Runs after them. */
+  /** Middleware that runs after the checks of credentials. */
   changes(router: RouterInstance): Middleware;
 }
 
@@ -53,7 +53,10 @@ const REJECTION_FIELDS = {
   ...{ target: null, tenantId: null, projectId: null, body: null, before: null, after: null },
 } as const;
 
-/** Records rejections without a wait, because a rejected request changes nothing. */
+/**
+ * Returns a function that records rejections. The response does not wait for the record, because a rejected request changes
+ * nothing.
+ */
 function credentialRejectionRecorder(
   { logger, lifecycle }: AuditDeps,
   append: AppendAudit,
@@ -85,7 +88,7 @@ function auditRejections(
   note: (refusal: CredentialRejection) => void,
 ): Middleware {
   const recordRejection = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
-    // The route's own record contains the rejection.
+    // The route's own record contains the rejection, so no other record is needed.
     if (ctx.state['isAudited'] === true) return;
     const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
     const at = clock.now();

@@ -1,4 +1,4 @@
-/** Identifies the caller of an operators' request, its address, and the route. */
+/** Identifies the caller, the client address, and the route of a request to the operators' listener. */
 import type { RouterInstance } from '@koa/router';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
@@ -8,7 +8,7 @@ import type { Context } from 'koa';
 export interface MatchedRoute {
   readonly pattern: string;
   readonly params: Readonly<Record<string, string>>;
-  /** Kind of the record that `:id` names, if the directory has it. */
+  /** Kind of the record that `:id` identifies. Undefined if the directory has no such kind. */
   readonly kind: EntityKind | undefined;
 }
 
@@ -17,12 +17,15 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
 };
-/** SHA-256 digits that distinguish credentials, but do not help to guess one. */
+/** Number of SHA-256 digits that distinguish credentials. Eight digits do not help to guess a credential. */
 const DIGEST_DIGITS = 8;
-/** A holder of the admin token could imitate another session within hours if this were eight. */
+/**
+ * Number of SHA-256 digits of a session. With eight digits, a holder of the admin token could imitate another session within
+ * hours.
+ */
 const SESSION_DIGEST_DIGITS = 16;
 
-/** Undefined if no route has the path and the method. */
+/** Returns the route of a request. Undefined if no route has the path and the method. */
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {
   const layer = router.match(path, method).pathAndMethod.findLast(({ methods }) => methods.length > 0);
   if (layer === undefined) return undefined;
@@ -40,7 +43,7 @@ export function auditCaller(
 }
 
 function actorOf(ctx: Context, directory: Directory): string {
-  // The console names a signed-in session. Its request carries the admin token.
+  // The console passes the signed-in session in the state, because the console's request contains the admin token.
   const session: unknown = ctx.state['consoleSession'];
   if (typeof session === 'string') return `console:${sha256Hex(session).slice(0, SESSION_DIGEST_DIGITS)}`;
   const typed: unknown = Object(ctx.request.body).token;

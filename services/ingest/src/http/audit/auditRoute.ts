@@ -23,7 +23,7 @@ const COLUMNS = `id, kind, toUnixTimestamp64Milli(at) AS atMs, toUnixTimestamp64
 
 type Texts = 'body' | 'before' | 'after';
 
-/** ClickHouse returns 64-bit integers as strings. */
+/** Row of ClickHouse, which returns 64-bit integers as strings. */
 interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Record<Texts, string | null> {
   readonly atMs: string;
   readonly doneAtMs: string | null;

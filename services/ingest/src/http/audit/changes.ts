@@ -1,4 +1,7 @@
-/** Records each change before it is made and again before the response. After a crash, the first record remains. */
+/**
+ * Records each change twice: before the change is made, and before the response is sent. After a crash, the first record
+ * remains.
+ */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -24,7 +27,7 @@ export interface ChangeDeps {
 
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/** These POST routes only read. The console calls them often, also while the log is unavailable. */
+/** POST routes that only read. The console calls these routes often, also while the log is unavailable. */
 const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
 /** Routes that change the record of their `:id`. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
@@ -37,12 +40,12 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // The route's own parser then finds the body parsed.
+    // Parses the body before the route does. The parser of the route then uses this result.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // Serializes changes of one record; otherwise, `after` could show another request's change. Test events change no record,
-    // and wait for nothing.
+    // Serializes changes of one record. Otherwise, `after` could contain the change of another request. Test events change no
+    // record, so they do not wait.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
       const change = await startChange(deps, ctx, route, id);
@@ -67,7 +70,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Changes nothing. Reads the record at the end of the log.
+    // Reads the record at the end of the log, without a change.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {
@@ -107,7 +110,7 @@ function codeOf(error: unknown): ProblemCode {
   return error instanceof Unavailable ? 'unavailable' : 'internal';
 }
 
-/** @param sources objects that may contain the ids; the first that has one counts */
+/** @param sources objects that may contain the ids. The first object with an id counts */
 function ownersOf(
   { directory: { current } }: ChangeDeps,
   sources: readonly object[],
@@ -121,7 +124,9 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-/** Redacts secrets that have no known form: the admin token, and game tokens that were created elsewhere. */
+/**
+ * Returns a function that redacts secrets without a known form: the admin token, and game tokens that were created elsewhere.
+ */
 function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));

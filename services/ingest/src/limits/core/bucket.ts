@@ -1,4 +1,4 @@
-/** A token bucket that starts full. In s seconds, it provides at most `perSecond` × s + `capacity` tokens. Pure. */
+/** A token bucket that starts full. In s seconds, the bucket provides at most `perSecond` × s + `capacity` tokens. Pure. */
 
 export interface Rate {
   readonly perSecond: number;
@@ -7,11 +7,11 @@ export interface Rate {
 }
 
 export class Bucket {
-  /** Negative after a request that is larger than the capacity. */
+  /** Number of tokens. Negative after a request that is larger than the capacity. */
   #level = Number.POSITIVE_INFINITY;
   #atMs = 0;
 
-  /** Returns the current tokens. The rate may differ from the last call's. */
+  /** Returns the current number of tokens. The rate may differ from the rate of the last call. */
   level(nowMs: number, { perSecond, capacity }: Rate): number {
     // If the clock was set back, the bucket refills from the new time.
     const forMs = Math.max(0, nowMs - this.#atMs);
@@ -25,7 +25,10 @@ export class Bucket {
   }
 }
 
-/** Returns the tokens required for `count`. A full bucket is always enough, or a large request would never pass. */
+/**
+ * Returns the number of tokens that `count` requires. A full bucket is always enough; otherwise, a large request would never
+ * pass.
+ */
 export function neededFor(count: number, { capacity }: Rate): number {
   return Math.min(count, capacity);
 }

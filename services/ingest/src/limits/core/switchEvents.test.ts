@@ -64,10 +64,10 @@ test('a sample keeps whole sessions at about its rate, and marks events with the
 
   expect(kept).toHaveLength(2 * keptSessions.size);
   expect(sampledOut.filter(({ sessionId }) => keptSessions.has(sessionId))).toEqual([]);
-  // The standard deviation of 4,000 is 27.
+  // For 4,000 sessions, the standard deviation of the number of kept sessions is 27.
   expect(Math.abs(keptSessions.size - 1_000)).toBeLessThan(200);
   expect(kept.every(({ sampleRate }) => sampleRate === 0.25)).toBe(true);
-  // At another time, in another request, and at another ingest process.
+  // Applies the switch at another time, in another request, and at another ingest process.
   const later = switchEvents([aSwitch({ action: 'sample', sampleRate: 0.25 })], drafts, {
     nowMs: NOW * 2,
     fallbackKey: 'another',

@@ -1,4 +1,4 @@
-/** Applies a project's switches to a request's events: rejects, samples out, or keeps them. Pure. */
+/** Applies a project's switches to a request's events: rejects, samples out, or keeps each event. Pure. */
 import { hash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
@@ -9,12 +9,12 @@ export interface Switchable {
   readonly eventType: string;
   readonly buildId: string | null;
   readonly sessionId: string | null;
-  /** Hash of the session's player (`playerNumber`). Undefined without a session. */
+  /** Hash of the session's player (`playerNumber`). Undefined if the event has no session. */
   readonly player?: number | undefined;
 }
 
 export interface SwitchResult<T> {
-  /** Events to store, with their rate if they are a sample. */
+  /** Events to store. An event that a switch sampled has its sample rate. */
   readonly kept: readonly (T & { readonly sampleRate?: number })[];
   /** Events that are acknowledged but not stored. */
   readonly sampledOut: readonly T[];
@@ -23,7 +23,10 @@ export interface SwitchResult<T> {
 
 export interface SwitchContext {
   readonly nowMs: number;
-  /** Decides for events without a session: the request's key, so that a retry gets the same result, or a random id. */
+  /**
+   * Text that decides for events without a session: the key of the request, so that a retry gets the same result, or a random
+   * id.
+   */
   readonly fallbackKey: string;
 }
 
@@ -46,7 +49,7 @@ export function switchEvents<T extends Switchable>(
       rejectedElements.push({ index, pointer: '', code: 'switched_off', detail });
     } else {
       const sampleRate = found.sampleRate ?? 1;
-      // Differs from the hash of players, so that the two selections are independent.
+      // The text of this hash differs from the text of `playerNumber`, so that the two selections are independent.
       const isKept = fractionOf(`sample/${draft.sessionId ?? `${fallbackKey}/${index}`}`) < sampleRate;
       if (isKept) kept.push({ ...draft, sampleRate });
       else sampledOut.push(draft);
@@ -59,7 +62,7 @@ export function activeSwitches(switches: readonly Switch[] | undefined, nowMs: n
   return (switches ?? []).filter(({ until }) => until === null || until > nowMs);
 }
 
-/** Returns 32 bits of a hash of the player, or of the session if it has no player. */
+/** Returns 32 bits of a hash of the player, or of the session if the session has no player. */
 export function playerNumber(player: string | null, sessionId: string): number {
   return hash32(`player/${player ?? sessionId}`);
 }

@@ -1,4 +1,4 @@
-/** Parses the body of a session's registration, or returns all its problems. Pure. */
+/** Parses the body of a session's registration, or rejects the body with all its problems. Pure. */
 import { type Build, buildIdOf } from '@questlog/schemas/buildId';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session';
@@ -23,7 +23,7 @@ import { Rejected } from '../../rejected.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {
-  /** Null if the server generates it. */
+  /** Id of the session. Null if the server generates the id. */
   readonly id: string | null;
   /** JSON pointers of the first unknown fields. */
   readonly ignored: readonly string[];
@@ -44,7 +44,7 @@ const MAY_BE_EMPTY = ['id', 'buildId', 'startedAt', 'gitCommit', 'channel', 'ext
 const MAX_BODY_BYTES = 1024 * 1024;
 const validator = Compile(SessionInput);
 
-/** @throws Rejected naming every invalid field */
+/** @throws Rejected with the name of every invalid field */
 export function readSessionInput(body: Buffer, projectId: string, isStrict: boolean): SessionDraft {
   if (body.length > MAX_BODY_BYTES) {
     throw new Rejected('body_too_large', `a body may have at most ${MAX_BODY_BYTES} bytes here`);
@@ -72,7 +72,7 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
   return draft;
 }
 
-/** Removes fields that count as omitted, at the top and one level below. */
+/** Removes fields that count as omitted, at the top level and one level below. */
 function omitEmpty(fields: object): Record<string, unknown> {
   const isGiven = ([name, value]: [string, unknown]): boolean =>
     value !== null && !(value === '' && MAY_BE_EMPTY.includes(name));
@@ -83,7 +83,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/** Accepts a build id together with its build, because responses contain both. */
+/** Returns the id of the session's build. Accepts a build id together with its build, because responses contain both. */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,

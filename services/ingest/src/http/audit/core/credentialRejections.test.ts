@@ -20,7 +20,7 @@ test('records the first rejection of an address at once, and the others of its m
   expect(counts.note(aRejection({ at: 8 }))).toBeUndefined();
   expect(counts.note(aRejection({ address: '10.0.0.2' }))).toBeDefined();
   expect(counts.take()).toEqual([{ ...second, doneAt: 9, count: 3 }]);
-  // The next minute.
+  // The next minute starts.
   expect(counts.take()).toEqual([]);
   expect(counts.note(first)).toEqual(first);
 });

@@ -1,6 +1,7 @@
 /**
- * Limits the audit records of rejected credentials. The first rejection of an address and a minute is recorded at once, the
- * others as one count at its end. Further addresses share a count. Pure.
+ * Limits the audit records of rejected credentials. The first rejection of an address in a minute is recorded at once. The other
+ * rejections of the address are recorded as one count at the end of the minute. If a minute has more than `MAX_ADDRESSES`
+ * addresses, the further addresses share a count. Pure.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 
@@ -10,14 +11,14 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** Maximum addresses per minute with their own count. */
+/** Maximum addresses per minute that have their own count. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
-  /** Counts of this minute. Undefined after the first rejection. */
+  /** Counts of this minute. The count of an address is undefined after its first rejection. */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 
-  /** Returns the rejection if it must be recorded at once. */
+  /** Notes a rejection. Returns the rejection if it must be recorded at once. */
   note(rejection: CredentialRejection): CredentialRejection | undefined {
     const key = keyOf(rejection);
     if (this.#pending.has(key) || this.#pending.size >= MAX_ADDRESSES) {
@@ -28,7 +29,7 @@ export class CredentialRejectionCounts {
     return rejection;
   }
 
-  /** Adds to the count that is recorded at the end of the minute. */
+  /** Adds a rejection to the count that is recorded at the end of the minute. */
   add(rejection: CredentialRejection): void {
     const ownKey = keyOf(rejection);
     const key =

@@ -1,18 +1,21 @@
 /** Redacts secrets from bodies and records for the audit, and limits their size. Pure. */
 
 const SECRET_NAME = /token$|secret|passw|credential|authorization|cookie|sha256|(api|private)_?key$/i;
-/** A game's token, anywhere in a text. */
+/** Matches the token of a game anywhere in a text. */
 const TOKEN = /qlt_[\w-]{16,}/g;
 const HIDDEN = '***';
-/** Limits recursion. Valid bodies are less deep. */
+/** Maximum levels of recursion. Valid bodies have fewer levels. */
 const MAX_DEPTH = 20;
-/** A record of the topic has room for three texts of this size. */
+/** Maximum bytes of a text. A record of the topic has space for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
-/** Limits of a shortened body. A character has up to six bytes as JSON. All switches of a project fit. */
+/**
+ * Limits of a shortened body: characters per text and entries per list. A character has up to six bytes as JSON. All switches of
+ * a project fit.
+ */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
-/** Returns JSON, or null if there is no value. @param redact removes other secrets */
+/** Returns the value as JSON without secrets, or null if there is no value. @param redact removes other secrets */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
   const full = redacted(value, redact, 0);
