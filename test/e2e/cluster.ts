@@ -39,7 +39,6 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
     SCHEMA_REGISTRY_URL: engines.registryUrl,
     CLICKHOUSE_URL: clickhouse.href,
     CLICKHOUSE_READER_URL: reader.href,
-    QUESTLOG_LOG_ENGINE: 'kafka',
     QUESTLOG_DEMO: 'on',
     ...uploadSettings(engines),
     QUESTLOG_PREFIX: `${name}.`,
