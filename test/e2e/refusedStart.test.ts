@@ -26,7 +26,7 @@ describe('rejects a start', () => {
     const line = await refusal({ dataDir: shared.product.dataDir });
 
     expect(line).toContain(shared.product.dataDir);
-    expect(line).toContain('held by another process');
+    expect(line).toContain('in use by another process');
     expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
   });
 
