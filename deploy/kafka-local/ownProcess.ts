@@ -14,7 +14,7 @@ export interface OwnProcess {
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
-  /** Environment variables in addition to those of this process. */
+  /** Environment variables in addition to the variables of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 

@@ -1,4 +1,4 @@
-/** Tests ingest with faults of the log and of ClickHouse. Also counts the files whose functions run for one event. */
+/** Tests ingest with faults of the log and of ClickHouse. A further test counts the files whose functions run for one event. */
 import { createHash, randomUUID } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { Router } from '@koa/router';

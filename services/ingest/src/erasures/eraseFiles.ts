@@ -22,7 +22,7 @@ export async function existingFiles(
   return existing;
 }
 
-/** Removes files. Also removes bytes that arrived after their description was removed. */
+/** Removes files, and bytes that arrived after their description was removed. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -32,7 +32,7 @@ export async function removeFiles(
 
 /**
  * Finds files that no row of a report names. An erasure of sessions searches only files of the last days. An erasure of a
- * project searches all days, because it includes files of expired reports. Also finds bytes without a description. They arrived
+ * project searches all days, because it includes files of expired reports. The search includes bytes without a description. Such bytes arrived
  * after a removal and have no owner.
  * @param sinceMs time of the oldest file to find. Undefined if all files are searched that the erasure can include.
  */

@@ -183,7 +183,7 @@ class Connection implements LinkedEventStream {
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Ends the stream if its token was revoked. Also ends idle streams and streams whose client does not read. */
+  /** Ends streams whose token was revoked, idle streams, and streams whose client does not read. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }

@@ -158,7 +158,7 @@ export async function findReport(
   return report;
 }
 
-/** Waits until the report and its named events are in ClickHouse. Also waits a short time for their links. */
+/** Waits until the report and its named events are in ClickHouse, and then a short time for their links. */
 async function waitForProjection(
   { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,

@@ -1,4 +1,4 @@
-/** Removes files that no report has named within a day. Also removes uploads whose bytes never arrived. */
+/** Removes files that no report has named within a day, and uploads whose bytes never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';

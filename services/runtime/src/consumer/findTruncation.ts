@@ -32,7 +32,7 @@ export interface StoredRows {
   hasRowsFrom(offset: number): Promise<boolean>;
   /** Returns the row with the highest offset above `above`. Undefined if no row has such an offset. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** Returns the row whose offset is nearest to `about`, and lies between `above` and `below`. */
+  /** Returns the row whose offset is nearest to `about`, and is between `above` and `below`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
   /** Returns the names that the rows of the record can have. */
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
@@ -73,7 +73,7 @@ export interface TruncationDeps {
 
 /**
  * Compares the last written record with the log. If the record differs, searches the stored rows for the last unchanged
- * record. All offsets after this record count as truncated, even those of unchanged records without rows. Processing such
+ * record. All offsets after this record count as truncated, even the offsets of unchanged records without rows. Processing such
  * records again adds no rows. The search changes the read position of the partition.
  * @param truncatedFrom the offset from which the log itself reports a truncation.
  * @returns undefined if the log is not truncated.

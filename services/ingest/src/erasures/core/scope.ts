@@ -56,7 +56,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Also selects links by their own time, because the rows of their events and reports can expire earlier.
+      // Selects links by their own time too, because the rows of their events and reports can expire earlier.
       `changed_at < ${before}`,
     );
     // Selects links by their time, because the linker may have read the event before the erasure. Also selects links by their

@@ -40,7 +40,7 @@ export function isStreamId(text: string): boolean {
 
 /**
  * Returns the position of an id. Returns 'start' if the id was encrypted with another key. The key changes when the log is
- * reset. Also returns 'start' for an unencrypted id of an earlier version, because such ids let clients find out the length of
+ * reset. An unencrypted id of an earlier version gives 'start' too, because such ids let clients find out the length of
  * the log. A stream from 'start' repeats links, which clients drop by version. A later position could skip links.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {

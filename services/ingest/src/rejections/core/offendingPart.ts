@@ -48,7 +48,7 @@ export class BodyParts {
   }
 
   /**
-   * Returns a masked sample. Also searches the surrounding text for secrets, because a secret can start or end outside the
+   * Returns a masked sample. Searches the surrounding text, too, for secrets, because a secret can start or end outside the
    * sample.
    */
   #shown(start: number, end: number): string {

@@ -1,4 +1,4 @@
-/** Tests that an upload address contains all data of its upload. Nobody can change the address without the key. */
+/** Tests that an upload address contains all data of its upload. A client without the key cannot change the address. */
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { readUploadPath, uploadPath } from './uploadAddress.ts';

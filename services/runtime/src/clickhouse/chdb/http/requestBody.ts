@@ -85,7 +85,7 @@ export class BodyReader {
     return bytes;
   }
 
-  /** Yields all bytes from an offset, which must lie in the bytes that `start` has returned. */
+  /** Yields all bytes from an offset, which must be within the bytes that `start` has returned. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };

@@ -28,7 +28,7 @@ export class ReplaceableClient<T extends Connectable> {
     return this.#current;
   }
 
-  /** @throws Unavailable if no broker can be reached or the client was closed. Also throws the errors of `prepare`. */
+  /** @throws Unavailable if no broker can be reached or the client was closed. The errors of `prepare` are passed on. */
   async get(): Promise<SharedClient<T>> {
     this.#checkOpen();
     if (this.#current !== undefined) return this.#current;

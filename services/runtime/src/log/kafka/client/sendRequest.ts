@@ -20,7 +20,7 @@ export interface Throttled {
   readonly clientSideThrottleTime: number;
 }
 
-/** @throws StartRefused if the broker does not support the version. Also throws errors of kafkajs and of `decode`. */
+/** @throws StartRefused if the broker does not support the version. Errors of kafkajs and of `decode` are passed on. */
 export async function sendRequest<Response extends Throttled>(
   broker: Broker,
   { apiKey, apiVersion, apiName, since, body, decode }: Request<Response>,

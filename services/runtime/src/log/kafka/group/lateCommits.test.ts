@@ -1,4 +1,4 @@
-/** A late commit is corrected. Nothing is sent if no late commit is possible. */
+/** A late commit is corrected. No commit is sent if no late commit is possible. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LateCommits } from './lateCommits.ts';
 
