@@ -34,7 +34,7 @@ export function createLogger(service: string, options: LoggerOptions = {}): Logg
       messageKey: 'event',
       formatters: { level: (label) => ({ level: label }) },
     },
-    options.format === 'text' ? text : { write: (line: string) => destination.write(line) },
+    options.format === 'text' ? text : destination,
   );
   return {
     info: (event, fields = {}) => sink.info(fields, event),
