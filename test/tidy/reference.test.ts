@@ -63,23 +63,6 @@ test('the summaries have the figures of the results', () => {
   }
 });
 
-test('a parameter is listed with its type at each endpoint, and with its description at the first', () => {
-  const limitOf = (list: string) => {
-    const [, told] = pages['http.md']?.split(`### GET ${list}\n`) ?? [];
-    return told?.split('###')[0]?.match(/^- query `limit`(.*)$/m)?.[1];
-  };
-  expect(limitOf('/v1/builds')).toBe(' integer from 1 to 1000, default 100');
-  expect(limitOf('/v1/events')).toBe(' integer from 1 to 1000, default 100');
-  expect(limitOf('/v1/sessions/{id}/events')).toMatch(/^ integer from 1 to 1000, default 100: \w/);
-});
-
-test('each line of the admin listener’s list is a route, with its details below the line', () => {
-  const [, list = ''] = pages['http.md']?.split(/^## (?:The admin listener|Shapes)$/m) ?? [];
-  const lines = list.split('\n').filter((line) => line.startsWith('- '));
-  expect(lines.length).toBeGreaterThan(20);
-  expectNone(lines.filter((line) => !/^- `[A-Z]+ \//.test(line)));
-});
-
 test('every page of the reference is generated', () => {
   expectNone(
     files

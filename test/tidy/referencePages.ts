@@ -2,14 +2,14 @@
 import { clickhousePage } from './reference/clickhousePage.ts';
 import { commandsPage } from './reference/commandsPage.ts';
 import { configPage } from './reference/configPage.ts';
-import { httpPage } from './reference/httpPage.ts';
+import { httpPage, openApiFiles } from './reference/httpPage.ts';
 import { metricsPage } from './reference/metricsPage.ts';
 import { problemsPage } from './reference/problemsPage.ts';
 import { topicsPage } from './reference/topicsPage.ts';
 
 export const REFERENCE = 'docs/reference';
 
-/** Texts of the pages by name. */
+/** Returns the texts of the pages by name. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   return {
     'clickhouse.md': clickhousePage(),
@@ -19,5 +19,6 @@ export async function referencePages(): Promise<Readonly<Record<string, string>>
     'metrics.md': await metricsPage(),
     'problems.md': problemsPage(),
     'topics.md': topicsPage(),
+    ...openApiFiles(),
   };
 }
