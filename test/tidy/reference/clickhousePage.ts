@@ -1,6 +1,6 @@
 /** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../projectFiles.ts';
-import { code, page } from './markdown.ts';
+import { code, page, table } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -33,7 +33,7 @@ export function clickhousePage(): string {
     for (const statement of textOf(path).split(/^;$/m)) apply(statement, relations, path);
   }
   const shown = new Map([...relations].filter(([name]) => !BEHIND_VIEWS.test(name)));
-  const explained = new Map<string, string>();
+  const explained = new Map<string, { place: string; type: string }>();
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. Query it with `npm run sql`, `POST /admin/sql`, or any ClickHouse client. `events` and `sessions` hold each\nrow once. Quotas and counts use `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive.',
     'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`, and deletes erased and expired data. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views: `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and\n`appends`, which identifies duplicate appends for three days. ClickHouse shows the comments of tables, views, and columns too.',
@@ -42,24 +42,34 @@ export function clickhousePage(): string {
   ]);
 }
 
-/** @param explained by name and meaning of a column, the relation that explains it; grows. */
-function blocksOf(name: string, relation: Relation, explained: Map<string, string>): string[] {
+/** @param explained relation and type of each column that has a row already, by name and meaning; grows. */
+function blocksOf(
+  name: string,
+  relation: Relation,
+  explained: Map<string, { place: string; type: string }>,
+): string[] {
   const { comment, columns, engine } = relation;
-  const lines: string[] = [];
+  const rows: string[][] = [];
   const elsewhere = new Map<string, string[]>();
   for (const [column, { type, comment: meaning }] of columns) {
-    const typed = [code(column), code(type)].join(' ').trim();
     const key = `${column}: ${meaning}`;
-    const place = explained.get(key);
-    if (place === undefined) lines.push(`- ${typed}: ${meaning}`);
-    else elsewhere.set(place, [...(elsewhere.get(place) ?? []), typed]);
-    explained.set(key, place ?? name);
+    const first = explained.get(key);
+    if (first === undefined) {
+      rows.push([code(column), code(type), meaning]);
+      explained.set(key, { place: name, type });
+    } else {
+      const shown = type === '' || type === first.type ? code(column) : `${code(column)} ${code(type)}`;
+      elsewhere.set(first.place, [...(elsewhere.get(first.place) ?? []), shown]);
+    }
   }
-  for (const [place, names] of elsewhere) lines.push(`- As in [${place}](#${place}): ${names.join(', ')}`);
+  const references = [...elsewhere].map(
+    ([place, names]) => `Columns as in [${place}](#${place}): ${names.join(', ')}.`,
+  );
   return [
     `## ${name}`,
     ...(comment === '' ? [] : [comment]),
-    lines.join('\n'),
+    ...(rows.length === 0 ? [] : [table(['column', 'type', 'meaning'], rows)]),
+    ...references,
     ...(engine === '' ? [] : [code(engine.replace(/\s+/g, ' '))]),
   ];
 }

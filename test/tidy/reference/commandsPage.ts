@@ -1,6 +1,6 @@
 /** `docs/reference/commands.md`: every command, its options and an example. */
 import { questlog } from '@questlog/cli/program';
-import { code, fence, page } from './markdown.ts';
+import { code, fence, page, table } from './markdown.ts';
 
 type Command = ReturnType<typeof questlog>;
 
@@ -24,21 +24,22 @@ function leavesOf(command: Command): Command[] {
 function blocksOf(command: Command, explained: Set<string>): string[] {
   const help = command.createHelp();
   const names = help.commandUsage(command).replace(' [options]', '').trim();
-  const lines: string[] = [];
+  const rows: string[][] = [];
   const others: string[] = [];
   for (const option of help.visibleOptions(command).filter(({ long }) => long !== '--help')) {
-    const line = `- ${code(option.flags)}: ${help.optionDescription(option)}`;
-    if (explained.has(line)) others.push(code(option.flags));
-    else lines.push(line);
-    explained.add(line);
+    const meaning = help.optionDescription(option);
+    const key = `${option.flags} ${meaning}`;
+    if (explained.has(key)) others.push(code(option.flags));
+    else rows.push([code(option.flags), meaning]);
+    explained.add(key);
   }
-  if (others.length > 0) lines.push(`- ${others.join(', ')}`);
   const description = command.description();
   const example = exampleOf(command);
   return [
     `## ${code(names)}`,
     `${description.charAt(0).toUpperCase()}${description.slice(1)}.`,
-    ...(lines.length === 0 ? [] : [lines.join('\n')]),
+    ...(rows.length === 0 ? [] : [table(['option', 'meaning'], rows)]),
+    ...(others.length === 0 ? [] : [`Options explained above: ${others.join(', ')}.`]),
     ...(isObvious(example) ? [] : [fence('sh', example)]),
   ];
 }

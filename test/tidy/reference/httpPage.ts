@@ -1,7 +1,7 @@
 /** `docs/reference/http.md`: the endpoints of both listeners. The OpenAPI documents beside the page describe bodies and parameters. */
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
-import { code, page } from './markdown.ts';
+import { code, page, table } from './markdown.ts';
 
 interface Operation {
   readonly summary: string;
@@ -36,12 +36,13 @@ export function openApiFiles(): Readonly<Record<string, string>> {
 
 function endpoints({ paths }: Document): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(
-      ([method, operation]) =>
-        `| ${code(`${method.toUpperCase()} ${path}`)} | ${firstSentence(operation.summary)} | ${scopeOf(operation)} |`,
-    ),
+    Object.entries(methods).map(([method, operation]) => [
+      code(`${method.toUpperCase()} ${path}`),
+      firstSentence(operation.summary),
+      code(scopeOf(operation)),
+    ]),
   );
-  return ['| endpoint | what it does | scope |', '| --- | --- | --- |', ...rows].join('\n');
+  return table(['endpoint', 'what it does', 'scope'], rows);
 }
 
 function firstSentence(text: string): string {
@@ -49,7 +50,7 @@ function firstSentence(text: string): string {
 }
 
 function scopeOf({ description = '' }: Operation): string {
-  return /scope (`[a-z:]+`)/.exec(description)?.[1] ?? '';
+  return /scope `([a-z:]+)`/.exec(description)?.[1] ?? '';
 }
 
 /** Removes the properties of TypeBox that JSON does not contain. */

@@ -3,7 +3,7 @@ import { readElements } from '@questlog/ingest/events/core/envelope';
 import { elementsRejection, scanRequest } from '@questlog/ingest/events/core/scanBody';
 import { problemAnswer } from '@questlog/ingest/http/problems';
 import { PROBLEMS } from '@questlog/schemas/http/problem';
-import { code, fence, page } from './markdown.ts';
+import { code, fence, page, table } from './markdown.ts';
 
 const REQUEST = `[{"sessionId": "7846b5f4-39dd-4381-b200-dbc9f59749ad", "eventType": "checkpoint"},
  {"eventType": "level_up"}]`;
@@ -12,10 +12,10 @@ const REQUEST_ID = '0b9c7a52-6f0a-4d0e-9f3c-0c3f4b8c5b1e';
 export function problemsPage(): string {
   const rows = Object.entries(PROBLEMS)
     .toSorted(([, [a]], [, [b]]) => a - b)
-    .map(([name, [status, title]]) => `- ${status} ${code(name)}: ${title}.`);
+    .map(([name, [status, title]]) => [String(status), code(name), title]);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
     'Every error is `application/problem+json` (RFC 9457). The list is closed, and a code never changes its meaning. `title` describes the\ncode, and `detail` the request. `error` and `message` repeat them for existing game clients.',
-    rows.join('\n'),
+    table(['status', 'code', 'meaning'], rows),
     '`errors` names every invalid element: its index in the array, a JSON pointer (RFC 6901), the code, and the detail. `instance` has the\nrequest id, as does the header `X-Request-Id`. For example, the second event of this request in revision A has no session:',
     fence('json', REQUEST),
     fence('json', JSON.stringify(answerTo(REQUEST), null, 2)),

@@ -15,7 +15,7 @@ import {
   topicDefinitions,
 } from '@questlog/schemas/topics/topics';
 import { idlOf } from './avroIdl.ts';
-import { code, fence, page } from './markdown.ts';
+import { code, fence, page, table } from './markdown.ts';
 
 /** The definitions do not hold this. A topic that is missing here stops the generator. */
 const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
@@ -60,9 +60,15 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   },
 };
 
-/** Not among the definitions: the adapter makes it for itself. */
-const LOG_LINE =
-  '- `questlog.log.v1` (on Kafka only; 1 partition; compacted; 1 KiB per record): The log’s id, and the original number of partitions of each topic.';
+/** The Kafka adapter creates this topic, so that the definitions do not contain it. */
+const LOG_ROW = [
+  code('questlog.log.v1'),
+  'none',
+  '1',
+  'compacted',
+  '1 KiB',
+  'On Kafka only: the id of the log, and the original number of partitions of each topic.',
+];
 
 /** Only Questlog itself reads the linker's state and the directory. */
 const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] = [
@@ -81,7 +87,10 @@ export function topicsPage(): string {
   const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
     "Records are Avro in Confluent's wire format, on Kafka and in the embedded log: a zero byte, the schema id (4 bytes, big-endian), and the\nAvro body.",
-    [...topicDefinitions(0).map(topicLine), LOG_LINE].join('\n'),
+    table(
+      ['topic', 'key', 'partitions', 'kept', 'maximum record', 'records'],
+      [...topicDefinitions(0).map(topicRow), LOG_ROW],
+    ),
     `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's default partitioner plus a lane, which spreads a large
 tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
     `Consumer groups: ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
@@ -93,16 +102,17 @@ tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends
   ]);
 }
 
-function topicLine({ name, partitions, cleanup, maxRecordBytes }: TopicDefinition): string {
+function topicRow({ name, partitions, cleanup, maxRecordBytes }: TopicDefinition): string[] {
   const record = RECORDS[name];
   if (record === undefined)
     throw new Error(`${name}: test/tidy/reference/topicsPage.ts does not describe its records`);
-  const traits = [
-    `key: ${record.key}`,
-    // Asked for none, a topic that has its own count keeps it.
-    ...(partitions === 0 ? [] : [`${partitions} partition`]),
+  return [
+    code(name),
+    record.key,
+    // A topic that requests 0 partitions gets the number that the deployment configures.
+    partitions === 0 ? 'configured' : String(partitions),
     cleanup.policy === 'compact' ? 'compacted' : `${cleanup.retentionMs / DAY_MS} days`,
-    `${maxRecordBytes / MIB} MiB per record`,
+    `${maxRecordBytes / MIB} MiB`,
+    record.meaning,
   ];
-  return `- ${code(name)} (${traits.join('; ')}): ${record.meaning}`;
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
 import { describe, expect, test } from 'vitest';
-import { configList, deprecatedNames, loadConfig, setting, shownConfig } from './config.ts';
+import { deprecatedNames, loadConfig, setting, settingRows, shownConfig } from './config.ts';
 import { StartRefused } from './errors.ts';
 
 const schema = Type.Object({
@@ -106,7 +106,7 @@ describe('a setting with an alias', () => {
 });
 
 test('describes every setting in a list', () => {
-  expect(configList(schema)).toContain('- `X_PORT` (`8080`): Port.');
+  expect(settingRows(schema)).toContainEqual(['X_PORT', '8080', 'Port.']);
 });
 
 test('hides secrets when it shows settings, also in addresses', () => {

@@ -94,20 +94,20 @@ function hidePassword(value: unknown): unknown {
   return url.password === '' ? value : url.href;
 }
 
-/** Returns the settings as a Markdown list for `docs/reference/config.md`. */
-export function configList(schema: TObject): string {
-  return Object.values<TSchema>(schema.properties)
-    .map((property) => {
-      const value = String(Reflect.get(property, 'default'));
-      const byDefault = value === '' ? '' : ` (\`${value}\`)`;
-      const alias = aliasOf(property);
-      const other =
-        alias === undefined
-          ? ''
-          : ` ${alias.isDeprecated ? 'Deprecated name' : 'Other name'}: \`${alias.env}\`.`;
-      return `- \`${envName(property)}\`${byDefault}: ${String(Reflect.get(property, 'description'))}${other}`;
-    })
-    .join('\n');
+/** Returns name, default, and meaning of each setting, for `docs/reference/config.md`. */
+export function settingRows(schema: TObject): [name: string, value: string, meaning: string][] {
+  return Object.values<TSchema>(schema.properties).map((property) => {
+    const alias = aliasOf(property);
+    const other =
+      alias === undefined
+        ? ''
+        : ` ${alias.isDeprecated ? 'Deprecated name' : 'Other name'}: \`${alias.env}\`.`;
+    return [
+      envName(property),
+      String(Reflect.get(property, 'default')),
+      `${String(Reflect.get(property, 'description'))}${other}`,
+    ];
+  });
 }
 
 function envName(property: TSchema): string {
