@@ -1,4 +1,4 @@
-/** Writes counts to ClickHouse every few seconds. Keeps counts during an outage, but the end of the process can lose them. */
+/** Writes counts to ClickHouse every few seconds. Counts are kept during an outage, but are lost if the process is killed. */
 import type { Clock } from '../process/clock.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Lifecycle } from '../process/lifecycle.ts';
@@ -11,24 +11,21 @@ export interface FlushDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-  /** Counter of rows that were dropped. */
+  /** Metric for counts that are lost because ClickHouse rejects their insert. */
   readonly dropped: { inc(by: number): void };
 }
 
-/** Insert with the number of rows that it counts. */
+/** Insert with its count. The metric `dropped` increases by `count` if ClickHouse rejects the insert. */
 export interface CountedInsert extends Insert {
   readonly count: number;
 }
 
 const FLUSH_INTERVAL_MS = 2_000;
-/** Time limit of the flush during a stop. The limit leaves time for the rest of the stop. */
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * Flushes counts periodically and during the stop.
- * @param name the name in log events and in the stop.
- * @param takePending returns the counts since its previous call. Undefined if there are none.
- * @param onTick called at every interval, even if ClickHouse is unavailable.
+ * Flushes counts periodically and during the stop. `takePending` returns the counts that were added after its previous call.
+ * `onTick` is called at every interval, also if ClickHouse is unavailable.
  */
 export function flushPeriodically(
   { store, clock, logger, lifecycle, dropped }: FlushDeps,
@@ -36,7 +33,7 @@ export function flushPeriodically(
   takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
-  /** Insert that ClickHouse has neither stored nor rejected. The token of the insert prevents double counting. */
+  /** Insert whose outcome is unknown. A retry uses the same deduplication token. */
   let unsent: CountedInsert | undefined;
   let isUnavailable = false;
   const flush = async (): Promise<void> => {
@@ -59,14 +56,13 @@ export function flushPeriodically(
   let running: Promise<void> | undefined;
   const timer = setInterval(() => {
     onTick();
-    // Starts no flush while another flush is running.
     running ??= flush().finally(() => {
       running = undefined;
     });
   }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
-    // Flushes twice, because the first flush may send an insert that was waiting for a retry.
+    // Flushes two times, because the first flush can retry an older insert.
     await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

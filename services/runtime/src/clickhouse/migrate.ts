@@ -1,7 +1,7 @@
 /**
- * Applies the SQL files of a folder (`001-name.sql`) to a database. Each file is applied once, in the order of the names. A
- * line that contains only `;` separates two statements. The start fails if an applied file was changed. Statements must be
- * repeatable, because several processes can migrate at once and be killed at any time.
+ * Applies the SQL files of a folder (`001-name.sql`) to a database, one time each and in the order of their names. A line that
+ * contains only `;` separates two statements. A start fails if the content of an applied file was changed. Every statement must
+ * have the same effect if it runs again, because a process can be killed during a migration.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -15,7 +15,6 @@ const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
-/** Creates the database if it is missing, applies the migrations, and opens a store. */
 export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
@@ -50,10 +49,7 @@ async function migrate(store: Store, directory: string): Promise<void> {
   }
 }
 
-/**
- * Applies a file and retries the whole file after an error. Processes that start at the same time cause many different errors
- * in ClickHouse, for example when two processes replace a view.
- */
+/** Applies a file. After any error, the whole file is applied again, because concurrent starts cause many different errors. */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

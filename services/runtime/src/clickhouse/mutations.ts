@@ -2,16 +2,14 @@
 import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
-/** Prefix of ClickHouse's error ABORTED. */
 const ABORTED_PREFIX = 'Code: 236.';
-/** Time after an abort within which ClickHouse restarts the mutation. Later, the mutation may be blocked. */
+/** Time within which ClickHouse restarts an aborted mutation. A mutation that is not restarted in this time can be blocked. */
 const ABORT_GRACE_SECONDS = 60;
 
 /**
- * Returns true while a mutation of the table is unfinished. An aborted mutation has not failed. ClickHouse cancels running
- * mutations when any partition is dropped, even a missing partition, and restarts them.
- * @param kind text that the command of the mutation contains.
- * @throws Unavailable with ClickHouse's reason if a mutation failed, or if it is not running a minute after an abort.
+ * Returns true while a mutation of the table is running. An aborted mutation counts as running, because ClickHouse aborts and
+ * restarts mutations when a partition is dropped.
+ * @throws Unavailable if a mutation failed, or if an aborted mutation was not restarted within a minute.
  */
 export async function isMutating(store: Pick<Store, 'query'>, table: string, kind = ''): Promise<boolean> {
   const [running] = await store.query<{ reason: string }>(

@@ -2,10 +2,9 @@
 
 const INITIAL_BYTES = 64 * 1024;
 
-/** Minimum number of bytes for a native copy. A loop is faster for fewer bytes. */
 const MIN_COPY_BYTES = 32;
 
-/** Positions of the first hexadecimal digit of each byte in the text of a UUID, in RowBinary's byte order. */
+/** For each byte of a UUID in RowBinary, the position of the two digits of the byte in the text of the UUID. */
 const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 
 export class RowBinaryWriter {
@@ -20,7 +19,7 @@ export class RowBinaryWriter {
     return this.#length;
   }
 
-  /** Returns the written bytes. They are valid until the next write. */
+  /** Returns the written bytes. The returned buffer is valid until the next write. */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
@@ -30,19 +29,18 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt8(value, this.#length);
   }
 
-  /** Writes a UInt16, or a Date as days since the epoch. */
+  /** Writes a UInt16. A Date is a UInt16 with the number of days after 1970-01-01. */
   uint16(value: number): void {
     this.#reserve(2);
     this.#length = this.#buffer.writeUInt16LE(value, this.#length);
   }
 
-  /** Writes a UInt32, or a DateTime as seconds since the epoch. */
+  /** Writes a UInt32. A DateTime is a UInt32 with the number of seconds after 1970-01-01. */
   uint32(value: number): void {
     this.#reserve(4);
     this.#length = this.#buffer.writeUInt32LE(value, this.#length);
   }
 
-  /** Writes a UInt64 from a number, which must be a safe integer. */
   uint64(value: number): void {
     const high = Math.floor(value / 0x100000000);
     this.#reserve(8);
@@ -50,13 +48,12 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt32LE(high, this.#length);
   }
 
-  /** Writes an Int64, or a DateTime64 as a number of ticks of its precision. */
+  /** Writes an Int64. A DateTime64 is an Int64 in units of its precision. */
   int64(value: bigint): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
-  /** Writes an Int64 from its low and high 32 bits. */
   int64FromHalves(low: number, high: number): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeInt32LE(low, this.#length);
@@ -68,16 +65,16 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** Writes a UUID from its canonical text, as two little-endian UInt64 values. The high half comes first. */
+  /** Writes a UUID from its canonical text, as its high half and its low half. Each half is a little-endian UInt64. */
   uuid(value: string): void {
     this.#reserve(UUID_DIGITS.length);
-    // Converts the text digit by digit. A row has seven UUIDs, and one Buffer per UUID took a tenth of the projector's time.
+    // Converts the digits one by one. Creating a Buffer for each UUID took a tenth of the projector's time.
     for (const digit of UUID_DIGITS) {
       this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
     }
   }
 
-  /** Writes a UUID from its text in lower case, which starts at an offset of `bytes`. */
+  /** Writes a UUID from its lower-case text, which starts at the offset `at` of `bytes`. */
   uuidAt(bytes: Buffer, at: number): void {
     this.#reserve(UUID_DIGITS.length);
     const buffer = this.#buffer;
@@ -88,7 +85,7 @@ export class RowBinaryWriter {
     this.#length += UUID_DIGITS.length;
   }
 
-  /** Writes a Nullable value: a flag, and then the value unless it is null. */
+  /** Writes a Nullable value. A flag precedes the value and says whether the value is null. */
   nullable<T>(value: T | null, write: (value: T) => void): void {
     this.uint8(value === null ? 1 : 0);
     if (value !== null) write(value);
@@ -114,7 +111,6 @@ export class RowBinaryWriter {
     this.stringAt(value, 0, value.length);
   }
 
-  /** Writes a String from a part of `bytes`. */
   stringAt(bytes: Buffer, at: number, length: number): void {
     this.#varint(length);
     this.#reserve(length);
@@ -124,7 +120,6 @@ export class RowBinaryWriter {
     this.#length += length;
   }
 
-  /** Writes a FixedString. */
   fixed(value: Buffer): void {
     this.#reserve(value.length);
     this.#length += value.copy(this.#buffer, this.#length);
@@ -153,6 +148,6 @@ function hexDigit(text: string, at: number): number {
 }
 
 function digitOf(code: number): number {
-  // The codes are 0x30 for '0', 0x41 for 'A', and 0x61 for 'a'. Letters have bit 6 set, and their low four bits start at 1.
+  // Converts the character code of a hexadecimal digit. The low four bits of 'a' and 'A' are 1, so 9 is added for letters.
   return (code & 0x0f) + (code >> 6) * 9;
 }

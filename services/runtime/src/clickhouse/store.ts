@@ -7,19 +7,15 @@ import { coalesceCalls } from '../process/waiting.ts';
 
 export interface Store {
   readonly database: string;
-  /**
-   * Runs a SELECT and returns its rows as objects. 64-bit integers are strings. Values must be passed as parameters
-   * (`{name:Type}`) and never be part of the text.
-   */
+  /** Runs a SELECT and returns its rows as objects. 64-bit integers are strings. Values must be parameters (`{name:Type}`). */
   query<Row>(
     sql: string,
     params?: Readonly<Record<string, unknown>>,
     settings?: Readonly<Record<string, string | number>>,
   ): Promise<Row[]>;
   /**
-   * Runs a query of an API caller. The response has ClickHouse's JSON format unless the query contains FORMAT. The text of the
-   * query can override `settings`.
-   * @param signal aborts when the caller disconnects. The abort closes the connection and cancels the query.
+   * Runs a query of an API caller. The response has ClickHouse's JSON format unless the query contains FORMAT. A SETTINGS
+   * clause in the query can override `settings`.
    * @throws QueryRejected if the response is larger than `maxBytes`.
    */
   queryRaw(
@@ -29,9 +25,9 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
   ): Promise<RawResult>;
-  /** Runs a statement without a result, such as DDL or INSERT … SELECT. */
+  /** Runs a statement that returns no rows, such as DDL or INSERT … SELECT. */
   command(sql: string): Promise<void>;
-  /** Maximum time for which an insert can still take effect after its sender has lost the partition. */
+  /** Maximum time for which an insert can still take effect after its process has lost the partition. */
   readonly insertsEndWithinMs: number;
   /**
    * Inserts rows synchronously as one block. The insert is atomic within one partition of the table.
@@ -43,7 +39,6 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Store with its address and user, for messages to operators who can query ClickHouse directly. */
 export interface AddressedStore extends Store {
   readonly url: string;
   readonly username: string;
@@ -57,9 +52,9 @@ export interface RawResult {
 export interface Insert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Rows in RowBinary. The fields have the order of `columns`. */
+  /** Rows in RowBinary, with their fields in the order of `columns`. */
   readonly rows: Buffer;
-  /** Prevents a second insert of the same rows, in tables with a deduplication window. Undefined disables deduplication. */
+  /** Token that prevents a second insert of the same rows if the table has a deduplication window. */
   readonly deduplicationToken?: string;
 }
 
@@ -68,14 +63,13 @@ export interface StoreOptions {
   readonly username: string;
   readonly password: string;
   readonly database: string;
-  /** Certificate authority of the server, in PEM. If empty or undefined, the system's authorities apply. */
+  /** Certificate authority of the server, in PEM. If the text is empty or undefined, the system's authorities apply. */
   readonly caPem?: string;
 }
 
-/** Maximum number of ids in one query. This number of ids fits into one query parameter of a server. */
+/** Maximum number of ids in one query. More ids would exceed the server's size limit for a query parameter. */
 export const MAX_IDS_PER_QUERY = 2_500;
 
-/** Splits a list into parts that each fit into one query. */
 export function* chunksOf<T>(items: readonly T[], size = MAX_IDS_PER_QUERY): Generator<readonly T[]> {
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
@@ -92,16 +86,15 @@ export async function tableUuid(store: Pick<Store, 'query'>, table: string): Pro
   return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
 }
 
-/** Returns a function like `tableUuid` for many concurrent callers. Callers share one query, which starts after their calls. */
+/** Returns a variant of `tableUuid` for concurrent callers. Concurrent calls share one query. */
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());
 }
 
-/** Time for which table UUIDs are cached. A replaced table is detected after this time. */
 const UUID_CACHE_MS = 1_000;
 
-/** Returns a `tableUuid` for frequent callers. One query serves all tables for `cacheMs`. Failures are not cached. */
+/** Returns a variant of `tableUuid` for frequent callers, which caches the UUIDs of all tables for `cacheMs`. */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
   cacheMs = UUID_CACHE_MS,
@@ -126,18 +119,17 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
   return found.uuid;
 }
 
-/** Time limit of a request, far below every deduplication window. An abandoned insert ends before its token expires. */
+/** Time limit of a request. An abandoned insert ends before ClickHouse forgets its deduplication token. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
- * Time limit of a query in ClickHouse. The limit ends abandoned queries, which would otherwise run concurrently with their
- * retries. It is twice the request timeout, because a response that keeps arriving may take longer than that timeout.
+ * Time limit of a query in ClickHouse. Without this limit, an abandoned query would run at the same time as its retry. The
+ * limit is twice the request timeout, because a response that is still arriving can exceed the request timeout.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
-/** Time limit of an insert. No caller waits longer than the request timeout, because an insert has a single response. */
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
-/** Delays the response until the query has ended, so that a query that fails late also has an error status. */
+/** A query that fails late also gets an error status, because the response waits for the end of the query. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
-/** Maximum time until a process detects that it has lost a partition. Until then, the process can send inserts. */
+/** Maximum time until a process detects that it has lost a partition. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
@@ -147,7 +139,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MAX_CONNECTIONS,
-    // Sends long parameters in the body. Servers limit the URL to about 16 KiB, which a list of a thousand ids exceeds.
+    // Sends long parameters in the body of a request, because servers limit the URL to about 16 KiB.
     use_multipart_params_auto: true,
     compression: { request: false, response: false },
     log: { level: 127 },
@@ -178,7 +170,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // Passes the signal to the stream, because the client ignores its own signal after the response has started.
+        // The signal is passed to the stream, because the client ignores the signal after a response has started.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -204,7 +196,7 @@ class Inserter {
     return this.#withDeduplication(mode, (settings) => this.#send(insert, settings));
   }
 
-  /** Runs a statement. Disables deduplication for `INSERT … SELECT`, because callers check for duplicates or intend them. */
+  /** Runs a statement. Deduplication is disabled for `INSERT … SELECT`, because the callers check for duplicates themselves. */
   async command(query: string): Promise<void> {
     if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
     await this.#withDeduplication('disable', async (settings) => {
@@ -212,11 +204,7 @@ class Inserter {
     });
   }
 
-  /**
-   * Calls `send` with a setting for deduplication, if the server has this setting.
-   * @param mode value of `deduplicate_insert`. Since ClickHouse 26.2, this setting overrides `insert_deduplicate` and the
-   * server's default.
-   */
+  /** Calls `send` with `deduplicate_insert`, which overrides `insert_deduplicate` from ClickHouse 26.2 on. */
   async #withDeduplication(
     mode: string,
     send: (settings: Readonly<Record<string, string>>) => Promise<void>,
@@ -225,7 +213,7 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // Sends again without the setting. The server rejected the setting before it read the rows.
+      // An older server rejects the unknown setting before it reads any rows, so a second attempt is safe.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;
@@ -253,7 +241,6 @@ class Inserter {
 const IS_INSERT = /^\s*INSERT\b/i;
 const UNKNOWN_SETTING = '115';
 
-/** Limits above the size of every insert, so that ClickHouse neither splits a block nor waits for more rows. */
 const ONE_BLOCK = {
   max_insert_block_size: '1048576',
   min_insert_block_size_rows: '1048576',
@@ -262,7 +249,6 @@ const ONE_BLOCK = {
   input_format_parallel_parsing: 0,
 } as const;
 
-/** Reads a stream. An error ends the loop, which destroys the stream and its connection, so ClickHouse stops sending. */
 async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -282,7 +268,7 @@ function tooLargeMessage(maxBytes: number): string {
   return `the result is larger than ${Math.floor(maxBytes / 1024)} KiB; select fewer rows or columns`;
 }
 
-/** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). Inserts with other errors are retried. */
+/** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). An insert that fails with another code is retried. */
 const DATA_ERRORS = new Set([
   '6', // CANNOT_PARSE_TEXT
   '26', // CANNOT_PARSE_QUOTED_STRING
@@ -302,7 +288,7 @@ const DATA_ERRORS = new Set([
   '469', // VIOLATED_CONSTRAINT
 ]);
 
-/** ClickHouse rejected the query. A retry would give the same result. `code` is ClickHouse's error code. */
+/** Error for a query that ClickHouse rejected. A retry of the query would give the same result. */
 export class QueryRejected extends Error {
   override readonly name = 'QueryRejected';
   readonly code: string;
@@ -313,7 +299,7 @@ export class QueryRejected extends Error {
   }
 }
 
-/** Error codes of temporary failures and of limits that queries share. The same query can succeed later. */
+/** Error codes of failures for which a retry of the same query can succeed. */
 const TEMPORARY_ERRORS = new Set([
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED, shared by all queries of an account
@@ -328,14 +314,10 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/**
- * Matches ClickHouse's message for a query's own memory limit, `max_memory_usage`. Versions since 24.11 use the first text,
- * and earlier versions use the second. Other queries share the limits of an account ("User", "(for user)") and of the server
- * ("(total)").
- */
+/** Matches ClickHouse's message for the memory limit of a single query. Version 24.11 changed the message. */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
-/** Error codes that only another query text or other tables would avoid. Other errors may be temporary. */
+/** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */
 const QUERY_ERRORS = new Set([
   '36', // BAD_ARGUMENTS
   '42', // NUMBER_OF_ARGUMENTS_DOESNT_MATCH
@@ -351,10 +333,7 @@ const QUERY_ERRORS = new Set([
   '457', // BAD_QUERY_PARAMETER
 ]);
 
-/**
- * Translates the failure of an insert. Only an insert can fail because of its data; in a query, the same code means a wrong
- * query. Other failures may be temporary, such as a full disk with its many codes. The rows must then be kept.
- */
+/** Translates the failure of an insert. An unknown failure counts as temporary, so that the rows are kept. */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
     return new Invalid(`ClickHouse rejects the data: ${error.message}`, { cause: error });

@@ -1,15 +1,14 @@
-/** Waits for ClickHouse during a start and rejects unsupported versions. The first query reports wrong settings. */
+/** Waits for ClickHouse during a start and rejects unsupported versions. */
 import { connect } from 'node:net';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Store } from './store.ts';
 
-/** Maximum wait for ClickHouse. The schema registry has the same limit. */
 const START_TIMEOUT_MS = 30_000;
 const CONNECT_TIMEOUT_MS = 3_000;
 
-/** Returns when a server listens at the address. @throws Unavailable with the last cause after 30 s. */
+/** Waits until a server listens at the address. @throws Unavailable after 30 s. */
 export async function waitForClickHouse(
   address: string,
   logger: Logger,
@@ -37,10 +36,9 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
-/** Lowest supported version. Version 24.8 supports all tables; version 23.10 rejects a migration (tested). */
+/** Lowest supported version. Version 24.8 supports all tables, and version 23.10 rejects a migration (tested). */
 export const MIN_CLICKHOUSE_VERSION = '24.8';
 
-/** Checks the version of the server. @throws StartRefused if the server is older than the lowest supported version. */
 export async function requireSupportedClickHouse(store: Pick<Store, 'query'>): Promise<void> {
   const [row] = await store.query<{ version: string }>('SELECT version() AS version');
   const version = row?.version ?? '';

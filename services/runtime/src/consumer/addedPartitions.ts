@@ -4,10 +4,9 @@ import type { AddedPartitions, Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 
-/** Minimum time between two refreshes, because each refresh sends requests to the brokers. */
 const REFRESH_INTERVAL_MS = 30_000;
 
-/** Registers a warning. The warning reports the result of the last refresh, so a health request does not wait for the brokers. */
+/** Registers a warning about added partitions. The brokers are asked in the background, so that health requests are fast. */
 export async function warnOfAddedPartitions(deps: {
   log: Pick<Log, 'addedPartitions'>;
   clock: Clock;

@@ -7,32 +7,26 @@ export interface Block {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly LogRecord[];
-  /** First offset of the block. `end` is the offset after the block. The range includes transaction markers and gaps. */
+  /** First offset of the block. The offsets of a block include transaction markers and gaps. */
   readonly start: number;
   readonly end: number;
-  /** Identity of the last record of the block. Undefined if the block has no records. */
   readonly last: RecordIdentity | undefined;
 }
 
-/** Writes blocks. `plan` is called once per block, and `apply` is called until it succeeds. */
+/** Writes blocks. `plan` is called one time for each block. `apply` is called until it succeeds. */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
-  /**
-   * Inserts the rows of a plan.
-   * @throws Invalid if ClickHouse rejects the data.
-   * @throws Unavailable if a retry can succeed.
-   */
+  /** Inserts the rows of a plan. @throws Invalid if ClickHouse rejects the data. @throws Unavailable if a retry can succeed. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
   /** Sends the only record of a rejected block to the dead letters, unless the dead letters already contain the record. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 
 export interface Attempt {
-  /** True if rows of the block may already be stored. The writer then reads the stored rows and inserts only the missing rows. */
+  /** True if rows of the block can already be stored. If true, the writer inserts only the missing rows. */
   readonly verify: boolean;
   /**
-   * Confirms that this process owns the partition. Must be awaited directly before each insert, because a process can lose the
-   * partition while it is suspended.
+   * Confirms that this process owns the partition. Must be awaited directly before each insert.
    * @throws Fenced if another process owns the partition.
    */
   confirm(): Promise<void>;

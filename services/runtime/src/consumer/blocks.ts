@@ -30,41 +30,36 @@ import {
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
-  /** Requests and returns the id of the current tables. Restored tables have another id. */
   tablesId(): Promise<string>;
-  /** Returns the id of the tables, perhaps from a cache. A partition without records calls this function after each wait. */
+  /** Returns the id of the current ClickHouse tables. The id can come from a cache. */
   cachedTablesId(): Promise<string>;
   readonly storedRows: StoredRows;
-  /** Opens a writer. Its state at the offset `start` always comes from the stored rows. */
+  /** Opens a writer for the blocks from the offset `start` on. The writer reads its state from the stored rows. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
-  /** Minimum time between two blocks of a partition. The first block is written without this wait. */
   readonly flushIntervalMs: number;
-  /** Time after which an insert of a lost partition can no longer take effect, from `Store.insertsEndWithinMs`. */
   readonly insertsEndWithinMs: number;
-  /** Monotonic clock. A system clock that is set back would delay blocks. */
+  /** Monotonic clock. If the system clock were set back, blocks would be delayed. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Publishes an offset below which the tables contain every row. Awaits `confirm` before the insert. */
+  /** Stores in ClickHouse an offset below which the tables contain every row. Awaits `confirm` before the insert. */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
-  /** Called after the repair of a truncation. @param records the number of written records that the log lost. */
+  /** Called after the repair of a truncation. @param records the number of records that the log lost. */
   onTruncation(truncation: Truncation, records: number): void;
 }
 
-/** Maximum bytes of keys and values in a block. The last record can exceed this limit, and the block still stays below 32 MiB. */
+/** Bytes of keys and values after which a block ends. A block can exceed this limit, but stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
-/** Wait for more records after the first record, so that records that arrive together form one block. */
 const SETTLE_MS = 5;
-/** Maximum wait for new records. A new record ends the wait early. */
 const IDLE_WAIT_MS = 10_000;
-/** Maximum wait for the records of a pending block. The log already contained these records. */
+/** Maximum wait for the records of a pending block. */
 const REREAD_WAIT_MS = 1_000;
 /** Time for which a commit proves that this process owns the partition: half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
-/** Reads and writes blocks until the partition is lost. @throws any error except `Unavailable`, `Invalid`, and `Fenced`. */
+/** Writes blocks until another process owns the partition. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
@@ -84,17 +79,16 @@ class BlockRun<Plan> {
   #writer: BlockWriter<Plan> | undefined;
   #committed: CommitMetadata;
   #hasCommit: boolean;
-  /** Leader epoch of the last batch. */
   #leaderEpoch: number | undefined;
-  /** Offset from which the log reported a truncation. */
+  /** Offset from which the log reported a truncation. Infinity if the log has reported no truncation. */
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
-  /** Offset below which blocks may have stored rows. */
+  /** Blocks below this offset can already have stored rows. */
   #verifyBelow = 0;
-  /** True if the group has no commit and the tables have no rows of the partition. */
+  /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
-  /** Time after which no insert of the previous owner can take effect. */
+  /** Time after which inserts of the previous owner can no longer take effect. */
   #previousInsertsEndAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
@@ -109,7 +103,7 @@ class BlockRun<Plan> {
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
   }
 
-  /** Writes blocks. Returns when the log is truncated, the tables change, or the partition is lost. */
+  /** Writes blocks until the log is truncated, the tables change, or the partition is lost. */
   async runUntilInterrupted(): Promise<void> {
     try {
       await this.#checkTables();
@@ -126,7 +120,7 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Rewinds to the start of the log if the tables were restored or recreated, because such tables lack rows.
+   * Rewinds to the start of the log if the tables were restored, because restored tables lack rows.
    * @throws RestartRun after a rewind.
    */
   async #checkTables(): Promise<void> {
@@ -140,7 +134,7 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // The inserts of the previous owner went into the old tables, so this owner need not wait for these inserts.
+    // This owner does not wait for inserts of the previous owner, because these inserts went into the old tables.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -173,7 +167,7 @@ class BlockRun<Plan> {
     this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
   }
 
-  /** Writes the pending block. A previous owner announced the block, or this owner announced it before a truncation. */
+  /** Writes the pending block, which a commit of this or a previous owner announced. */
   async #finishPendingBlock(): Promise<void> {
     const { topic } = this.#options;
     const { offset, pendingTo, last } = this.#committed;
@@ -183,7 +177,7 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // The log can be truncated during the read. The remaining records would then never arrive.
+      // If the log is truncated during the read, the missing records never arrive.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -193,17 +187,17 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // A different last record shows that the log was truncated and has grown again. The stored rows belong to lost records.
+    // A different last record shows that the log was truncated and has grown again. The stored rows are from lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
   /**
-   * Checks that the log still contains the pending block. A former leader can report an end offset that is too low. The last
-   * record is therefore compared before any repair.
+   * Checks that the log still contains the pending block. A former leader can report an end offset that is too low, so the last
+   * record of the block is compared before any repair.
    * @throws RestartRun if the log ends before the last record of the block.
-   * @throws LogTruncated if the log ends after the last record but before the end of the block.
+   * @throws LogTruncated if the log ends between the last record and the end of the block.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -214,10 +208,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks must read the stored rows before they are written. The group's offset can be lost, reset, or
-   * outdated. If the group has no commit, or the tables have rows above its offset, any record of the log may have stored
-   * rows. Otherwise only the block at the offset may have stored rows, because the commit that announced this block may be
-   * lost.
+   * Decides for which blocks the stored rows are read before the block is written. Usually, the stored rows are read only for
+   * the block at the committed offset, because the commit of that block can be lost. If the group has no commit, or if the
+   * tables have rows above the committed offset, every record of the log can have stored rows.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -231,10 +224,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until inserts of the previous owner can no longer take effect, because an abandoned insert may still run. If the
-   * block of the insert was announced, its deduplication token prevents duplicates. If the announcement was lost, rows of the
-   * insert could appear after this owner has read the stored rows.
-   * @throws RestartRun after a wait, because the log may have been truncated during the wait.
+   * Waits until inserts of the previous owner can no longer take effect, because their rows could appear after this owner has
+   * read the stored rows.
+   * @throws RestartRun after a wait, because the log can have been truncated during the wait.
    */
   async #waitForPreviousInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;
@@ -249,8 +241,7 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // The first block of a new partition has one record. A new owner that finds neither a commit nor stored rows builds the
-    // same block. The token of the block then prevents a duplicate if an insert of this owner is late.
+    // The first block of a new partition has one record, so that the next owner builds the same block if no commit exists.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -274,7 +265,7 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /** Detects restored tables while no records arrive, because readers may be waiting for the rows of these tables. */
+  /** Detects restored tables while no records arrive, because readers can be waiting for the rows of these tables. */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -305,10 +296,7 @@ class BlockRun<Plan> {
     return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
-  /**
-   * Commits an offset with its metadata.
-   * @throws Fenced if another process owns the partition. The caller must then not write the rows of the block.
-   */
+  /** Commits an offset with its metadata. @throws Fenced if another process owns the partition. */
   async #commit(committed: CommitMetadata): Promise<void> {
     const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
     await this.#retry(async () => {
@@ -320,7 +308,7 @@ class BlockRun<Plan> {
     this.#hasCommit = true;
   }
 
-  /** Commits again if the last commit is too old to prove ownership, or if this process may have lost the partition. */
+  /** Commits again if the latest commit is too old to prove that this process owns the partition. */
   async #confirmOwnership(): Promise<void> {
     const isProven = this.#options.clock.now() - this.#ownershipProvenAtMs <= OWNERSHIP_PROOF_MS;
     if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#committed);
@@ -332,7 +320,7 @@ class BlockRun<Plan> {
     this.#isStartPublished = true;
   }
 
-  /** Writes a block. If the block is rejected, splits it until each rejected record is alone, and dead-letters these records. */
+  /** Writes a block. Splits a rejected block until each rejected record is alone, and dead-letters these records. */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
@@ -351,8 +339,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // A transaction marker can have a newer leader epoch than the last record. With the older epoch, the log would look
-    // truncated.
+    // Uses the leader epoch of the batch, because a transaction marker can have a newer epoch than the last record. With the
+    // older epoch, the log would look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -361,8 +349,7 @@ class BlockRun<Plan> {
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
-    // Discards the writer, because its state includes the rejected plan. The two halves start with the state of the stored
-    // rows.
+    // Discards the writer, because its state includes the rejected plan.
     this.#writer = undefined;
     if (block.records.length === 1) {
       await this.#retry(() => writer.deadLetter(block, cause));
@@ -377,7 +364,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // ClickHouse can return from an outage with restored tables. The counts in the plan are wrong for such tables.
+      // ClickHouse can have restored tables after an outage. The counts in the plan are wrong for restored tables.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
@@ -395,16 +382,16 @@ class BlockRun<Plan> {
   }
 }
 
-/** Signals that a run of blocks must end. The next run starts at the committed offset. */
+/** Error that ends the current run of blocks. The next run starts at the committed offset. */
 class RestartRun extends Error {}
 
 const TRUNCATED_MESSAGE =
   'the log was truncated: it lost records whose rows are stored; see the table truncations';
 
-/** Maximum length of an id. Commit metadata is limited in size, but a foreign producer can send a long header. */
+/** Maximum length of a record's id. Kafka limits the size of commit metadata, but foreign producers can send long headers. */
 const MAX_ID_CHARACTERS = 64;
 
-/** Returns the append id of a record. Without a usable append id, returns a digest of the record's key and value. */
+/** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */
 export function recordIdOf({ key, value, headers }: LogRecord): string {
   const appendId = headers[APPEND_ID_HEADER];
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;

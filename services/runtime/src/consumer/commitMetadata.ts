@@ -1,8 +1,8 @@
-/** Reads the metadata of a group's commit, and computes the commit with which the group resumes after a truncation. */
+/** Reads the metadata of a group's commit. Computes the commit that a group needs after a truncation. */
 import type { Committed } from '../log/log.ts';
 import type { CommitMetadata, RecordIdentity } from './findTruncation.ts';
 
-/** Decodes a commit. The commits of older versions have fewer fields. */
+/** Decodes a commit of this or an older version of Questlog. */
 export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   try {
     return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
@@ -12,23 +12,23 @@ export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   }
 }
 
-/** Returns the last record of the pending block or, without a pending block, the last record below the committed offset. */
+/** Returns the last record of the pending block. If no block is pending, returns the record before the committed offset. */
 export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
   return committed && metadataOf(committed).last;
 }
 
-/** Returns the id of the tables that contain the rows. Undefined if an operator or an older version wrote the commit. */
+/** Returns the id of the ClickHouse tables with the group's rows. Undefined if an operator wrote the commit. */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }
 
-/** Returns a leader epoch that no record below the committed offset exceeds. Undefined if no such epoch is known. */
+/** Returns an upper bound of the leader epochs of all records below the committed offset. */
 export function leaderEpochOf(committed: Committed): number | undefined {
   const { last, upToEpoch } = metadataOf(committed);
   return last?.leaderEpoch ?? upToEpoch;
 }
 
-/** Returns the commit with which the group resumes after a truncation. A pending block stays pending up to the truncation. */
+/** Returns the commit with which the group resumes after a truncation. A pending block ends at the truncation. */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
   truncatedFrom: number,

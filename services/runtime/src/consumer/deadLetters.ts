@@ -12,14 +12,10 @@ import { messageOf } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
-/** Dead letters of one partition while this process owns the partition. */
+/** Appends the dead letters of one partition. */
 export interface DeadLetters {
-  /**
-   * Appends a dead letter.
-   * @param mayBeSent true if an earlier attempt may have stored the dead letter. The topic is then searched before the append.
-   */
+  /** Appends a dead letter. @param mayBeSent true if the topic must be searched for the dead letter before the append. */
   send(source: SourcePartition, record: LogRecord, cause: Invalid, mayBeSent: boolean): Promise<void>;
-  /** Counts processed records. The ratio of dead letters needs this count. */
   countProcessed(count: number): void;
 }
 
@@ -30,9 +26,7 @@ interface SourcePartition {
 
 const MAX_REASON_CHARACTERS = 2_000;
 
-/**
- * Returns a function that creates a partition's dead letters. Its argument is a signal that aborts when the partition is lost.
- */
+/** Returns a function that creates the dead letters of a partition. The signal must abort when the partition is lost. */
 export async function openDeadLetters(deps: {
   log: Log;
   registry: SchemaRegistry;
@@ -73,9 +67,8 @@ export async function openDeadLetters(deps: {
     }
   };
   return (signal) => {
-    /** Append ids that the last search found in the topic. */
     let logIds: Promise<Set<string>> | undefined;
-    /** Append ids of the dead letters that this process has sent or found. These dead letters are already counted. */
+    /** Append ids of the dead letters that are already counted. */
     const sentIds = new Set<string>();
     const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
       const { appendId, targetPartition, source, record, cause } = pending;
@@ -84,11 +77,11 @@ export async function openDeadLetters(deps: {
           logIds ??= appendIdsIn(log, targetPartition, signal);
           if ((await logIds).has(appendId)) return;
         }
-        // Logs only the position of the record, because the record contains players' data and may have several megabytes.
+        // Logs only the position of the record, because the record contains players' data.
         logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
         await append(pending, reducedRecords(record));
       } catch (error) {
-        // A failed append may have stored the dead letter, so the next attempt must search the topic again.
+        // The failed append can have stored the dead letter, so the next attempt must search the topic.
         logIds = undefined;
         throw error;
       }
@@ -119,28 +112,25 @@ interface PendingDeadLetter {
   readonly cause: Invalid;
 }
 
-/** Minimum number of records before the ratio is checked. */
+/** The ratio of dead letters is checked after this number of records. */
 const WINDOW_RECORDS = 1_000;
 const MAX_DEAD_RATIO = 0.5;
 
 class DeadLetterRatio {
   #processed = 0;
   #deadLettered = 0;
-  /** Number of dead letters that are being sent. A dead letter counts as dead-lettered only after the log has stored it. */
+  /** Number of dead letters that were sent and that the log has not acknowledged. */
   #sending = 0;
 
   countProcessed(records: number): void {
     [this.#processed, this.#deadLettered] = this.#with(records, 0);
   }
 
-  /**
-   * Sends a dead letter with `send` and counts it.
-   * @throws the error of `ratioExceeded` if the dead letter would exceed the ratio. The dead letter is then not sent.
-   */
+  /** Calls `send` and counts the dead letter. @throws the error of `ratioExceeded` if the ratio would become too high. */
   async countSent(send: () => Promise<void>, ratioExceeded: () => Error): Promise<void> {
     this.#sending += 1;
     try {
-      // Computes the ratio before the counts are halved, so the ratio includes all records of the window.
+      // Computes the ratio before the counts are halved, so that the ratio includes all records of the window.
       const [seen, dead] = [this.#processed + this.#sending, this.#deadLettered + this.#sending];
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw ratioExceeded();
       await send();
@@ -156,21 +146,16 @@ class DeadLetterRatio {
   }
 }
 
-/** Returns the record, and then smaller copies of the record for the case that the log rejects the previous copy as too large. */
+/** Returns the record and smaller copies of the record, because the log can reject the record as too large. */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];
 }
 
-/** Maximum number of cached ids. An id takes about 100 bytes. */
 const MAX_CACHED_IDS = 100_000;
-/** Maximum time without progress. The total time is unlimited. */
 const STALL_LIMIT_MS = 30_000;
 
-/**
- * Reads the append ids of the newest dead letters in a partition.
- * @throws Unavailable if the read makes no progress within the limit, or if the signal aborts.
- */
+/** Reads the append ids of the newest dead letters in a partition. @throws Unavailable if the read makes no progress. */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);
   const ids = new Set<string>();

@@ -1,51 +1,48 @@
-/** Checks whether the log still contains the records that a consumer group has written, and finds the offset of a truncation. */
+/** Checks whether the log still contains the records whose rows a consumer group has written. */
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
 /** Decoded commit of a consumer group for one partition. */
 export interface CommitMetadata {
-  /** Next offset to process. */
   readonly offset: number;
-  /** Offset after the pending block, which is being written. Undefined if no block is pending. */
+  /** Offset after the pending block. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block or, without a pending block, the last record below `offset`. This record reveals a
-   * truncated log that has grown again, which offsets alone cannot reveal. Undefined if the group has not read a record.
+   * Last record of the pending block or, if no block is pending, last record below `offset`. This record reveals that a
+   * truncated log has grown again.
    */
   readonly last?: RecordIdentity;
-  /** Leader epoch that no record below `offset` exceeds. Set after a truncation, when the last record is unknown. */
+  /** Upper bound of the leader epochs of all records below `offset`, if the last record is unknown. */
   readonly upToEpoch?: number;
   /** Id of the ClickHouse tables that contain the rows. */
   readonly tables?: string;
 }
 
-/** Identity of a record, which distinguishes the record from any other record at the same offset. */
+/** Identity of a record. Two records at the same offset have different identities. */
 export interface RecordIdentity {
   readonly offset: number;
   readonly id: string;
   readonly leaderEpoch?: number;
 }
 
-/** Rows in ClickHouse that come from the records of one partition. */
+/** Stored rows of one partition's records. */
 export interface StoredRows {
-  /** Returns true if records at or above the offset have rows. A second insert of these rows would create duplicates. */
+  /** Returns true if records at or above the offset have stored rows. A second insert of these rows would create duplicates. */
   hasRowsFrom(offset: number): Promise<boolean>;
-  /** Returns the row with the highest offset above `above`. Undefined if no row has such an offset. */
+  /** Returns the row with the highest offset above `above`. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** Returns the row whose offset is nearest to `about`, and is between `above` and `below`. */
+  /** Returns the row with the offset nearest to `about` that is between `above` and `below`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
-  /** Returns the names that the rows of the record can have. */
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
-  /** Returns the truncation whose repair has started but is not complete. Undefined if there is no such repair. */
+  /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows at and above the truncation as orphaned, so that they do not collide with new records at the same offsets.
-   * Orphaned rows stay visible. A repeated repair has the same result.
-   * @param confirm a function that must be awaited directly before each change.
-   * @returns the number of records that the log lost.
+   * Marks the rows of lost records as orphaned, so that they do not collide with new records at the same offsets. Orphaned rows
+   * stay visible. A repair can be repeated. Returns the number of records that the log lost.
+   * @param confirm must be awaited directly before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
-  /** Stores that the repair is complete and that the group resumes at the offset of the truncation. */
+  /** Stores that the repair is complete. The group resumes at the offset of the truncation. */
   markRepaired(truncation: Truncation): Promise<void>;
 }
 
@@ -55,11 +52,10 @@ export interface StoredRow {
 }
 
 export interface Truncation {
-  /** First offset at which the record may have changed. */
+  /** First offset whose record can be different after the truncation. */
   readonly offset: number;
-  /** Offset after the last lost record. */
   readonly end: number;
-  /** Name of the last lost record. The name distinguishes truncations at the same offset. */
+  /** Name of the last lost record. Truncations at the same offset differ in this name. */
   readonly lost: string;
 }
 
@@ -72,11 +68,10 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the last written record with the log. If the record differs, searches the stored rows for the last unchanged
- * record. All offsets after this record count as truncated, even the offsets of unchanged records without rows. Processing such
- * records again adds no rows. The search changes the read position of the partition.
+ * Compares the last written record with the log. If the record differs, searches the stored rows for the last unchanged record.
+ * All offsets after the unchanged record count as truncated. Changes the read position of the partition. Returns undefined if
+ * the log is not truncated.
  * @param truncatedFrom the offset from which the log itself reports a truncation.
- * @returns undefined if the log is not truncated.
  */
 export async function findTruncation(
   deps: TruncationDeps,
@@ -94,7 +89,7 @@ export async function findTruncation(
 
   const { offset, pendingTo: processedTo = offset, last } = committed;
   const proof = last && (await compare(last.offset, (record) => deps.recordIdOf(record) === last.id));
-  /** Highest offset up to which the log is unchanged, as far as the comparisons show. */
+  /** Highest offset at which the log and the stored rows have the same record. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
   const highest = await storedRows.highestRow(same);
   const isHighestSame = highest === undefined || (await compareRow(highest)) !== 'other';
@@ -102,7 +97,6 @@ export async function findTruncation(
 
   const range = await offsetRangeOf(log, topic, owned.partition);
   same = Math.max(same, range.startOffset - 1);
-  // The log has no records at or above its end offset, so the search starts below this offset.
   let other = Math.min(truncatedFrom, range.endOffset);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await storedRows.nearestRow({ above: same, below: other, about });
@@ -117,7 +111,6 @@ export async function findTruncation(
   };
 }
 
-/** Returns the offset range of a partition. @throws Unavailable while the partition has no leader. */
 export async function offsetRangeOf(
   log: Pick<Log, 'offsetRanges'>,
   topic: string,
@@ -128,7 +121,6 @@ export async function offsetRangeOf(
   return range;
 }
 
-/** Reads the record at an offset. Requests the log's end offset only if no record arrives. */
 async function recordAt(
   { log, owned, topic }: TruncationDeps,
   offset: number,
@@ -146,7 +138,7 @@ async function recordAt(
       throw error;
     }
   }
-  // The offset has no record: compaction removed the record, or the offset belongs to a transaction marker.
+  // The offset has no record, because compaction removed the record or because the offset is that of a transaction marker.
   return 'removed';
 }
 

@@ -1,4 +1,4 @@
-/** Measures the lag of each consumer group. Reads only the log, so it works while no process of the group runs. */
+/** Measures the lag of each consumer group. Reads only the log, so that the lag is known while no process of the group runs. */
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -14,9 +14,8 @@ export interface ConsumerLag {
   readonly lagMs: number | null;
   /** Retention time of the topic, in milliseconds. Infinity if the topic has no time limit. */
   readonly retentionMs: number;
-  /** `lagMs` divided by `retentionMs`. Null if `lagMs` is null. */
   readonly shareOfRetention: number | null;
-  /** Number of records that retention removed before the group had read them. */
+  /** Number of records that Kafka's retention removed before the group had read them. */
   readonly lostRecords: number;
   readonly partitions: readonly PartitionProgress[];
 }
@@ -33,18 +32,14 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** Lag above which the oldest record is read less often, because each read can fetch a few MiB per partition. */
+/** If the lag is larger, the oldest record is read less often, because each read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
-/** Maximum interval between two measurements that are used for an estimate. */
+/** Maximum time between two measurements from which an age is estimated. */
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
-/** Time for which a topic's retention is cached. Operators can change the retention at any time. */
 const RETENTION_CACHE_MS = 60_000;
 
-/**
- * Creates the measurement of each consumer group.
- * @param isExact false if the age of new records may be estimated. A group without a backlog then needs no read.
- */
+/** Creates the measurement of each consumer group. If `isExact` is false, the age of new records can be estimated. */
 export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
@@ -67,7 +62,7 @@ export class GroupLag {
   readonly #log: LagLog;
   readonly #isExact: boolean;
   #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
-  /** Offset and timestamp of the next record to process in each partition, from the last read. */
+  /** For each partition, the offset and timestamp of the next record, from the latest read. */
   #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #previous: Measurement | undefined;
@@ -112,7 +107,7 @@ export class GroupLag {
 
   async #positions(): Promise<Position[]> {
     const commits = await this.#log.committed(this.group, this.topic);
-    // Requests the end offsets after the commits, so that no commit exceeds an end offset.
+    // The end offsets are requested after the commits, so that no commit exceeds an end offset.
     const ranges = await this.#log.offsetRanges(this.topic);
     return ranges.flatMap((range, partition) => {
       if (range === undefined) return [];
@@ -152,10 +147,7 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /**
-   * Estimates by interpolation when the next record was stored. Undefined if the previous measurement is missing or too old,
-   * or if the record existed at that time.
-   */
+  /** Estimates when the next record was stored, from the previous measurement. Undefined if an estimate is impossible. */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -187,7 +179,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Blocks further reads until the tail is closed.
+      // Waits until all partitions have delivered a batch, so that no partition reads a second batch.
       await all.promise;
     },
   });

@@ -6,18 +6,17 @@ import type { Attempt } from './blockWriter.ts';
 export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Deduplication token. All attempts use the same token, so a late insert of a previous owner creates no duplicates. */
+  /** Deduplication token. All owners use the same token for a block, so that a late insert creates no duplicates. */
   readonly token: string;
-  /** Returns the rows of the offsets for which `isWanted` returns true, encoded as RowBinary. */
+  /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
-  /** Returns the offsets of the block that have stored rows. All rows of a record must be in the same ClickHouse partition. */
+  /** Returns the offsets that have stored rows. All rows of a record must be in the same ClickHouse partition. */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
 /**
- * Inserts the rows of a block exactly once. Finds the rows of earlier inserts by reading the table. The token alone is not
- * enough: ClickHouse logs a token before it stores the part. After a crash, ClickHouse can therefore have a token without
- * rows.
+ * Inserts the rows of a block exactly once. Reads the table to find rows that are already stored. The deduplication token is
+ * not enough, because ClickHouse can have a token without its rows after a crash.
  */
 export async function insertOnce(
   store: Store,
@@ -34,9 +33,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse acknowledges and drops an insert whose token it already has. The next read of the table shows that the rows are
-  // missing. All attempts use the same tokens, because a late insert of an earlier attempt would be stored under a different
-  // token. The last token is random, so ClickHouse cannot have it. Rows older than the table's TTL are never stored.
+  // ClickHouse drops an insert whose token it already has, even if the rows are missing, so each attempt has another token. All
+  // owners try the same tokens, so that a late insert creates no duplicates.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

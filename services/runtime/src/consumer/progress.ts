@@ -5,14 +5,14 @@ import type { ServiceDeps } from './serviceDeps.ts';
 export interface GroupProgress {
   /** Number of records that the group has not committed, in all partitions that have a leader. */
   readonly lagRecords: number;
-  /** Message for operators if a partition has lag and has not advanced within the time limit, otherwise undefined. */
+  /** Message for operators if a partition has lag and has not advanced for too long. Otherwise, the message is undefined. */
   readonly problem: string | undefined;
 }
 
 const STALLED_AFTER_MS = 30_000;
 const CHECK_INTERVAL_MS = 5_000;
 
-/** Returns a function that measures the progress of a group. Each call requests the offset ranges and the commits once. */
+/** Returns a function that measures the progress of a group. */
 export function watchProgress({
   log,
   clock,
@@ -28,7 +28,7 @@ export function watchProgress({
     const known = { committed: log.committed.bind(log), offsetRanges: () => pendingRanges };
     const [ranges, positions] = await Promise.all([pendingRanges, positionsOf(known, group, topic)]);
     const partitions = ranges.flatMap((range, partition) => {
-      // Omits a partition without a leader. The partition cannot advance, and a restart of this process would not help.
+      // Ignores a partition without a leader, because a restart of this process would not help.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];
@@ -42,12 +42,11 @@ export function watchProgress({
 
 export interface PartitionProgress {
   readonly partition: number;
-  /** Next offset to process. */
   readonly offset: number;
   readonly lagRecords: number;
 }
 
-/** Compares successive measurements and detects partitions that have lag but do not advance. */
+/** Compares successive measurements. Detects partitions that have lag but do not advance. */
 export class StallDetector {
   readonly #group: string;
   readonly #topic: string;
@@ -60,14 +59,9 @@ export class StallDetector {
     this.#activityOf = activityOf;
   }
 
-  /**
-   * Adds a measurement.
-   * @param partitions the partitions that have a leader.
-   * @returns a message if a partition has lag and has not advanced within the time limit.
-   */
+  /** Adds a measurement. Returns a message if a partition has lag and has not advanced for too long. */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
-    // Gives no mark to a partition without lag. A record that arrives after an idle hour would otherwise count as one hour
-    // late.
+    // Ignores partitions without lag, so that a record that arrives after an idle hour does not count as one hour late.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
     const before = this.#marks;
     this.#marks = new Map(
@@ -91,15 +85,11 @@ export interface ProgressCheck {
   readonly group: string;
   readonly topic: string;
   readonly name: string;
-  /** Returns the activity that the consumer of this process reports for a partition. */
+  /** Returns what the consumer of this process is doing with a partition, as text for operators. */
   activityOf(partition: number): string | undefined;
 }
 
-/**
- * Registers the progress of a group as a health check. A timer also measures every few seconds, so even the first health
- * request reports a partition that stalled earlier.
- * @returns a function that ends the measurements.
- */
+/** Registers the progress of a group as a health check. Returns a function that ends the check. */
 export function checkProgress(
   deps: Pick<ServiceDeps, 'log' | 'clock' | 'health'>,
   { group, topic, name, activityOf }: ProgressCheck,
@@ -117,10 +107,9 @@ export function checkProgress(
 }
 
 /**
- * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The group
- * has processed all records below this offset. The offset is 0 if the partition has neither a commit nor a leader.
- * @param isRelevant returns true if a partition without a commit needs its start offset, which costs a request to every
- * broker.
+ * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The offset
+ * is 0 if the partition has neither a commit nor a leader.
+ * @param isRelevant returns true if a partition without a commit needs its start offset.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

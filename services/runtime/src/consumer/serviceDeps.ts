@@ -20,15 +20,14 @@ export interface ServiceDeps {
 
 /** Erased data, which must not be stored or returned again. */
 export interface Erasures {
-  /** Erasures that this process has read. */
+  /** Erased data that this process knows without a read of the log. */
   readonly cached: ErasedData;
-  /** Returns all erasures that the log contains at the time of the call. @throws Unavailable if the erasures cannot be read. */
+  /** Reads all erasures that the log contains at the time of the call. @throws Unavailable if the log cannot be read. */
   latest(): Promise<ErasedData>;
 }
 
 export const NO_ERASURES: Erasures = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-/** Returns the erasures of a directory. The structural type of the parameter keeps this folder independent of the directory. */
 export function erasuresOf(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;

@@ -1,8 +1,8 @@
 /**
- * Ensures that compaction does not remove the effective record of a key. Compaction keeps only the last record of a key, and
- * the last record can be ineffective (see `effectiveRecords.ts`). The process that appended an ineffective change usually
- * decides again and appends another record. If this process decides to write nothing, it appends a copy of the effective
- * record. If this process was killed, every process that reads the directory appends the copy after some time.
+ * Protects the effective record of each key from Kafka's compaction, which keeps only the last record of a key. If the last
+ * record is ineffective (see `effectiveRecords.ts`), a copy of the effective record is appended. Usually, the process that
+ * appended the ineffective record decides again and appends the next record. If that process was killed, every other process
+ * appends a copy after some time.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -14,13 +14,12 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** Maximum time for which an ineffective record can stay the last record of its key. */
+  /** Time after which a copy is appended if the last record of a key is ineffective. */
   readonly afterMs: number;
 }
 
 export class CompactionGuard {
   readonly #deps: CompactionGuardDeps;
-  /** Timers by key, for keys whose last record is ineffective. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
@@ -38,7 +37,7 @@ export class CompactionGuard {
     this.#timers.delete(key);
   }
 
-  /** Appends a copy of the effective record if the key's last record is ineffective. Retries later if the log is unavailable. */
+  /** Appends a copy of the effective record if the last record of the key is ineffective. */
   async appendCopy(key: string): Promise<void> {
     const { log, logger, effectiveRecords } = this.#deps;
     const record = effectiveRecords.copyFor(key);

@@ -1,4 +1,4 @@
-/** Tenants, projects, tokens, secrets, and erasures, computed from the records of the directory's topic. Pure. */
+/** Tenants, projects, tokens, secrets, and erasures, computed from the records of the directory's topic. */
 import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
@@ -17,31 +17,31 @@ export interface Directory {
   readonly tenants: Map<string, Tenant>;
   readonly projects: Map<string, Project>;
   readonly tokens: Map<string, Token>;
-  /** Token ids by the SHA-256 digest of the token, in hexadecimal. */
+  /** Id of each token, by the SHA-256 digest of the token in hexadecimal. */
   readonly tokenIdsBySha256: Map<string, string>;
-  /** Last reported use of each token, by token id. */
+  /** Latest reported use of each token, by token id. */
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
-  /** Data that the erasures cover. Entries are never removed. */
+  /** Data that was erased. Entries are never removed. */
   readonly erased: ErasedData;
 }
 
-/** Caller of a request: a token or the subject of a JWT, with the project and the tenant. */
+/** Caller of a request, identified by a token or by the subject of a JWT. */
 export interface Principal {
   readonly tenant: Tenant;
   readonly project: Project;
   readonly revision: Revision;
   readonly scopes: readonly Scope[];
-  /** Id of the token. Null for an operator. For a JWT, the id is derived from the issuer and the subject. */
+  /** Id of the token. Null if the caller is an operator. For a JWT, the id is derived from the issuer and the subject. */
   readonly tokenId: string | null;
-  /** Id of the first token in the chain of rotations that led to this token. */
+  /** Id of the oldest token in the chain of rotations. Each rotated token replaces an older token. */
   readonly firstTokenId?: string;
-  /** Maximum requests per second from one client address. Undefined if the rate per address is not limited. */
+  /** Maximum requests per second from one client address. Undefined if there is no maximum. */
   readonly addressRequestsPerSecond?: number;
-  /** Builds that the caller may write to. Undefined if the caller may write to all builds. */
+  /** Builds that the caller can write to. Undefined if the caller can write to all builds. */
   readonly buildIds?: readonly string[];
-  /** Time at which the JWT expires. Undefined for a token, because the directory contains the expiry of tokens. */
+  /** Time at which the JWT expires. Undefined if the caller has a token. */
   readonly jwtExpiresAtMs?: number;
 }
 
@@ -52,7 +52,7 @@ export function emptyDirectory(): Directory {
   };
 }
 
-/** Replaces the content of `directory` with the content of `other`. Erased data is added and never removed. */
+/** Replaces the content of `directory` with the content of `other`. Keeps all erased data. */
 export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tenants, other.tenants);
   replace(directory.projects, other.projects);
@@ -93,7 +93,7 @@ export function findToken(directory: Directory, text: string): Token | undefined
   return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
 }
 
-/** Returns the caller that a token represents, even an expired token. Undefined if the project or the tenant is missing. */
+/** Returns the caller that a token represents. Undefined if the project or the tenant is missing. */
 export function principalOf(
   directory: Directory,
   token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond' | 'buildIds'>,
@@ -112,7 +112,6 @@ export function principalOf(
   };
 }
 
-/** Returns the token with this id. Undefined if the token was revoked or has expired. */
 export function validToken({ tokens }: Directory, id: string, nowMs: number): Token | undefined {
   const found = tokens.get(id);
   return found !== undefined && (found.expiresAt === null || found.expiresAt > nowMs) ? found : undefined;

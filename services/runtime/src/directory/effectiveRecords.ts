@@ -1,55 +1,48 @@
 /**
- * Decides which records of the directory are effective. A process decides a change on the entity that it has read. The record
- * of the change has a header that names its predecessor: the offset of the record with that entity. Among the records of a
- * key, the record with the highest predecessor offset is effective. Among records with the same predecessor offset, the first
- * record is effective. The other records were decided on an outdated entity, so all readers ignore them, and their processes
- * decide again. Among concurrent changes, one change always succeeds. A record without the header is always effective, as if
- * it named the record before it.
- *
- * Compaction keeps the last record of a key, even if that record is ineffective. A copy of the effective record is therefore
- * appended. The copy has the same bytes, the same predecessor, and a second header with the offset of the original. A copy has
- * the rank of its original, so several copies have the same effect as one copy. All readers that read the effective record or
- * a copy agree. Their start offsets and the progress of compaction do not matter.
- *
- * The key of a deleted entity is never reused, because compaction eventually removes its tombstone, and a new record would
- * lose its predecessor.
+ * Decides which records of the directory are effective. Two processes can change the same entity at the same time, and only one
+ * of the changes can be effective. A change has a header with the offset of its predecessor: the record from which the process
+ * has read the entity. Among the records of a key, the record with the highest predecessor offset is effective. Among records
+ * with the same predecessor offset, the first record is effective. All readers ignore ineffective records, and the processes
+ * that appended them decide again. A record without the header is always effective.
+ * Kafka's compaction keeps the last record of a key, even if the last record is ineffective. A copy of the effective record is
+ * therefore appended. The copy has a second header with the offset of the original. Several copies have the same effect as one
+ * copy.
+ * The key of a deleted entity is never used again, because compaction removes the tombstone, and a new record would lose its
+ * predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/** Header with the offset of the last effective record of the same key. Empty if the key has no effective record. */
+/** Header with the offset of the previous effective record of the same key. Empty if the key had no effective record. */
 export const PREDECESSOR_HEADER = 'questlog-follows';
-/** Header of a copy, with the offset of the original record. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
-/** Value that represents a missing record. It is lower than every offset. */
 const NO_RECORD = -1;
 
 interface EffectiveRecord {
   readonly predecessorOffset: number;
-  /** Offset of the record. For a copy, the offset of the original record. */
+  /** Offset of the record or, for a copy, offset of the original record. */
   readonly offset: number;
   /** Copy of the record's value. The original value would keep the whole fetched buffer in memory. */
   readonly value: Buffer | null;
-  /** True if no ineffective record of the key follows. */
+  /** True if no ineffective record of the key follows this record. */
   readonly isLast: boolean;
 }
 
 export class EffectiveRecords {
-  /** Effective records by key. Tombstones are included, because a change that was decided before the deletion may follow. */
+  /** Effective records by key. Includes tombstones, because a change that was decided before the deletion can follow. */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
-  /** Returns the headers of a change of the key. The change must be decided on the records that were read so far. */
+  /** Returns the headers of a new record. The new record must be based on the current effective record of the key. */
   headersFor(key: string): Headers {
     return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
-  /** Processes a record. Must be called with each record of the topic in order. Returns false if the record is ineffective. */
+  /** Processes a record. Must be called with each record of the topic, in order. Returns false if the record is ineffective. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // Ignores the offset of an original that does not precede its copy. Such an offset would make all later changes
-    // ineffective.
+    // Ignores a header that names an offset above the copy, because it would make all later changes ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A predecessor offset at or above the record's own offset belongs to a record that a truncation removed.
@@ -67,17 +60,15 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns each key with true if the last record of the key is effective, otherwise false. */
+  /** Returns, for each key, whether the last record of the key is effective. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns records that restore the lost effective records after a truncation. The predecessor of each record is the current
-   * effective record of its key.
+   * Returns records that restore the lost effective records after a truncation.
    * @param current the effective records of the truncated log.
-   * @param offset the start of the truncation. Current records at or above this offset were decided after the truncation and
-   * are kept.
+   * @param offset the start of the truncation. Current records from this offset on are kept.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {
@@ -105,7 +96,6 @@ export class EffectiveRecords {
   }
 }
 
-/** Returns true if a record with this predecessor and offset replaces the effective record. */
 function supersedes(effective: EffectiveRecord, predecessorOffset: number, offset: number): boolean {
   return predecessorOffset === effective.predecessorOffset
     ? offset <= effective.offset

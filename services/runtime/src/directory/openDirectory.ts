@@ -1,4 +1,4 @@
-/** Maintains the directory from a tail of its topic, and appends changes to the topic. */
+/** Reads the topic of the directory, keeps the directory in memory up to date, and appends changes to the topic. */
 import {
   type DirectoryEntry,
   directoryEntry,
@@ -27,28 +27,22 @@ import {
 
 export interface DirectoryHandle {
   readonly current: Directory;
-  /** Appends an entity, or a tombstone for null, without a conflict check. Resolves after this process has read the record. */
+  /** Appends an entity without a conflict check. Null appends a tombstone. Resolves after this process has read the record. */
   put<K extends EntityKind>(kind: K, id: string, entity: Entity<K> | null): Promise<void>;
   /**
-   * Changes an entity with optimistic concurrency control. `decide` receives the current entity and runs again if another
-   * process has changed the entity. Resolves after this process has read the change. If the last decision is to write nothing,
-   * ensures that the last record of the key is effective.
-   * @throws Unavailable if this process cannot read the log within `WAIT_MS`, or if all of `MAX_ATTEMPTS` attempts were
-   * ineffective.
+   * Changes an entity with optimistic concurrency control. Calls `decide` again if another process has changed the entity.
+   * Resolves after this process has read the change.
+   * @throws Unavailable if this process cannot read the log in time, or if too many attempts were ineffective.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
-  /**
-   * Resolves after this process has read all records that the log had at the time of the call.
-   * @throws Unavailable after `WAIT_MS`.
-   */
+  /** Resolves after this process has read all records that the log contains now. @throws Unavailable after `WAIT_MS`. */
   caughtUp(): Promise<void>;
-  /** Registers a listener that is called after each repair of a truncation. */
   onTruncation(listener: (truncation: RepairedTruncation) => void): void;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** Decides a change. If `entity` is undefined, nothing is written. Null writes a tombstone. */
+/** Decides a change. In the result, an undefined `entity` means that nothing is written, and null writes a tombstone. */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -58,7 +52,7 @@ type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
-/** Time after which a copy is appended. A running process has decided again within this time. */
+/** Time after which a copy is appended. A running process decides its change again within this time. */
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
 
@@ -68,11 +62,9 @@ export interface DirectoryDeps {
   readonly logger: Logger;
   /** Maximum time for which a change waits until this process has read the log to its end. */
   readonly waitMs?: number;
-  /** Time after which an ineffective last record is followed by a copy of the effective record. */
   readonly copyAfterMs?: number;
 }
 
-/** Opens the directory. Resolves after the whole topic has been read. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createPreservingCodec(deps.registry, directoryEntry);
@@ -89,7 +81,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const decodeEntry = entryDecoder(decoder, logger);
   const closed = new AbortController();
   const listeners: ((truncation: RepairedTruncation) => void)[] = [];
-  /** Offset below which the repair of a truncation has read all records. The tail skips these records. */
+  /** Records below this offset are skipped, because the repair of a truncation has already read them. */
   let rebuiltTo = 0;
   let repaired: Promise<void> = Promise.resolve();
   const applyRebuilt = (rebuilt: RebuiltDirectory): void => {
@@ -104,7 +96,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // The directory in memory stays in use until the repair is complete, so that valid tokens are not rejected.
+    // The directory in memory stays in use during the repair, so that valid tokens are not rejected.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -114,7 +106,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       for (const record of batch.records) {
         if (record.offset < rebuiltTo) continue;
         const entry = await decodeEntry(record, batch.partition);
-        // The remaining statements of the loop must not await, because a change must not see a partially applied record.
+        // The statements below must not await, because a concurrent change would see a partially applied record.
         const isEffective = effectiveRecords.accept(record);
         compactionGuard.onRecord(record.key ?? '', isEffective);
         if (!isEffective)
@@ -161,12 +153,12 @@ interface Shared {
   readonly log: Log;
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
-  /** Resolves when the repair of a truncation is complete. */
+  /** Promise that resolves when the repair of a truncation is complete. */
   readonly whenRepaired: () => Promise<void>;
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** For each running change, the offsets of the ineffective records that were read since the start of the change. */
+  /** For each running change, the offsets of the ineffective records that were read during the change. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }
@@ -212,7 +204,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
   return entities[kind].get(id);
 }
 
-/** Appends a record and returns its offset after this process has read the record. */
+/** Appends a record. Returns the offset after this process has read the record. */
 async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,

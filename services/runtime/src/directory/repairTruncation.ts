@@ -1,6 +1,6 @@
 /**
- * Repairs a truncation of the directory's topic. Each process reads the topic again, compares the topic with the records in
- * memory, and appends the lost records. Valid tokens stay valid, and revoked tokens stay revoked.
+ * Repairs a truncation of the directory's topic. Each process compares the topic with the records in memory and appends the
+ * lost records. Valid tokens stay valid, and revoked tokens stay revoked.
  */
 import type { DirectoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -12,24 +12,20 @@ import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
 import { EffectiveRecords } from './effectiveRecords.ts';
 
 export interface RepairedTruncation {
-  /** First lost offset. */
   readonly offset: number;
-  /** Keys of the lost records. The repair appended these records again. */
+  /** Keys of the lost records, which the repair appended again. */
   readonly missing: readonly string[];
 }
 
-/** Directory that was read from the truncated log, including the lost records. */
+/** Directory that was read from the truncated log, with the lost records. */
 export interface RebuiltDirectory extends RepairedTruncation {
   readonly current: Directory;
   readonly predecessors: EffectiveRecords;
-  /** Offset below which all records were read. */
   readonly end: number;
-  /** Offsets of ineffective records. */
   readonly ineffectiveOffsets: readonly number[];
 }
 
 interface DirectoryTruncation {
-  /** Effective records of this process before the truncation. */
   readonly before: EffectiveRecords;
   readonly offset: number;
   readonly signal: AbortSignal;
@@ -41,16 +37,13 @@ interface Deps {
   readonly decode: DecodeEntry;
 }
 
-/** Decodes a record. Returns null for a tombstone, and undefined if the record cannot be decoded. */
+/** Decodes a record. Returns null for a tombstone. Returns undefined if the record cannot be decoded. */
 export type DecodeEntry = (
   record: LogRecord,
   partition: number,
 ) => Promise<DirectoryEntry | null | undefined>;
 
-/**
- * Repairs a truncation. Retries until the log can be read and accepts the lost records.
- * @throws Unavailable if the signal aborts.
- */
+/** Repairs a truncation. Retries until the log accepts the lost records. @throws Unavailable if the signal aborts. */
 export async function repairTruncation(
   deps: Deps,
   truncation: DirectoryTruncation,

@@ -1,21 +1,20 @@
 /**
- * Reads settings from environment variables. Each service defines its settings in one TypeBox object. Each field of the object
- * has a variable name, a default, and a description. An error lists all problems at once.
+ * Reads settings from environment variables. Each service defines its settings in a TypeBox object. All problems are reported
+ * in one error.
  */
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { StartRefused } from './errors.ts';
 import { nearestName } from './nearestName.ts';
 
-/** Properties of a setting in addition to its type. */
 export interface SettingOptions {
   readonly env: string;
-  /** Alternative name of the variable. If both variables are set, the value of `env` applies. */
+  /** Alternative name of the variable. If both variables are set, the variable `env` applies. */
   readonly alias?: { readonly env: string; readonly isDeprecated: boolean };
   readonly description: string;
 }
 
-/** A deprecated name that the environment sets, and the name that replaces it. */
+/** A deprecated name that is set in the environment, and the name that replaces it. */
 export interface DeprecatedName {
   readonly setting: string;
   readonly replacement: string;
@@ -25,9 +24,9 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
-  /** A text that may be empty. The default is the empty text unless `default` is set. */
+  /** A text that can be empty. The default is the empty text. */
   optional: (options: SettingOptions & { default?: string }) => Type.String({ default: '', ...options }),
-  /** A text that may be empty and is never printed. */
+  /** A text that can be empty and is never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),
@@ -36,10 +35,9 @@ export const setting = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings and rejects misspelled names. A name with the prefix is rejected if it is unknown. A name without the
- * prefix is rejected only if it resembles a setting, because other programs use names such as `KAFKA_HEAP_OPTS`.
- * @param prefix the prefix of names that only Questlog uses.
- * @throws StartRefused with all problems: invalid values and unknown names.
+ * Reads the settings and rejects misspelled names. An unknown name with Questlog's prefix is rejected. An unknown name without
+ * the prefix is rejected only if it resembles a setting, because other programs use names such as `KAFKA_HEAP_OPTS`.
+ * @throws StartRefused with all problems.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];
@@ -75,7 +73,7 @@ export function deprecatedNames(schema: TObject, env: Env): DeprecatedName[] {
   });
 }
 
-/** Returns the settings for display. Secrets and the passwords in URLs are replaced. */
+/** Returns the settings for display. Secrets and passwords in URLs are masked. */
 export function shownConfig(schema: TObject, values: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(
     Object.entries(values).map(([field, value]) => {
@@ -123,7 +121,7 @@ function namesOf(property: TSchema): string[] {
   return alias === undefined ? [envName(property)] : [envName(property), alias.env];
 }
 
-/** Returns the value of the first name that is set in the environment. Callers pass the setting's own name before its alias. */
+/** Returns the value of the first variable in `names` that is set. */
 function readFirst(env: Env, names: readonly string[], problems: string[]): string | undefined {
   const name = names.find(
     (candidate) => env[candidate] !== undefined || env[`${candidate}_FILE`] !== undefined,
@@ -131,7 +129,7 @@ function readFirst(env: Env, names: readonly string[], problems: string[]): stri
   return name === undefined ? undefined : read(env, name, problems);
 }
 
-/** Returns the value of the variable `NAME`, or the content of the file that `NAME_FILE` names, without trailing whitespace. */
+/** Returns the value of the variable `NAME`, or the content of the file whose path is in `NAME_FILE`. */
 function read(env: Env, name: string, problems: string[]): string | undefined {
   const file = env[`${name}_FILE`];
   if (file === undefined) return env[name];
@@ -144,7 +142,7 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
   }
 }
 
-/** Returns TypeBox's own message. TypeBox's check is not used, because it loads about 300 more files at the start. */
+/** Returns TypeBox's own message. TypeBox's check is avoided because it loads about 300 more files at the start. */
 function problemOf(property: TSchema, value: unknown): string | undefined {
   if (Type.IsEnum(property)) {
     const isOne = property.enum.some((one) => one === value);
@@ -163,7 +161,6 @@ function problemOf(property: TSchema, value: unknown): string | undefined {
   return value.length < minLength ? `must not have fewer than ${minLength} characters` : undefined;
 }
 
-/** Returns the schema with the bounds that TypeBox's types omit. */
 function boundsOf(property: TSchema): { minimum?: number; maximum?: number; minLength?: number } {
   return property;
 }

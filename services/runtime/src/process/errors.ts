@@ -1,6 +1,6 @@
-/** Kinds of errors that the code handles differently. Any other error is a bug and ends the process. */
+/** Kinds of errors that the code handles in different ways. Every other error is a bug and ends the process. */
 
-/** A record that can never be processed. The record becomes a dead letter, and the consumer continues with the next record. */
+/** A record can never be processed. The record becomes a dead letter, and the consumer continues with the next record. */
 export class Invalid extends Error {
   override readonly name = 'Invalid';
 }
@@ -8,7 +8,7 @@ export class Invalid extends Error {
 /** A dependency (log, ClickHouse, registry) does not respond or is overloaded. Callers wait and retry. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';
-  /** Seconds that a client waits before it retries, sent as `Retry-After`. */
+  /** Seconds that a client must wait before a retry. The header `Retry-After` contains this number. */
   readonly retryAfterS: number;
 
   constructor(message: string, options: ErrorOptions & { retryAfterS?: number } = {}) {
@@ -17,7 +17,7 @@ export class Unavailable extends Error {
   }
 }
 
-/** This process lost a partition or a transactional id to another process. It must no longer write for that partition or id. */
+/** Another process has taken over a partition or a transactional id, so this process must no longer write to it. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }

@@ -1,23 +1,22 @@
-/** Readiness of a process, computed from named checks. A check returns a message if there is a problem, otherwise undefined. */
+/** Readiness of a process, computed from named checks. A check returns a message if there is a problem. */
 import { messageOf } from './errors.ts';
 import { withinLimit } from './waiting.ts';
 
 type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface Health {
-  /** Registers a check. The process is not ready while this check reports a problem. */
+  /** Registers a check. The process is not ready while the check reports a problem. */
   check(name: string, problem: Check): void;
-  /** Registers a check that never makes the process unready, usually because its problem affects all processes of a kind. */
+  /** Registers a check whose problems are shown but never make the process unready. */
   warn(name: string, problem: Check): void;
-  /** Runs all checks and returns messages by check name within a few seconds. The process is ready if `problems` is empty. */
+  /** Runs all checks and returns their messages by name. The process is ready if `problems` is empty. */
   state(): Promise<{ readonly problems: CheckMessages; readonly warnings: CheckMessages }>;
 }
 
 export type CheckMessages = Readonly<Record<string, string>>;
 
-/** Time limit of a check. An outage can delay a check, but clients of `/readyz` wait only a few seconds. */
+/** Time limit of a check. Clients of `/readyz` wait only a few seconds, and an outage can delay a check. */
 const CHECK_LIMIT_MS = 3_000;
-/** Time limit of a warning. It is below one second, after which Kubernetes ends a probe by default. */
 const WARNING_LIMIT_MS = 500;
 
 export function createHealth(): Health {

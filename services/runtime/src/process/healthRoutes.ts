@@ -14,7 +14,7 @@ export interface HealthDeps {
   readonly metrics: { readonly exposition: Exposition };
 }
 
-/** Adds the routes `/healthz`, `/readyz`, and `/metrics`. They require no token. */
+/** Adds the routes `/healthz`, `/readyz`, and `/metrics`. No token is required. */
 export function healthRoutes(router: RouterInstance, { health, metrics }: HealthDeps): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };

@@ -1,4 +1,4 @@
-/** Decompresses bodies that have a `Content-Encoding`. A body can consist of several concatenated compressed members. */
+/** Decompresses bodies that have a `Content-Encoding`. A body can consist of several compressed members. */
 import type { Transform } from 'node:stream';
 import {
   constants,
@@ -15,9 +15,9 @@ import {
 export type ByteStream = AsyncIterable<Buffer>;
 
 export interface InflateLimits {
-  /** Maximum number of members in a body. Each member needs a new decoder, except in gzip, where one decoder is enough. */
+  /** Maximum number of compressed members in a body. Each member needs a new decoder, except in gzip. */
   readonly maxMembers?: number;
-  /** Maximum window size of zstd, as a power of two. A frame with a larger window is an error. */
+  /** Maximum window size of zstd, as a power of two. A larger window is an error. */
   readonly maxWindowLog?: number;
 }
 
@@ -26,9 +26,9 @@ export function isInflatable(coding: string): boolean {
 }
 
 /**
- * Decompresses a body while the consumer reads the output. Each member gets a new decoder, because Node's zstd stream ends
- * after the first member and drops the remaining bytes without an error.
- * @throws Error if the body is not valid in the coding.
+ * Decompresses a body while the consumer reads the output. Each compressed member gets a new decoder, because Node's zstd
+ * stream silently drops everything after the first member.
+ * @throws Error if the body is invalid.
  */
 export async function* inflate(
   source: ByteStream | Iterable<Buffer>,
@@ -60,9 +60,8 @@ export async function* inflate(
 }
 
 /**
- * Decompresses a small body in one call, because a stream takes several turns of the event loop. Returns undefined if the
- * output exceeds `maxBytes`, the body is not exactly one member, or the coding is brotli. Returns undefined for a large input,
- * because even empty blocks could block the event loop. `inflate` then handles the body.
+ * Decompresses a small body in one call, which is faster than a stream. Returns undefined if `inflate` must decompress the
+ * body, for example because the body is too large or has several members.
  */
 export function inflateSmall(
   body: Buffer,
@@ -80,7 +79,7 @@ export function inflateSmall(
   }
 }
 
-/** Maximum size of the input. 64 KiB of empty blocks take 10 ms, and 8 MiB of empty blocks take seconds. */
+/** Maximum size of a body that is decompressed in one call. 64 KiB of empty blocks take 10 ms, and 8 MiB take seconds. */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {
@@ -91,7 +90,6 @@ function decoderOf(coding: string): Decoder {
 
 type Inflater = Transform & { bytesWritten: number };
 
-/** A compressed member and its decoder. */
 class Member {
   hasEnded = false;
   readonly #decoder: Inflater;
@@ -112,9 +110,8 @@ class Member {
   }
 
   /**
-   * Yields the decompressed output of `chunk`.
-   * @returns the number of bytes that the decoder consumed. The number is lower than the length of the chunk if the member
-   * ends inside the chunk.
+   * Yields the decompressed output of `chunk`. Returns the number of consumed bytes, which is lower than the length of the
+   * chunk if the member ends inside the chunk.
    */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;
@@ -129,7 +126,6 @@ class Member {
     return consumed;
   }
 
-  /** Yields the remaining output after the end of the source. @throws Error if the member is incomplete. */
   async *finish(): ByteStream {
     this.#decoder.end();
     yield* this.#outputUntil(() => this.hasEnded);
@@ -152,12 +148,11 @@ class Member {
   }
 }
 
-/** Size of output chunks. It exceeds the size of Node's pooled buffers, so that `freeChunk` can free the chunks. */
+/** Output chunks are larger than Node's pooled buffers, so that `freeChunk` can free their memory. */
 const CHUNK = { chunkSize: 64 * 1024 };
 const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
 
-/** Result of zlib's synchronous functions with the option `info`. */
 interface SyncResult {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -165,7 +160,7 @@ interface SyncResult {
 
 interface Decoder {
   open(limits: InflateLimits): Inflater;
-  /** Decompresses a body in one call. Undefined for brotli, which allocates a window of up to 16 MiB before its first output. */
+  /** Decompresses a body in one call. Undefined for brotli, because its decoder can allocate up to 16 MiB. */
   decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 

@@ -1,4 +1,4 @@
-/** Runs the work for one name sequentially, in the order of the calls. Work for different names runs concurrently. */
+/** Runs work with the same name sequentially, in the order of the calls. Work with different names runs concurrently. */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 

@@ -4,15 +4,15 @@ import type { Logger } from './logger.ts';
 import { withinLimit } from './waiting.ts';
 
 const STOP_DEADLINE_MS = 15_000;
-/** Time limit for the stop of a child. One second later, the parent kills the child and has one more second for its own stop. */
+/** Time limit for the stop of a child process. The parent kills the child one second after the limit. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
-/** Time within which signals count as one signal. Ctrl-C reaches every process of the terminal, and npm forwards it. */
+/** Two signals within this time count as one signal, because npm forwards the signal that Ctrl-C already sends. */
 const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {
-  /** Registers a function that stops a component. The functions run in reverse order of registration. */
+  /** Registers a function that stops a component. The functions run in reverse order of their registration. */
   onStop(name: string, close: () => Promise<void> | void): void;
-  /** Stops all components. Repeated calls wait for the same stop. Rejects if a closer failed or the deadline passed. */
+  /** Stops all components. A second call waits for the same stop. Rejects if a component failed or the deadline passed. */
   stop(): Promise<void>;
   isStopping(): boolean;
 }
@@ -33,9 +33,8 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
 }
 
 /**
- * Stops the process on SIGTERM or SIGINT and exits with status 0. A second signal more than two seconds later kills the
- * process. `process.exit` would be unsafe here: it runs the destructors of a database engine that is still closing, and the
- * process would crash.
+ * Stops the process on SIGTERM or SIGINT. A second signal more than two seconds later kills the process. The second signal does
+ * not call `process.exit`, because `process.exit` runs the destructors of a database engine that is still closing.
  */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;

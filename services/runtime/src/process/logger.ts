@@ -1,4 +1,4 @@
-/** Writes log entries to standard error, one line each: a constant event name with fields, as JSON or as text. */
+/** Writes log entries to standard error, one line each. An entry has a constant event name and fields, as JSON or as text. */
 import { pino } from 'pino';
 import { messageOf } from './errors.ts';
 
@@ -18,7 +18,6 @@ export interface LoggerOptions {
   readonly destination?: { write(line: string): unknown };
   /** Number of the worker that logs. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
-  /** Lowest level that is logged. */
   readonly level?: (typeof LOG_LEVELS)[number];
   readonly format?: 'json' | 'text';
 }
@@ -45,8 +44,8 @@ export function createLogger(service: string, options: LoggerOptions = {}): Logg
 }
 
 /**
- * Returns the log level and format from `QUESTLOG_LOG_LEVEL` and `QUESTLOG_LOG_FORMAT`. An invalid value selects the default,
- * because the logger is created before the settings are checked. The check of all settings rejects the value later.
+ * Returns the log level and format from the environment. An invalid value selects the default, because invalid settings are
+ * reported later.
  */
 export function logOptions(
   env: Readonly<Record<string, string | undefined>>,
@@ -60,7 +59,7 @@ export function logOptions(
 /** Logger without output, for tests and tools. */
 export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** Formats an entry for people: `<time> <LEVEL> <service> <event> field=value …`. */
+/** Formats an entry as text: `<time> <LEVEL> <service> <event> field=value …`. */
 function textLine({ time, level, service, event, stack, ...fields }: Fields): string {
   const shown = Object.entries(fields).map(([name, value]) => {
     const isPlain = typeof value === 'string' && /^[^\s"=]+$/.test(value);

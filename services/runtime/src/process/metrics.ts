@@ -1,20 +1,19 @@
-/** Creates a process's metrics registry, which contains Node's default metrics. Each service adds its own metrics. */
+/** Creates the metrics registry of a process, with Node's default metrics. Each service adds its own metrics. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
-/** The part of the registry that `/metrics` needs. */
+/** The part of the metrics registry that the route `/metrics` needs. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
 /**
- * Interval between two samples of the event loop's delay. The default of 10 ms uses more CPU than the rest of an idle process.
- * An interval of 100 ms would cause half of the wake-ups of an idle process.
+ * Interval between samples of the event loop's delay. The default of 10 ms uses more CPU than the rest of an idle process. An
+ * interval of 100 ms would cause half of the wake-ups of an idle process.
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {
-  /** Version of Questlog. Undefined in tests and tools. */
   readonly version?: string;
-  /** Number of the worker, which becomes a label of every series. Undefined if the process is not a worker. */
+  /** Number of the worker, as a label of every series. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
 }
 
@@ -32,7 +31,7 @@ export function createMetricsRegistry({ version, worker }: RegistryOptions = {})
   return registry;
 }
 
-/** Exposes a metric under its deprecated name in addition to its current name. */
+/** Also exposes a metric under its deprecated name. */
 export function keepDeprecatedName(
   metric: Counter | Gauge,
   deprecated: { readonly name: string; readonly replacement: string; readonly labelNames?: string[] },

@@ -1,9 +1,9 @@
 /** Finds the known name that a misspelled name probably stands for. */
 
 /**
- * Returns the candidate with the fewest edits, or undefined if no candidate is close enough. An edit adds, removes, or
- * replaces a character, or swaps two adjacent characters. Upper and lower case count as equal. A candidate is close enough if
- * the number of edits is at most `maxEdits` and less than half of the candidate's length.
+ * Returns the candidate with the fewest edits. An edit adds, removes, or replaces a character, or swaps two adjacent
+ * characters. Undefined if all candidates need more than `maxEdits` edits, or at least half of their length. Ignores upper and
+ * lower case.
  */
 export function nearestName(
   name: string,
@@ -21,7 +21,7 @@ export function nearestName(
   return nearest;
 }
 
-/** Returns the optimal string alignment distance. If the distance exceeds `max`, the result is any value above `max`. */
+/** Returns the number of edits (optimal string alignment distance). A number above `max` is not exact. */
 function editsBetween(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
   let beforeLast: number[] = [];

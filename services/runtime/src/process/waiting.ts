@@ -1,4 +1,4 @@
-/** Functions and classes that wait: for a retry, a notification, a free slot, a shared call, or a promise with a time limit. */
+/** Functions and classes that wait, for example for a retry, a notification, or a promise with a time limit. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
@@ -14,35 +14,31 @@ export class Backoff {
     this.#nextMs = firstMs;
   }
 
-  /** Returns the pause before the next attempt, in milliseconds. */
   next(): number {
     const pauseMs = this.#nextMs;
     this.#nextMs = Math.min(pauseMs * 2, this.#maxMs);
     return pauseMs;
   }
 
-  /** Restores the first pause. Callers must call this method after a success. */
+  /** Sets the next pause to the first pause. Must be called after a success. */
   reset(): void {
     this.#nextMs = this.#firstMs;
   }
 }
 
-/** Resolves after the pause, or when the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal }).catch(() => undefined);
 }
 
 export interface RetryOptions {
-  /** Signal that ends the retries. The last error is then thrown. */
   readonly signal: AbortSignal;
   readonly backoff?: Backoff;
   onDelay(cause: Unavailable, backoffMs: number): void;
 }
 
 /**
- * Calls `work` until it succeeds. While `work` throws `Unavailable`, waits with growing pauses between the attempts.
+ * Calls `work` until it succeeds. Waits with growing pauses while `work` throws `Unavailable`. Throws other errors immediately.
  * @throws Unavailable if the signal aborts.
- * @throws any other error of `work` immediately.
  */
 export async function retryUntilAvailable<T>(
   work: () => T | Promise<T>,
@@ -61,7 +57,7 @@ export async function retryUntilAvailable<T>(
   }
 }
 
-/** Wakes one waiting loop. A notification before a wait ends the wait at once, so the loop need not poll. */
+/** Wakes a loop that waits. A notification that precedes the wait also ends the wait. */
 export class Notifier {
   #isNotified = false;
   #resume: (() => void) | undefined;
@@ -71,10 +67,7 @@ export class Notifier {
     this.#resume?.();
   }
 
-  /**
-   * Resolves on the next `notify` or after `waitMs`. Resolves immediately if `notify` was called since the last wait. Only one
-   * caller may wait at a time.
-   */
+  /** Resolves on the next `notify`, on an earlier `notify` that ended no wait, or after `waitMs`. Only one caller can wait. */
   async wait(waitMs?: number): Promise<void> {
     if (!this.#isNotified) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -96,15 +89,14 @@ export async function settledWithin(promise: Promise<unknown>, waitMs: number): 
   await withinLimit<unknown>(promise, waitMs, () => undefined);
 }
 
-/** Maximum wait for one promise during a stop. The whole stop may take 15 s. */
+/** Maximum wait for one promise during a stop. The whole stop can take 15 s. */
 const STOP_WAIT_MS = 1_000;
 
-/** Waits for `promise` during a stop, for at most one second. The promise must never reject. */
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
   await settledWithin(promise, STOP_WAIT_MS);
 }
 
-/** Returns the result of `work`. After the limit, returns the result of `onTimeout` and ignores the result of `work`. */
+/** Returns the result of `work`. If `work` exceeds the time limit, returns the result of `onTimeout`. */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, limitMs);
@@ -128,10 +120,7 @@ export class Failure {
   }
 }
 
-/**
- * Combines concurrent calls of `work`. A caller never receives the result of a run that started before its call, because that
- * run may have read older data. At most one run is active, and at most one run is waiting.
- */
+/** Combines concurrent calls of `work`. A caller never receives the result of a run that started before its call. */
 export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   let next: Promise<T> | undefined;
@@ -147,7 +136,7 @@ export function coalesceCalls<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Returns a function that runs at most `limit` pieces of work at a time. Further work waits in the order of the calls. */
+/** Returns a function that runs at most `limit` tasks at the same time. Further tasks wait in the order of the calls. */
 export function limitConcurrency(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;

@@ -1,6 +1,6 @@
 /**
- * Client of a Confluent-compatible schema registry. Registers schemas with the kafkajs client. Looks up schema ids without
- * this client (docs/decisions/0012-own-schema-lookups.md).
+ * Client of a Confluent-compatible schema registry. The kafkajs client registers schemas but does not look up ids
+ * (docs/decisions/0012-own-schema-lookups.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
@@ -21,18 +21,18 @@ import {
 } from './registryHttp.ts';
 
 export interface ConfluentRegistryOptions extends RegistrySettings {
-  /** Prefix of every subject, for deployments that share a registry. May be empty. */
+  /** Prefix of the name of every subject. A prefix is necessary if several deployments share a registry. */
   readonly subjectPrefix: string;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Maximum wait of a start for a registry that does not respond. */
+  /** Maximum time for which a start waits for the registry. */
   readonly startTimeoutMs?: number;
 }
 
 export const START_TIMEOUT_MS = 30_000;
 const MAX_REASON_CHARACTERS = 500;
 
-/** Creates the client. Does not connect. @throws StartRefused if the URL is invalid. */
+/** Creates the client and does not connect. @throws StartRefused if the URL is invalid. */
 export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
   const address = registryAddress(options);
   const client = clientOf(address);
@@ -63,7 +63,7 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
   };
 }
 
-/** Compatibility levels that are accepted for each required level: the required level and stricter levels. */
+/** For each required compatibility level, the accepted levels: the same level and stricter levels. */
 const STRICT_ENOUGH: Readonly<Record<Compatibility, readonly Compatibility[]>> = {
   BACKWARD_TRANSITIVE: ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
   FULL_TRANSITIVE: ['FULL_TRANSITIVE'],
@@ -77,7 +77,7 @@ interface Registration {
   readonly compatibility: Compatibility;
 }
 
-/** Matches Node's error codes for an untrusted certificate. Retries do not help: an operator must replace the certificate. */
+/** Matches Node's error codes for an untrusted certificate. Retries cannot succeed until the certificate is replaced. */
 const UNTRUSTED = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 function rejectUntrustedCertificate(error: unknown): never {
@@ -88,7 +88,7 @@ function rejectUntrustedCertificate(error: unknown): never {
 
 /**
  * Registers a schema.
- * @throws StartRefused if the registry rejects the schema or the credentials.
+ * @throws StartRefused if the registry rejects it.
  * @throws Unavailable if the registry does not respond.
  */
 async function registerOnce(registration: Registration): Promise<number> {
@@ -101,7 +101,7 @@ async function registerOnce(registration: Registration): Promise<number> {
     throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // If two processes register a schema at the same time, the second registration can get a conflict.
+    // If two processes register a schema at the same time, one registration can get a conflict.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
@@ -117,7 +117,9 @@ async function registerOnce(registration: Registration): Promise<number> {
   }
 }
 
-/** Sets the compatibility before the first schema. Otherwise an interrupted start leaves a subject that accepts any schema. */
+/**
+ * Sets the compatibility before the first schema, because an interrupted start could leave a subject that accepts any schema.
+ */
 async function ensureCompatibility({
   address,
   subject,
@@ -127,7 +129,7 @@ async function ensureCompatibility({
   const found = await requestRegistry(address, 'GET', path);
   if (isNotFound(found)) {
     const set = await requestRegistry(address, 'PUT', path, { compatibility });
-    // Another process has set the compatibility. The next attempt reads its setting.
+    // Another process has set the compatibility at the same time. The next attempt reads the new value.
     if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
     if (set.status !== 200) throw startRefused(address, `to set the compatibility of ${subject}`, set);
     return compatibility;
@@ -167,7 +169,6 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
     host: url,
     agent,
     clientId: 'questlog',
-    // Disables the client's retries, because this module retries.
     retry: { retries: 0 },
     middlewares: [inTime],
     ...(auth && { auth }),
@@ -199,21 +200,18 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
 }
 
-/** Maximum number of cached schemas of some kilobytes each. Unknown ids have another limit: invalid records can name any id. */
+/** Maximum number of cached schemas. Unknown ids have a separate limit, because invalid records can contain any id. */
 export const MAX_CACHED_SCHEMAS = 1_000;
 export const MAX_CACHED_UNKNOWN_IDS = 10_000;
-/** Time for which an unknown id is cached. The id may exist later, because writers can be upgraded before this process. */
+/** Time for which an unknown id is cached. A newer writer can register the id at any time. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
-/**
- * Caches schemas by id. A schema never changes. Unknown ids are cached for a limited time, which limits the requests that
- * invalid records cause. Failed requests are not cached.
- */
+/** Caches schemas by id. Unknown ids are cached for a limited time, so that invalid records cause few requests. */
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
   readonly #schemas = new LruMap<number, string>(MAX_CACHED_SCHEMAS);
-  /** Time at which each unknown id expires, in milliseconds since the epoch. */
+  /** For each unknown id, the time at which its cache entry expires, in milliseconds after 1970-01-01. */
   readonly #unknownUntilMs = new LruMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
@@ -222,7 +220,6 @@ export class SchemaCache {
     this.#clock = clock;
   }
 
-  /** Returns the text of a schema. Undefined if the schema does not exist. Rejects with the error of the request. */
   async get(id: number): Promise<string | undefined> {
     const known = this.#schemas.get(id);
     if (known !== undefined || this.#isUnknown(id)) return known;
@@ -234,7 +231,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /** Returns true if the id is cached as unknown. Ignores expiry times far in the future: the clock may have been set back. */
+  /** Returns true if the id is cached as unknown. An expiry time in the far future shows that the clock was set back. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

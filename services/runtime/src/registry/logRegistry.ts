@@ -1,6 +1,6 @@
 /**
- * Schema registry of the embedded mode. The schemas are records of a compacted topic with a single writer, as in Confluent's
- * topic `_schemas`. The id of a schema is the offset of its record plus one.
+ * Schema registry of the embedded mode. The schemas are records of a compacted topic, as in Confluent's topic `_schemas`. The
+ * id of a schema is the offset of its record plus one.
  */
 import { compatibilityFault } from '@questlog/schemas/topics/compatibility';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -35,7 +35,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
         if (fault !== undefined)
           throw new StartRefused(`${subject} was written with schema ${id}, and ${fault}`);
       }
-      // The key contains the number of the schema. Compaction therefore keeps all schemas, which old records need.
+      // Each schema has its own key, so that Kafka's compaction keeps all schemas. Old records need old schemas.
       const value = Buffer.from(JSON.stringify({ subject, schema }), 'utf8');
       const { baseOffset } = await log.append(TOPICS.schemas, 0, [{ key: `${subject}/${byId.size}`, value }]);
       byId.set(baseOffset + 1, { subject, schema });
@@ -45,7 +45,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
   };
 }
 
-/** Decodes a stored schema. @throws StartRefused if the value is invalid, because records with this schema could not be read. */
+/** Decodes a stored schema. @throws StartRefused if the value is invalid. */
 function entryOf(value: Buffer, offset: number): Entry {
   let cause: unknown;
   try {

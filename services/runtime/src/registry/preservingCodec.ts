@@ -1,6 +1,6 @@
 /**
- * Codec for messages that a process reads, changes, and writes again. While two versions of Questlog run, the older version
- * keeps the unknown fields of the newer version and writes them back.
+ * Codec for messages that a process reads, changes, and writes again. During an upgrade, an older process keeps the fields that
+ * a newer process has written.
  */
 import {
   frame,
@@ -12,18 +12,17 @@ import {
 } from '@questlog/schemas/topics/contract';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
-/** Key of a message's unknown fields. Copies of an object (`{...known}`) keep a symbol key; JSON and `Object.keys` omit it. */
+/** Key of a message's unknown fields. Copies of an object (`{...known}`) keep a symbol key, and JSON omits a symbol key. */
 const UNKNOWN_FIELDS = Symbol('fields of a later version');
 
-/** Schema of a later version, with all fields of the contract's schema and more fields. */
+/** Schema of a later version. The schema has all fields of this version's schema and more fields. */
 interface LaterSchema {
   readonly id: number;
-  /** Type that decodes without validation, because this version cannot validate unknown fields. */
   readonly type: MessageType<unknown>;
   readonly fields: ReadonlySet<string>;
 }
 
-/** Creates a codec. After the codec has read a message of a later version, it writes with the latest schema that it has read. */
+/** Creates a codec. After the codec has read a message of a later version, the codec writes with the schema of that version. */
 export async function createPreservingCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -46,7 +45,7 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // Decodes with the contract's codec first, because its error describes an invalid value.
+      // Decodes with this version's schema first, because its error describes an invalid value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
@@ -57,7 +56,7 @@ export async function createPreservingCodec<T>(
   };
 }
 
-/** Returns undefined if the schema has no additional fields, or if it cannot represent all messages of the contract. */
+/** Returns undefined if the schema has no additional fields, or if it cannot represent all messages of this version. */
 function parseLaterSchema(
   { type }: MessageContract<unknown>,
   own: ReadonlySet<string>,
@@ -73,7 +72,6 @@ function parseLaterSchema(
   }
 }
 
-/** Returns the names of all fields of all records in the schema. Each name includes the name of its record. */
 function fieldNamesOf(schema: string): Set<string> {
   const names = new Set<string>();
   const collect = (part: unknown): void => {
@@ -86,7 +84,9 @@ function fieldNamesOf(schema: string): Set<string> {
   return names;
 }
 
-/** Decodes all fields. Returns undefined if the unknown fields are not valid Avro; the known fields are used anyway. */
+/**
+ * Decodes all fields. Returns undefined if the unknown fields are not valid Avro. In this case, only the known fields are used.
+ */
 function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);
@@ -95,10 +95,7 @@ function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   }
 }
 
-/**
- * Copies the unknown fields of `complete` into `known`.
- * @param complete the same message, decoded with the schema of its writer.
- */
+/** Copies the unknown fields of `complete` into `known`. Both objects come from the same message. */
 function attachUnknownFields(known: unknown, complete: unknown): void {
   if (Array.isArray(known) && Array.isArray(complete)) {
     for (const [i, one] of known.entries()) attachUnknownFields(one, complete[i]);

@@ -1,4 +1,4 @@
-/** Interface of a schema registry, and the codec that writes Confluent's wire format with the registry's schema ids. */
+/** Interface of a schema registry, and a codec for messages in Confluent's wire format. */
 import {
   type Compatibility,
   frame,
@@ -12,8 +12,7 @@ import { LruMap } from './lruMap.ts';
 
 export interface SchemaRegistry {
   /**
-   * Registers the schema under the subject and returns the id of the schema. An existing schema keeps its id. Called only
-   * during a start.
+   * Registers the schema under the subject and returns its id. Called only during a start.
    * @throws StartRefused if the schema is incompatible with the subject, or if the registry stays unavailable.
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
@@ -23,26 +22,21 @@ export interface SchemaRegistry {
 
 export interface Codec<T> {
   encode(message: T): Buffer;
-  /**
-   * Decodes a message.
-   * @throws Invalid if the bytes are not this message in any registered version.
-   * @throws Unavailable if the registry does not respond.
-   */
+  /** Decodes a message. @throws Invalid if the bytes are invalid. @throws Unavailable if the registry does not respond. */
   decode(value: Buffer | null): T | Promise<T>;
 }
 
 export interface OwnCodec<T> extends Codec<T> {
-  /** Id of the contract's schema, with which the codec encodes messages. */
+  /** Id of the schema that the codec uses to encode messages. */
   readonly schemaId: number;
 }
 
-/** Maximum number of cached readers. Each version of a message has one reader. */
 const MAX_CACHED_READERS = 1_000;
 
-/** Reader for records of another version, or the reason why these records can never be read. */
+/** Reader for messages of another version, or the reason why these messages can never be read. */
 type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
-/** Registers the contract's schema and returns its codec. Readers of other schemas are cached. Failed requests are not cached. */
+/** Registers this version's schema and returns its codec. The codec caches readers of other schemas. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -68,7 +62,6 @@ export async function createCodec<T>(
   };
 }
 
-/** Opens a reader for a schema. @throws Invalid if the registry does not have the id. */
 async function openReader<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,

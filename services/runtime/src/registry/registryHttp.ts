@@ -1,6 +1,6 @@
 /**
- * Sends requests to a Confluent-compatible registry, with limits on time and size. Distinguishes responses of the registry
- * from responses of a proxy. A status 404 of a proxy does not mean that a schema is unknown.
+ * Sends requests to a Confluent-compatible registry. Distinguishes responses of the registry from responses of a proxy, because
+ * the 404 of a proxy does not mean that a schema is unknown.
  */
 import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
@@ -15,28 +15,26 @@ export interface RegistryAddress {
 
 export interface RegistryResponse {
   readonly status: number;
-  /** Fields of the response, which is a JSON object. Empty for any other content, such as the error page of a proxy. */
+  /** Fields of the response. Empty if the response is not a JSON object, for example the error page of a proxy. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** Time limit of a request, including the connection and the response. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
-/** Settings of the registry, which an operator sets. An empty setting counts as not set. */
+/** Settings of the registry. An empty setting counts as not set. */
 export interface RegistrySettings {
   /** URL of the registry, without `/subjects`. `username` and `password` override the credentials in the URL. */
   readonly url: string;
   readonly username?: string;
   readonly password?: string;
-  /** Certificates of trusted authorities in PEM. They replace Node's list. */
   readonly caPem?: string;
 }
 
 /**
  * Returns the address and credentials of the registry.
- * @throws StartRefused if the URL is invalid. The message omits the URL, because the URL may contain a password.
+ * @throws StartRefused if the URL is invalid. The message omits the URL, because it can contain a password.
  */
 export function registryAddress(options: RegistrySettings): RegistryAddress {
   const url = URL.parse(options.url);
@@ -81,7 +79,7 @@ export function isNotFound({ status, body }: RegistryResponse): boolean {
   return status === 404 && typeof body['error_code'] === 'number';
 }
 
-/** Returns a short reason. If connections over both IPv4 and IPv6 fail, the error has a code but no message. */
+/** Returns a short text for a connection error. If connections over IPv4 and IPv6 both fail, Node's error has no message. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);

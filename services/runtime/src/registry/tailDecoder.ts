@@ -1,13 +1,16 @@
-/** Decodes the records of a tail. Waits while the registry is unavailable, because an error would end the tail. */
+/**
+ * Decodes the records of a tail, which follows a topic. Waits while the registry is unavailable, because an error would end the
+ * tail.
+ */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {
-  /** Decodes a record. @throws Invalid if the codec throws Invalid. @throws Unavailable only after `close`. */
+  /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Stops waiting for the registry. Must be called before the tail is closed, because the tail waits for its current record. */
+  /** Stops waiting for the registry. Must be called before the tail is closed, because the tail waits for the record. */
   close(): void;
 }
 

@@ -17,7 +17,7 @@ import { handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
 export interface EmbeddedClickHouseOptions {
-  /** Data directory, which is created if it is missing. Only one process can use the directory at a time. */
+  /** Data directory of ClickHouse. Only one process can use the directory at a time. */
   directory: string;
   /** Port of the HTTP interface. 0 (the default) selects any free port. */
   port?: number;
@@ -25,15 +25,14 @@ export interface EmbeddedClickHouseOptions {
   password: string;
   /** Account that can only read the product's databases. Undefined disables the account. */
   reader?: Credentials;
-  /** Only folder that backups and restores can use. */
+  /** The only folder that the SQL statements BACKUP and RESTORE can use. */
   backups?: string;
   /** Maximum number of concurrent queries, below UV_THREADPOOL_SIZE (default 4). Each query occupies a libuv thread. */
   maxConcurrentQueries?: number;
-  /** Maximum number of concurrent queries of readers, in addition to `maxConcurrentQueries`. */
+  /** Maximum number of concurrent queries of the `reader` account, in addition to `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
-  /** Time limit of a reader's statement, in seconds. Tests use a lower limit. */
   maxReaderSeconds?: number;
-  /** Called if the engine must be restarted, because it shut down, a write failed, or a statement cannot be killed. */
+  /** Called if the engine must be restarted because it shut down, a write failed, or a statement cannot be killed. */
   onBroken?: (reason: string) => void;
 }
 
@@ -41,23 +40,19 @@ export interface EmbeddedClickHouse {
   url: string;
   username: string;
   password: string;
-  /** Resolves when the engine has responded to a query, even with an error. Ignores the concurrency limits. */
+  /** Checks that the engine answers a query. An error response is also an answer. */
   probe(): Promise<void>;
-  /** Waits for running requests for a limited time, and then releases the directory. */
+  /** Stops the engine. Waits a limited time for the running requests. */
   close(): Promise<void>;
 }
 
-/**
- * Starts the engine and the HTTP interface.
- * @throws StartRefused if the directory or the port is in use, or chdb has no build for this platform.
- */
+/** Starts the engine and the HTTP interface. @throws StartRefused if the directory or the port is in use. */
 export async function startEmbeddedClickHouse(
   options: EmbeddedClickHouseOptions,
 ): Promise<EmbeddedClickHouse> {
   const { username = 'default', password } = options;
   await mkdir(options.directory, { recursive: true });
   const directory = await realpath(options.directory);
-  // The engine treats the path of an insert's file as a glob pattern, so the path must not contain pattern characters.
   if (/[*?{}]/.test(directory)) {
     throw new StartRefused(`the data directory's path must not contain any of * ? { }: ${directory}`);
   }
@@ -103,10 +98,7 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-/**
- * Checks that this process has no other engine and that no other process uses the directory.
- * @returns a function that releases the directory.
- */
+/** Claims the data directory for this process. Returns a function that releases the directory. */
 async function claimDirectory(directory: string): Promise<() => void> {
   if (claimedDirectory !== undefined) {
     throw new StartRefused(`this process already runs an embedded ClickHouse in ${claimedDirectory}`);
@@ -121,7 +113,6 @@ async function claimDirectory(directory: string): Promise<() => void> {
   throw new StartRefused(`another process (pid ${ownerPid}) uses the embedded ClickHouse in ${directory}`);
 }
 
-/** Waits a short time until no process owns the directory, because an owner whose supervisor was killed exits by itself. */
 async function waitForOwner(statusFile: string): Promise<number | undefined> {
   const deadline = performance.now() + OWNER_WAIT_MS;
   for (;;) {
@@ -135,9 +126,8 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * Returns the id of the process that uses the directory (Linux only). Without this check, the engine would print its own lock
- * error to stderr. The status file contains the id. After a crash, another process can have this id, so the open files of the
- * process are checked.
+ * Returns the id of the process that uses the data directory, on Linux. After a crash, the id in the status file can belong to
+ * another process, so this function checks which files the process has open.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
@@ -150,10 +140,10 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
   return undefined;
 }
 
-/** Directory that this process has opened. It is module state, because chdb can open only one directory per process. */
+/** Data directory of the engine in this process. chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** Returns an account with a random password, so that no client can use the account. */
+/** Returns a reader account with a random password, so that nobody can use the account. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
@@ -163,7 +153,7 @@ async function startEngine(
   { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
   if (isDiskFull(directory)) await removeLeftovers(directory);
-  // Checks the free space, because the engine does not detect failed writes.
+  // Checks the free disk space, because the engine does not detect failed writes.
   if (isDiskFull(directory)) throw new StartRefused(`the disk is full: free space for ${directory}`);
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
@@ -180,17 +170,14 @@ async function startEngine(
   }
 }
 
-/**
- * Removes files that a killed process left and that may have filled the disk. Runs only on Linux, where `findOwner` proves
- * that the files are unused.
- */
+/** Deletes temporary files of a killed process, because these files can have filled the disk. */
 async function removeLeftovers(directory: string): Promise<void> {
   if (process.platform !== 'linux') return;
   for await (const path of glob(LEFTOVERS, { cwd: directory }))
     await rm(join(directory, path), { recursive: true, force: true });
 }
 
-/** Patterns of removed files: files of requests, spilled data, unfinished parts. A started engine removes the latter two. */
+/** Patterns for the paths of temporary files, relative to the data directory. */
 const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {
@@ -220,5 +207,4 @@ async function shutDown(
   await stopped;
 }
 
-/** Options of the HTTP server. An upload has no time limit while data arrives. */
 const SERVER_OPTIONS = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

@@ -1,7 +1,7 @@
 /**
- * Runs the embedded ClickHouse in a separate process. A statement can crash the engine or exceed every limit, and only the end
- * of a process stops such a statement reliably. The process is restarted immediately with the same port and accounts. No data
- * is lost, because acknowledged rows are on disk and the log contains the other rows.
+ * Runs the embedded ClickHouse in a separate process, because a statement can crash the engine or ignore all limits. A process
+ * that has ended is restarted with the same port and accounts. No data is lost, because acknowledged rows are on disk and the
+ * Kafka log contains the other rows.
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,22 +15,19 @@ import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-/** Range of the pause between starts. Failed starts cost CPU time. After disk space is freed, a start follows in seconds. */
+/** Shortest and longest pause between two starts of the engine. */
 const RETRY_MS = [500, 4_000] as const;
 
 export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | { readonly stop: true };
 
 export interface EngineProcess {
   readonly url: string;
-  /** Returns a message while the engine is not running, otherwise undefined. */
+  /** Returns a message while the engine is not running. Undefined if the engine is running. */
   problem(): string | undefined;
   close(): Promise<void>;
 }
 
-/**
- * Starts the engine in a child process.
- * @throws StartRefused if the first start fails. Later starts are retried until a start succeeds.
- */
+/** Starts the engine in a child process. @throws StartRefused if the first start fails. Later starts are retried. */
 export async function startEngineProcess(
   options: EmbeddedClickHouseOptions,
   logger: Logger,
@@ -39,7 +36,6 @@ export async function startEngineProcess(
   const { first, problem, close } = await superviseChild<number>({
     name: 'the embedded ClickHouse',
     spawn: (port) => {
-      // The child is in the process group of this process and shares its output, but ignores the signals of the terminal.
       const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
       sendMessage(child, { start: port === undefined ? options : { ...options, port } } satisfies ToEngine);
       return child;

@@ -1,7 +1,6 @@
 /**
- * Entry point of the embedded ClickHouse as a separate process. Usually, Questlog supervises this process. Several Questlog
- * processes can also share an unsupervised process until SIGTERM (not for production). The process kills itself when the
- * engine is unusable, so its supervisor must restart it.
+ * Entry point of the embedded ClickHouse as a separate process. The process kills itself if the engine is unusable. Usually,
+ * Questlog supervises and restarts the process.
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
@@ -10,9 +9,9 @@ import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClic
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
 
-// Sets the size of libuv's thread pool before its first use. Each query occupies a thread.
+// Sets the size of libuv's thread pool before the pool is used. Each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
-// Sets the time zone here, because the engine ignores `timezone` in its configuration file (measured on 26.7).
+// Sets the time zone, because the engine ignores `timezone` in its configuration file (measured on 26.7).
 process.env['TZ'] = 'UTC';
 
 const CONCURRENCY = {
@@ -20,20 +19,20 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// A supervised process has an IPC channel (`engineProcess.ts`). Only an unsupervised process loads settings, because loading
-// takes half of the CPU time before the engine starts.
+// Loading settings takes half of the CPU time before the engine starts. A supervised process, which has an IPC channel, loads
+// no settings.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
- * Runs until the supervisor requests a stop or exits. Ignores the signals of the terminal, which the whole process group
- * receives, because the supervisor needs ClickHouse during its own stop.
+ * Runs until the supervisor requests a stop or exits. Signals of the terminal are ignored, because the supervisor also gets the
+ * signals and needs ClickHouse while it stops.
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
-  // Exits immediately, so that the directory is released before the next start.
+  // Exits immediately, so that the next engine process can open the data directory.
   process.on('disconnect', killSelf);
   process.on('message', async (message: ToEngine) => {
     if ('stop' in message) {

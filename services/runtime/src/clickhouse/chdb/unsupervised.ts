@@ -41,9 +41,8 @@ const settings = Type.Object({
   }),
 });
 
-/** Runs until SIGTERM, or until the engine is unusable. */
 export async function runUnsupervised(options: UnsupervisedOptions): Promise<void> {
-  // Only the user of this process may read the data and the accounts. A supervised process inherits its parent's mask.
+  // Only the operating system user of this process can read the data files.
   process.umask(0o077);
   const logger = createLogger('embedded-clickhouse', logOptions(process.env));
   const lifecycle = createLifecycle(logger);

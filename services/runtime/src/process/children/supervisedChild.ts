@@ -1,4 +1,4 @@
-/** Starts a child process and restarts it if it exits or hangs. Parent and child communicate over Node's IPC channel. */
+/** Starts a child process, and restarts it if it exits or hangs. Parent and child communicate over Node's IPC channel. */
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../errors.ts';
@@ -7,11 +7,11 @@ import type { Logger } from '../logger.ts';
 import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 
 export const PROBE_INTERVAL_MS = 5_000;
-/** Number of unanswered probes after which a child is killed. A busy machine can delay a few answers. */
+/** A child is killed after this number of unanswered probes. A busy machine can delay a few answers. */
 const MAX_MISSED_PROBES = 6;
-/** Time limit of a child's start. A database with many parts also starts within this time. */
+/** Time limit for the start of a child. A large database also starts within this time. */
 const START_TIMEOUT_MS = 120_000;
-/** Time limit of a child's stop. The child's own stop deadline is shorter, and the deadline of this process is longer. */
+/** Time limit for the stop of a child. The child's own deadline is one second shorter. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };
@@ -20,34 +20,27 @@ export interface Probe {
   readonly probe: true;
 }
 type StartResult<T> = { readonly ready: T } | { readonly refused: string };
-/** Messages that a child sends: first the result of its start, later the answers to probes. */
+/** Message from a child. The first message is the result of the start. Later messages answer probes. */
 export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
-  /** Name of the child in messages to operators. */
   readonly name: string;
-  /** @param firstReady the value that the first child reported when it was ready. Undefined when the first child is spawned. */
+  /** Starts a child. `firstReady` is the value that the first child reported. Undefined if this is the first child. */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
-  /** Names of the log events, and fields that are added to each event. */
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
-  /** Range of the pause between two attempts to start the child. */
+  /** First and longest pause between two attempts to start the child. */
   readonly retryMs: readonly [first: number, most: number];
-  /**
-   * Limits the failures. A start that fails, and an exit within `withinMs` after a start, count as failures. The supervision
-   * ends after `most` consecutive failures.
-   */
+  /** Ends the supervision after `most` failures in a row. An exit within `withinMs` after a start is also a failure. */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
 
 export interface SupervisedChild<T> {
-  /** Value that the first child reported when it was ready. */
   readonly first: T;
-  /** Returns a message while the child is not running, otherwise undefined. */
+  /** Returns a message for operators while the child is not running. Undefined if the child is running. */
   problem(): string | undefined;
-  /** Promise that rejects after too many consecutive failures. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -99,7 +92,6 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
 
   async function close(): Promise<void> {
     closing.abort();
-    // If a child is starting, this wait lets the start report the child.
     await Promise.race([supervision, delay(0)]);
     if (problem !== undefined) await supervision;
     if (hasEnded(child)) return;
@@ -112,7 +104,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
   return { first, problem: () => problem, failed, close };
 }
 
-/** Sends a message to a child. Ignores errors, because the supervision notices the exit of a child. */
+/** Sends a message to a child. Errors are ignored, because the supervision notices the exit of a child. */
 export function sendMessage(child: ChildProcess, message: object): void {
   child.send(message, () => {});
 }
@@ -122,10 +114,9 @@ async function waitForStart<T>(
   child: ChildProcess,
   startMs: number,
 ): Promise<{ child: ChildProcess; ready: T }> {
-  // Keeps the listener after the start. Without a listener, a signal or message that fails later would end this process.
+  // The listener stays after the start, because an `error` event without a listener would end this process.
   const failed = new Promise<never>((_, reject) => child.on('error', reject));
   const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
-  // Ignores other messages, which other listeners handle.
   const reported = new Promise<StartResult<T>>((resolve) =>
     child.on('message', (message: StartResult<T>) => {
       if ('ready' in message || 'refused' in message) resolve(message);
@@ -157,10 +148,7 @@ async function superviseUntilExit(child: ChildProcess, probeMs: number): Promise
   return waitForExit(child).finally(() => clearInterval(probe));
 }
 
-/**
- * Resolves when the child has exited. Does not use `once` of `node:events`, because an `error` event rejects its promise while
- * the child may still run.
- */
+/** Resolves when the child has exited. `once` of `node:events` would reject on an `error` event while the child is running. */
 function waitForExit(child: ChildProcess): Promise<readonly unknown[]> {
   return new Promise((resolve) => {
     if (hasEnded(child)) resolve([child.exitCode, child.signalCode]);

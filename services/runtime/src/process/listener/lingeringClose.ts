@@ -1,21 +1,21 @@
-/** Closes connections whose clients may still be sending data. */
+/** Closes connections whose clients can still be sending data. */
 import type { Duplex } from 'node:stream';
 
 /**
- * Maximum time and bytes that a client can continue to send after the last response. Many clients send the whole body before
- * they read the response. The limit is therefore twice the largest accepted body.
+ * Maximum time and bytes that a client can continue to send after the final response. The limit is twice the largest accepted
+ * body, because many clients send the whole body before they read the response.
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
-/** Maximum rate of reads from all closing connections together, because reads cost CPU time. The burst is `LINGER_BYTES`. */
+/** Maximum rate of reads from all closing connections together, because the reads cost CPU time. */
 const LINGER_BYTES_PER_SECOND = 32 * 1024 * 1024;
 
 /**
- * Reads and drops the bytes that a client sends after the last response of its connection. If a connection closes with unread
- * bytes, TCP resets it, and the client may lose the response (RFC 9112, section 9.6). The bytes are not parsed.
+ * Reads and drops the bytes that a client sends after the final response of its connection. If a connection closes with unread
+ * bytes, TCP resets it, and the client can lose the response (RFC 9112, section 9.6).
  */
 export class LingeringClose {
-  /** Time at which the rate limit allows the next read without a pause. */
+  /** Time at which the rate limit allows the next read. */
   #rateUsedUntilMs = 0;
 
   begin(socket: Duplex): void {
@@ -24,8 +24,7 @@ export class LingeringClose {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroy());
-    // Resumes a paused socket before its data listener is replaced. The replacement detaches Node's parser, and no other code
-    // would resume the socket.
+    // Resumes a paused socket here, because no other code resumes the socket after its data listener is replaced.
     socket.resume();
     socket.emit('resume');
     socket.removeAllListeners('data');
@@ -39,7 +38,7 @@ export class LingeringClose {
     });
   }
 
-  /** @returns the pause in milliseconds before more bytes are read from the client. */
+  /** Returns the pause in milliseconds before more bytes are read from the client. */
   #throttle(bytes: number): number {
     const nowMs = performance.now();
     const perMs = LINGER_BYTES_PER_SECOND / 1000;

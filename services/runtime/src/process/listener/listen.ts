@@ -1,4 +1,4 @@
-/** Opens an HTTP listener with time limits and limits per connection. A stop lets running requests finish. */
+/** Opens an HTTP listener with time limits and limits per connection. Running requests finish before the listener closes. */
 import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { yieldToEventLoop } from '../waiting.ts';
@@ -25,7 +25,6 @@ export interface Listener {
 }
 
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Timeout of a request for which `mayTakeLong` returns true. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
 const SLOW_CHECK_INTERVAL_MS = 5_000;
 const HEADERS_TIMEOUT_MS = 15_000;
@@ -34,20 +33,19 @@ const DRAIN_MS = 6_000;
 const IDLE_CHECK_INTERVAL_MS = 50;
 const COMMON_HEADER_LIST = [...COMMON_HEADERS].flat();
 const STALLED_TIMEOUT_MS = 60_000;
-/** Number of small chunks that a body may contain, plus one chunk for each `MEAN_CHUNK_BYTES` of the body. */
+/** Number of small chunks that every body can contain. A large body can contain more small chunks. */
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 
 export interface AddressGuard {
-  /** Returns true if a new connection may stay open. The listener closes other connections immediately. */
+  /** Returns true if a new connection can stay open. The listener closes other connections immediately. */
   admitsConnection(socket: Socket): boolean;
   /** Counts a connection that sent no readable request. */
   countConnection(socket: Socket): void;
 }
 
 /**
- * Opens a listener on the address.
- * @param mayTakeLong returns true if the timeout of a request is one hour. The timeout is otherwise one minute.
+ * Opens a listener on the address. A request for which `mayTakeLong` returns true has a longer timeout.
  * @throws StartRefused if the address cannot be used.
  */
 export async function listen(
@@ -67,7 +65,7 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Disables Node's own check. `isMalformed` checks the `Host` header instead, so the response is the usual rejection.
+    // `isMalformed` checks the `Host` header, because Node's own check sends a different response.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -88,8 +86,7 @@ export async function listen(
   });
   server.on('request', (request, response) => pipelines.begin(request, response));
   server.setTimeout(STALLED_TIMEOUT_MS, (socket) => {
-    // This timeout restarts whenever the client reads a part of the response. A response that has no data yet has no unsent
-    // bytes.
+    // Closes a connection whose client reads nothing. The timeout restarts whenever the client reads a part of the response.
     if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, pipelines);
   });
@@ -97,7 +94,7 @@ export async function listen(
     continueOnceRead(request, response);
     server.emit('request', request, response);
   });
-  // Passes requests with other values of the `Expect` header to the handler.
+  // Requests with unknown values of the `Expect` header are handled like other requests.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   const onBroken = (error: NodeJS.ErrnoException, socket: Socket): void =>
     pipelines.onBroken(error, socket, () => {
@@ -110,7 +107,7 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** Returns a request class that calls `onRead` when a handler reads the body, and `rejectChunks` after too many small chunks. */
+/** Returns a request class that calls `onRead` when a handler reads the body, and `rejectChunks` for too many small chunks. */
 function requestClass(
   onRead: (request: IncomingMessage) => void,
   rejectChunks: (socket: Socket) => void,
@@ -126,8 +123,7 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Drops the remaining chunks but returns true. If `push` returned false, Node would stop reading, and the client would
-      // not receive the rejection.
+      // If `push` returned false, Node would stop reading, and the client would not receive the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -140,8 +136,8 @@ function requestClass(
 }
 
 /**
- * Returns a response class that adds the common headers and tracks each response until it is sent. If a response starts before
- * its request is complete, the connection closes after the response.
+ * Returns a response class that adds the common headers. If a response starts before its request is complete, the connection
+ * closes after the response.
  */
 function responseClass(
   lingeringClose: LingeringClose,
@@ -157,15 +153,14 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // This listener runs before Node's own listener, which would read and drop the rest of the body without a limit.
+        // This listener must run before Node's own listener, which reads the rest of the body without a limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
           lingeringClose.begin(request.socket);
         });
       }
-      // Passes a header list to Node unchanged, because this is the fastest way to write headers. A header list cannot
-      // override the common headers.
+      // Passes a header list to Node unchanged, because this is the fastest way to write headers.
       if (Array.isArray(args[0]))
         return Reflect.apply(super.writeHead, this, [status, [...args[0], ...COMMON_HEADER_LIST]]);
       for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
@@ -174,23 +169,20 @@ function responseClass(
   };
 }
 
-/**
- * Closes a connection that was idle until its timeout. First starts the requests that arrived while the process was suspended;
- * a connection with such a request stays open.
- */
+/** Closes an idle connection. Requests that arrived while the process was suspended keep the connection open. */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
   await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
-/** Resolves when the kernel's pending connections and requests are read. Their connections are then no longer idle. */
+/** Resolves when the requests that have arrived in the kernel are read. */
 async function pendingInputIsRead(): Promise<void> {
-  // Waits for two turns of the event loop, because the first turn may end before anything is read.
+  // One turn of the event loop is not enough, because the turn can end before anything is read.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }
 
-/** Sends `100 Continue` when the handler starts to read the body, because it has then accepted the request's headers. */
+/** Sends `100 Continue` when the handler starts to read the body, because the handler has then accepted the headers. */
 function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
   const onListener = (event: string | symbol): void => {
     if (event !== 'data' && event !== 'readable') return;
@@ -200,7 +192,7 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
   request.on('newListener', onListener);
 }
 
-/** Enforces the normal timeout if some requests may take long. Node has only one timeout for all requests of a listener. */
+/** Enforces the normal timeout on listeners with long requests. Node has only one timeout for all requests of a listener. */
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,
@@ -209,8 +201,7 @@ function endSlowRequests(
   const latest = new Map<Socket, IncomingMessage>();
   const firstSeenAtMs = new WeakMap<IncomingMessage, number>();
   server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
-  // Remembers the latest request of each connection. This call is the only cost per request; most requests are complete before
-  // the next check.
+  // Only the latest request of each connection is stored, so that a request costs little.
   server.prependListener('request', (request) => latest.set(request.socket, request));
   const check = setInterval(() => {
     const nowMs = performance.now();
@@ -235,8 +226,7 @@ function portOf(server: Server): number {
 }
 
 async function drain(server: Server): Promise<void> {
-  // Closes each persistent connection after its next response, because the connection's client could otherwise delay the stop
-  // forever.
+  // Closes every connection after its next response, because a busy connection could otherwise delay the stop forever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
   await pendingInputIsRead();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -4,11 +4,9 @@ import { StartRefused } from '../errors.ts';
 
 export interface ListenAddress {
   readonly host: string;
-  /** Port number. 0 selects any free port. */
   readonly port: number;
-  /** True if only this worker of a `node:cluster` listens on the address, without the parent process. */
+  /** True if only this worker of a `node:cluster` listens on the address. False if all workers share the address. */
   readonly exclusive?: boolean;
-  /** Names of the settings that define the address, for error messages. */
   readonly settings: { readonly host: string; readonly port: string };
 }
 
@@ -48,9 +46,8 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
   throw new StartRefused(rejected.map(({ message }) => message).join('; '), { cause: first.cause });
 }
 
-/** Binds the address and releases it. @throws StartRefused if the address cannot be used. */
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // Closes connections that arrive during the check, because their clients would otherwise wait for a response.
+  // Closes connections that arrive during the check, because their clients would wait for a response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

@@ -4,43 +4,36 @@ import type { Socket } from 'node:net';
 import type { LingeringClose } from './lingeringClose.ts';
 import { TOO_SLOW_CODE } from './rejections.ts';
 
-/** Maximum number of waiting requests per connection. The parser stops when this number is reached. */
+/** Maximum number of waiting requests of a connection. The parser stops when this number is reached. */
 export const MAX_WAITING = 16;
-/**
- * Maximum number of waiting requests, over all connections, that start in one turn of the event loop. The limit keeps the
- * delay of other clients to a few requests.
- */
+/** Maximum number of waiting requests that start in one turn of the event loop. The limit keeps other clients responsive. */
 const MAX_STARTS_PER_TURN = 4;
-/** Maximum bytes of all connections that were read but not parsed. A connection that would exceed the limit is closed. */
+/** Maximum number of bytes that were read but not parsed, over all connections. A connection above the limit is closed. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
 
-/** Error code of llhttp. If `on_headers_complete` returns this code, the parser pauses after the request's headers. */
+/** Error code of llhttp. The parser pauses after the headers of a request if `on_headers_complete` returns this code. */
 const PAUSED = 21;
 const PAUSED_CODE = 'HPE_PAUSED';
 
 type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
 
-/** A request's response, or a function that rejects bytes that are not a request. */
+/** Response to a waiting request, or a function that rejects bytes that are not a request. */
 type Waiting = Response | (() => void);
 
 interface Connection {
   readonly socket: Socket;
-  /** Response to the request that is running. Undefined if no request is running. */
   running: Response | undefined;
   readonly waiting: Waiting[];
-  /** True while a request is running or waiting. */
+  /** True while a request of the connection is running or waiting. */
   isBusy: boolean;
-  /** Bytes that were read from the socket but not parsed. */
   unparsed: Buffer | undefined;
-  /** True while the socket is not read. */
   isStopped: boolean;
   isPipelined: boolean;
   hasRequest: boolean;
 }
 
-/** Members of Node's internal parser that this file uses. */
 interface Parser {
-  /** Starts a request when its headers are complete. llhttp receives the result: 0, or 2 for an upgrade. */
+  /** Node's parser calls this function with the headers of a request. The result is 2 for an upgrade, otherwise 0. */
   onIncoming(request: IncomingMessage, shouldKeepAlive: boolean): number;
   resume(): void;
 }
@@ -49,15 +42,14 @@ interface Parser {
 type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
 
 /**
- * Limits the number of requests that start at once. Node parses a chunk of up to 64 KiB at once and starts every request in
- * the chunk, up to 1,800 small requests. This class stops the parser inside a chunk and parses the remaining bytes after the
- * waiting requests have started. Responses have the order of the requests (RFC 9112, section 9.3.2).
+ * Limits the number of requests that start in one turn of the event loop. Node parses a chunk of up to 64 KiB and starts every
+ * request in the chunk, up to 1,800 small requests. This class stops the parser inside a chunk and parses the remaining bytes
+ * later. Responses have the order of the requests (RFC 9112, section 9.3.2).
  */
 export class Pipelines {
   readonly #handler: RequestListener;
   readonly #lingeringClose: LingeringClose;
   readonly #connections = new WeakMap<Socket, Connection>();
-  /** Connections whose next request may start. */
   #due: Connection[] = [];
   #unparsedBytes = 0;
 
@@ -87,7 +79,7 @@ export class Pipelines {
     return this.#connections.get(socket)?.hasRequest === true;
   }
 
-  /** Continues to parse the body of a running request. Must be called each time the request's handler reads the body. */
+  /** Continues to parse the body of a running request. Must be called when the handler of the request reads the body. */
   onRead(request: IncomingMessage): void {
     const connection = this.#connections.get(request.socket);
     if (connection?.unparsed === undefined) return;
@@ -99,12 +91,11 @@ export class Pipelines {
     });
   }
 
-  /** Returns true while a request of the connection is running or waiting. */
   isBusy(socket: Socket): boolean {
     return this.#connections.get(socket)?.isBusy === true;
   }
 
-  /** Runs the handler for a request. If earlier requests of the connection are unfinished, the request waits for them. */
+  /** Runs the handler for a request, after all earlier requests of the connection are finished. */
   begin(request: IncomingMessage, response: Response): void {
     const connection = this.#connections.get(request.socket);
     if (connection === undefined) return void this.#handler(request, response);
@@ -115,11 +106,7 @@ export class Pipelines {
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
-  /**
-   * Handles an error of the parser or an expired time limit of a request.
-   * @param reject a function that rejects the unreadable bytes. It is called after the earlier requests of the connection are
-   * answered.
-   */
+  /** Handles an error of the parser or a slow request. `reject` is called after the earlier requests are answered. */
   onBroken(error: ParserError, socket: Socket, reject: () => void): void {
     const connection = this.#connections.get(socket);
     if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
@@ -127,7 +114,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // If bytes are unparsed, this class stopped the parser inside a waiting request. The client of the request is not slow.
+    // If bytes are unparsed, this class has stopped the parser inside a request, so the client is not slow.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -160,14 +147,14 @@ export class Pipelines {
 
   #beginNext(connection: Connection): void {
     const { socket, waiting } = connection;
-    // Drops the waiting requests if the socket is closed for writing, because they cannot be answered.
+    // Drops the waiting requests if the socket is closed for writing, because no response can be sent.
     if (!socket.writable) {
       waiting.length = 0;
       this.#takeUnparsed(connection);
       return;
     }
-    // Parses the remaining bytes before the last waiting request runs, because the end of this request may be among the bytes.
-    // A chunked body is parsed later, when the handler reads the body.
+    // Parses the remaining bytes now, because they can contain the end of the last waiting request. A chunked body is parsed
+    // when the handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -191,15 +178,15 @@ export class Pipelines {
     if (this.#unparsedBytes > MAX_UNPARSED_BYTES) socket.destroy();
   }
 
-  /** Parses the unparsed bytes until the parser stops again. */
+  /** Parses the stored bytes until the parser stops again. */
   #parse(connection: Connection): void {
     const { socket } = connection;
     const bytes = this.#takeUnparsed(connection);
     connection.isStopped = false;
     parserOf(socket)?.resume();
-    // Resumes the socket before the bytes are parsed, because the parser or an unread body may pause the socket again.
+    // Resumes the socket before the bytes are parsed, because the parser can pause the socket again.
     socket.resume();
-    // Node's own listener parses the bytes as if they had just arrived.
+    // Node's own listener parses the bytes like new bytes.
     if (bytes !== undefined) socket.emit('data', bytes);
   }
 
@@ -210,16 +197,15 @@ export class Pipelines {
     return unparsed;
   }
 
-  /** Prepares a connection that may have unread bytes when its last response is sent. */
+  /** Prepares a connection that can have unread bytes when its final response is sent. */
   #expectMore(connection: Connection): void {
     if (connection.isPipelined) return;
     connection.isPipelined = true;
     const { socket } = connection;
     socket.once('close', () => this.#takeUnparsed(connection));
-    // Pauses the socket again on each 'resume' event. Node starts to read on this event, even if the socket was paused after
-    // `resume()`.
+    // Pauses the socket again, because Node starts to read on the 'resume' event even after a `pause()`.
     socket.on('resume', () => {
-      // After the last response, the remaining bytes are read and dropped.
+      // After the final response of the connection, the remaining bytes are read and dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -234,8 +220,8 @@ export class Pipelines {
 }
 
 /**
- * Rejects a request whose body cannot be read. If the response has started, no rejection is sent, because the client would
- * treat the rejection as the response to another request.
+ * Rejects a request whose body cannot be read. If the response has started, the client would treat the rejection as the
+ * response to another request, so no rejection is sent.
  */
 function rejectRunning(
   response: Response,
@@ -244,15 +230,11 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // A complete response is still being sent, and the connection closes after it. The time limit closes the connection here if
-  // the client does not read the response.
+  // A complete response is still being sent. The connection closes after the response or at the time limit.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
-/**
- * Returns true if the body is chunked. Parsing a chunk costs about 200 bytes and two microseconds. The chunks are not parsed
- * if the handler does not read the body, for example because the token is invalid.
- */
+/** Returns true if the body is chunked. Parsing a chunk costs about 200 bytes of memory and two microseconds. */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;
 }

@@ -8,17 +8,14 @@ export interface Rejection {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-/**
- * Reason of a rejection. `malformed`: the bytes are not valid HTTP, or the headers are too large. `tooSlow`: the request took
- * too long. `smallChunks`: the body has too many small chunks.
- */
+/** Reason for rejecting a request. `malformed` includes headers that are too large. */
 export type RejectionReason = 'malformed' | 'tooSlow' | 'smallChunks';
 export type RejectionFor = (reason: RejectionReason) => Rejection;
 
 export const TOO_SLOW_CODE = 'ERR_HTTP_REQUEST_TIMEOUT';
 export const SMALL_CHUNKS_CODE = 'SMALL_CHUNKS';
 
-/** Default headers of every response. Caches must not store the response, and browsers must not guess its content type. */
+/** Default headers of every response. Caches must not store a response, and browsers must not guess its content type. */
 export const COMMON_HEADERS: ReadonlyMap<string, string> = new Map([
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
@@ -29,7 +26,6 @@ const REASON_BY_CODE: Readonly<Record<string, RejectionReason>> = {
   [SMALL_CHUNKS_CODE]: 'smallChunks',
 };
 
-/** Writes the rejection to the socket and ends the connection. */
 export function reject(
   error: NodeJS.ErrnoException,
   socket: Duplex,
@@ -75,7 +71,7 @@ export function isMalformed({ url = '', httpVersion, headers, rawHeaders }: Inco
   );
 }
 
-/** Returns true for a path, `*`, or an absolute URL without user and fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
+/** Returns true if the target is a path, `*`, or an absolute URL without user and fragment (RFC 9110, 4.2; RFC 9112, 3.2). */
 function isTarget(url: string): boolean {
   if (url.startsWith('/')) return !url.includes('#');
   return url === '*' || (ADDRESS.test(url) && URL.canParse(url));

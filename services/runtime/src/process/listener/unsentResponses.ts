@@ -1,31 +1,28 @@
-/** Limits the memory of responses that clients do not read. Closes connections with such responses if the limit is exceeded. */
+/** Limits the memory of responses that clients do not read, by closing the connections of these clients. */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/**
- * Maximum bytes of all tracked responses together, except the largest. A large response for an operator therefore does not
- * close other connections.
- */
+/** Maximum unsent bytes of all responses, without the largest response. A single large response closes no other connection. */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
-/** Minimum unsent bytes of a response that is tracked. */
+/** A response with fewer unsent bytes than this is not counted. */
 const MIN_TRACKED_BYTES = 64 * 1024;
-/** Time without progress after which a response is stalled. */
+/** A response is stalled if its client reads nothing for this time. */
 const STALLED_AFTER_MS = 5_000;
 
 interface UnsentResponse {
   readonly response: ServerResponse;
   readonly address: string;
-  /** Bytes of the response. All of them stay in memory until the last byte is sent. */
+  /** Size of the response. The whole response stays in memory until the last byte is sent. */
   readonly bytes: number;
   unsentBytes: number;
-  /** Time of the last change of `unsentBytes`. */
+  /** Time of the latest change of `unsentBytes`. */
   progressAtMs: number;
 }
 
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** Tracks a response that has ended. May close the connections of other responses, but not that of this response. */
+  /** Counts a response that has ended. If the limit is exceeded, closes the connections of other responses. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;
@@ -52,8 +49,8 @@ export class UnsentResponses {
   }
 
   /**
-   * Returns the response whose connection is closed next. Stalled responses are closed first, then responses of the client
-   * address with the most bytes, then the response with the most unsent bytes. Undefined if the limit is not exceeded.
+   * Returns the response whose connection is closed next, if the limit is exceeded. Stalled responses are closed first, then
+   * responses of the client address with the most bytes.
    */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();

@@ -4,9 +4,9 @@ import { exceptions } from '../http/httpErrors.ts';
 import { MAX_UNSENT_RESULT_BYTES } from './limits.ts';
 
 export interface Admission {
-  /** Waits for a slot. The returned function releases the slot and must be called once. Rejects if the signal aborts. */
+  /** Waits until a query can start. The returned function must be called after the query has ended. */
   enter(signal: AbortSignal): Promise<() => void>;
-  /** Counts a result as unsent until the returned function is called. No query starts while too many bytes are unsent. */
+  /** Counts the bytes of a result as unsent until the returned function is called. Too many unsent bytes delay new queries. */
   trackResult(bytes: number): () => void;
 }
 

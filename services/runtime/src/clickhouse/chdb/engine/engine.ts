@@ -1,8 +1,7 @@
 /**
- * Runs statements in the embedded engine. Each statement has its own connection and runs outside the event loop. A connection
- * is never reused, because it keeps its settings. After an error in the middle of an output, the next query of a connection
- * also returned rows of the failed query. One connection stays open to keep the data directory open. A new connection then
- * costs 0.2 ms, and merges can run between requests.
+ * Runs statements in the embedded engine. Each statement has its own connection, because a connection keeps its settings. After
+ * an error in the middle of a result, the next query on the same connection also returned rows of the failed query. One idle
+ * connection keeps the data directory open. A new connection then costs 0.2 ms, and merges can run between requests.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -19,18 +18,17 @@ import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 export interface EngineRequest {
   sql: string;
   database: string | undefined;
-  /** Settings by name, and query parameters by name with the prefix `param_`. */
+  /** Values of settings and query parameters by name. The name of a query parameter has the prefix `param_`. */
   settings: ReadonlyMap<string, string>;
-  /** Properties of a reader's statement. Undefined if the account is not read-only. */
+  /** Restrictions of a statement from the read-only account. Undefined for other accounts. */
   reader?: ReaderRequest;
-  /** Signal whose abort kills a query. A write that has started is completed. */
+  /** Signal that cancels a running query. A running write ignores the signal. */
   signal: AbortSignal;
 }
 
 export interface ReaderRequest {
-  /** Settings of the caller, which are not yet checked. */
   settings: ReadonlyMap<string, string>;
-  /** Result of `normalize` for the statement, without the added INTO OUTFILE. */
+  /** Normalized text of the statement, before INTO OUTFILE is added. */
   normalized: string;
 }
 
@@ -38,14 +36,13 @@ export interface Engine {
   readonly version: string;
   readonly timezone: string;
   /**
-   * Formats a statement on one line with the engine's own parser. The result has no comments, literals in single quotes, and
-   * unusual names in backquotes. Omits the data after an INSERT.
+   * Formats a statement on one line with the engine's own parser. Removes comments and the data of an INSERT.
    * @throws ClickHouseException for a syntax error or for several statements.
    */
   normalize(statement: string, signal: AbortSignal): Promise<string>;
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   write(request: EngineRequest): Promise<WriteOutcome>;
-  /** Resolves when the engine has responded to a query. The query also detects incomplete file writes. */
+  /** Checks that the engine answers a query and that no file write has failed. */
   probe(): Promise<void>;
   /** Kills running statements, waits a limited time until they have ended, and releases the data directory. */
   close(): Promise<void>;
@@ -56,7 +53,7 @@ export interface EngineMonitor {
   onBroken(reason: string): void;
 }
 
-/** Opens the engine on a directory. @throws the engine's error. */
+/** Opens the engine on a data directory. @throws the engine's error. */
 export async function openEngine(
   addon: ChdbAddon,
   directory: string,
@@ -94,15 +91,14 @@ interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
   monitor: EngineMonitor;
-  /** Checks for failed writes. Waiting writes share a check that starts after these writes have ended. */
+  /** Returns true if a file write has failed. Concurrent writes share one check. */
   hasFailedWrites: () => Promise<boolean>;
-  /** Running work. Each piece of work has its own connection. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
   normalizedStatements: Map<string, string>;
 }
 
-/** Normalizes a statement. Caches results, because each takes as long as a small query and statements repeat. */
+/** Normalizes a statement. The results are cached because normalizing a statement takes as long as a small query. */
 async function normalize(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
   const cached = open.normalizedStatements.get(statement);
   if (cached !== undefined) return cached;
@@ -110,7 +106,7 @@ async function normalize(open: OpenEngine, statement: string, signal: AbortSigna
   const settings = new Map([
     ['max_query_size', String(Buffer.byteLength(sql) + 1)],
     ['max_memory_usage', String(limits.MAX_QUERY_MEMORY_BYTES)],
-    // chdb accepts an expression such as `1 + 1` as a query, but a ClickHouse server does not.
+    // Rejects an expression such as `1 + 1` as a query. chdb accepts such a query, but a ClickHouse server does not.
     ['implicit_select', '0'],
   ]);
   const request = { sql, database: undefined, settings, signal, format: 'TabSeparatedRaw' };
@@ -133,8 +129,7 @@ async function runQuery(
   request: EngineRequest & { format: string },
   hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
-  // Tag that identifies the query for KILL. `log_comment` is the only property that can be set here and is visible in
-  // `system.processes`.
+  // KILL finds the query by this tag, because the column `log_comment` of `system.processes` contains the tag.
   const queryTag = `questlog-${randomUUID()}`;
   const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
@@ -153,7 +148,7 @@ async function runQuery(
   }
 }
 
-/** Starts the time limit of a statement. Some functions ignore all limits, and only the end of the process stops them. */
+/** Starts the timer that ends the process if a statement exceeds its time limit. Some SQL functions ignore all limits. */
 function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = monitor;
   const stuck = () =>
@@ -161,7 +156,7 @@ function startTimeLimit({ monitor }: OpenEngine): NodeJS.Timeout {
   return setTimeout(stuck, (maxReaderSeconds + limits.READER_OVERTIME_SECONDS) * 1000);
 }
 
-/** Runs a write. A write is never killed, because a partial write is harder to handle than a completed write. */
+/** Runs a write. A write is never killed, because a partial write is harder to handle than a complete write. */
 function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
   const run = async (connection: Connection) => {
     const outcome = await open.addon.InsertRawAsyncConnection(
@@ -170,7 +165,6 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
       Buffer.alloc(0),
       false,
     );
-    // If the check itself fails, the rows stay written, and the next probe repeats the check.
     if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(INCOMPLETE_FILE);
     return outcome;
   };
@@ -180,10 +174,9 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Returns true if a file write has failed. chdb only counts failed writes, because the throw in its
- * `WriteBufferFromFileDescriptor` is commented out. On a full disk, an INSERT seems successful, and an incomplete merged part
- * replaces its source parts. The next start detects such parts by their file sizes, detaches them, and restores the source
- * parts, which are kept for minutes.
+ * Returns true if a file write has failed. chdb does not report failed writes, because a `throw` in its
+ * `WriteBufferFromFileDescriptor` is commented out. On a full disk, an INSERT seems to succeed, and an incomplete merged part
+ * replaces its source parts. The next start of the engine finds such a part by its file size and restores the source parts.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
@@ -195,11 +188,10 @@ async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
 const FAILED_WRITES =
   "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed' AND value > 0";
 
-/** Repeats KILL until the query has ended. The query may not be visible yet, or may check its flag late. */
+/** Sends KILL again and again until the query has ended, because the engine can miss a KILL that is sent too early. */
 async function killUntil(open: OpenEngine, settled: AbortSignal, queryTag: string): Promise<void> {
   const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(queryTag)} ASYNC`;
   while (!settled.aborted) {
-    // Ignores failures. A permanent failure of the engine also ends the query.
     await runOnNewConnection(open, sql).catch(() => undefined);
     await delay(limits.KILL_INTERVAL_MS);
   }
@@ -232,7 +224,7 @@ function mentionsShutdown(error: unknown): boolean {
   return /shutting down/i.test(messageOf(error));
 }
 
-/** Returns true if the engine has shut down. Sends another query, because an error can contain the text of its statement. */
+/** Returns true if the engine has shut down. Sends a query to find out, because an error message can quote any text. */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
 }
@@ -248,10 +240,7 @@ async function runOnNewConnection(
     .finally(() => addon.CloseConnection(connection));
 }
 
-/**
- * Restricts a connection to the rights of a reader. The settings are set after the profile, which limits them, and before
- * `readonly`, which would reject them.
- */
+/** Restricts a connection to the rights of a reader. `readonly` is set at the end, because it rejects further settings. */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
   { settings, normalized }: ReaderRequest,
@@ -284,7 +273,7 @@ async function close(open: OpenEngine, keepAliveConnection: Connection): Promise
   while (open.running.size > 0 && !deadline.aborted) {
     await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_INTERVAL_MS)]);
   }
-  // Does not close the directory while a statement is running, because the process would crash.
+  // Closing the directory while a statement is running would crash the process.
   if (open.running.size === 0) open.addon.CloseConnection(keepAliveConnection);
 }
 
@@ -293,7 +282,7 @@ function preparation(request: EngineRequest): string[] {
     throw exceptions.accessDenied(`${READER}: read tables of system as system.<table>.`);
   }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  // Long parameters can make the SET statement longer than the default limit, so another SET statement raises the limit first.
+  // Raises the maximum length of a statement first, because the SET statement can contain long parameters.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
   const raiseLimit = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
@@ -301,8 +290,7 @@ function preparation(request: EngineRequest): string[] {
 }
 
 const LONG_SET_CHARACTERS = 50_000;
-/** ClickHouse's default, in bytes. */
 const DEFAULT_MAX_QUERY_SIZE = '262144';
 
-/** Questlog's database. chdb's database `default` is an Overlay (Atomic, plus files as tables). Every start recreates it. */
+/** Questlog's database. chdb's own database `default` is unsuitable, because every start recreates it. */
 export const DEFAULT_DATABASE = 'questlog';

@@ -1,20 +1,19 @@
-/** Configuration and users of the engine. Both are files, because the engine supports other sources only partially. */
+/** Configuration and users of the engine. The engine reads both from files. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
 
-/** Roles of the engine's only user, which all connections use. `SET ROLE` restricts a connection to one role. */
+/** Roles of the engine's only user. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * Returns the content of the configuration file. `merge_tree` contains the defaults of new tables. Measurements showed that
- * these settings work only in this file and in the DDL of a table. `SET` fails with error 115, and arguments
- * (`--merge_tree.…`) are ignored. The memory worker corrects the tracked memory. At its default interval of 50 ms, the worker
- * uses a fifth of the CPU time of an idle engine. The engine checks idle tables at growing intervals of up to a minute. A
- * factor of 1.5 instead of 1.1 halves the CPU time of the first minute. Writes and mutations do not wait for a check. Leftover
- * merges, old parts, and aborted mutations wait for the next check.
- * @param backups the only folder for BACKUP and RESTORE.
+ * Returns the content of the configuration file. The settings in `merge_tree` are the defaults of new tables, and work only in
+ * this file and in the DDL of a table (measured). `SET` fails with error 115 for such a setting. The memory worker corrects the
+ * engine's count of used memory. The memory worker's default interval of 50 ms costs a fifth of the CPU time of an idle engine.
+ * The engine checks idle tables for merges at growing intervals of up to a minute. A growth factor of 1.5 instead of 1.1 halves
+ * the CPU time of the first minute after a start.
+ * @param backups the only folder that BACKUP and RESTORE can use.
  */
 export function engineConfig(usersPath: string, backups?: string): string {
   return `<clickhouse>
@@ -42,17 +41,14 @@ export function engineConfig(usersPath: string, backups?: string): string {
 `;
 }
 
-/** Path that allows no backup. If the setting were missing, all paths would be allowed. */
+/** Path that prevents all backups. If the configuration had no path, the engine would allow every path. */
 const NOWHERE = '/dev/null/';
 
 function inXml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }
 
-/**
- * Returns the content of the users file. No role has a grant for sources, so files and addresses cannot be used as tables.
- * (The file of an INSERT needs no grant.) The constraints of a profile apply to every connection that sets the profile.
- */
+/** Returns the content of the users file. A reader cannot read files or addresses, because no role has a grant for them. */
 export function usersConfig(): string {
   const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
   const grants = (queries: readonly string[]) =>
@@ -83,7 +79,7 @@ export function usersConfig(): string {
 `;
 }
 
-/** Pattern of the product's databases. Several deployments can share an engine, such as `questlog_a` and `questlog_b`. */
+/** Pattern for the names of Questlog's databases. Several deployments can share an engine. */
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
   'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';

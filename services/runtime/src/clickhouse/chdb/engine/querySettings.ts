@@ -1,4 +1,4 @@
-/** Settings of queries. Some settings ensure that an INSERT is one block, which is stored before it is acknowledged. */
+/** Settings of queries. These settings make the rows of an INSERT one block, which is on disk before the response is sent. */
 
 import {
   MAX_EXECUTION_SECONDS,
@@ -14,18 +14,15 @@ import { boundedSettings } from './readerAccess.ts';
 type Settings = ReadonlyMap<string, string>;
 type Pairs = readonly (readonly [name: string, value: string])[];
 
-/** Returns the settings of a statement that has no data. The caller's settings override the defaults. */
 export function statementSettings(callerSettings: Settings, sql: string): Settings {
   return new Map([...DEFAULTS, ...deduplication(callerSettings, sql), ...callerSettings, ...FORCED]);
 }
 
-/** Returns the settings of a reader's statement. The reader's own settings are applied later and within limits. */
 export function readerSettings(): Settings {
   const bounds = Array.from(boundedSettings, ([name, most]) => [name, String(most)] as const);
   return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
-/** Returns the settings of an INSERT. @param clauses the part of the statement that can contain settings. */
 export function insertSettings(callerSettings: Settings, clauses: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
   return new Map([
@@ -38,9 +35,8 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 }
 
 /**
- * Disables deduplication unless the caller sets it. In a table with a deduplication window, the engine also deduplicates
- * inserts without a token: it drops an insert whose rows equal the rows of an earlier insert. (`insert_deduplicate` has no
- * effect: on 26.7, `deduplicate_insert` overrides it, and its default is `enable`.)
+ * Disables deduplication unless the caller sets it. With deduplication, a table with a deduplication window drops an insert
+ * that has the same rows as an earlier insert. In ClickHouse 26.7, `deduplicate_insert` overrides `insert_deduplicate`.
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
   const isChosenByCaller =
@@ -54,7 +50,7 @@ const DEFAULTS: Pairs = [
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
   ['max_bytes_before_external_sort', String(SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(SPILL_BYTES)],
-  // chdb accepts an expression such as `1 + 1` as a query, but a ClickHouse server does not.
+  // Rejects an expression such as `1 + 1` as a query. chdb accepts such a query, but a ClickHouse server does not.
   ['implicit_select', '0'],
 ];
 
@@ -62,12 +58,12 @@ const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
   ['temporary_files_buffer_size', String(READER_SPILL_BUFFER_BYTES)],
-  // The default algorithm is a hash join that becomes a grace join. It exceeds a reader's memory limit (measured on 26.7).
+  // ClickHouse's default join algorithm exceeds a reader's memory limit (measured on ClickHouse 26.7).
   ['join_algorithm', 'direct,grace_hash,hash'],
   ['max_bytes_in_join', String(READER_SPILL_BYTES)],
 ];
 
-/** Settings for an INSERT that must stay one block. The engine splits a block at any of these limits, so they are high. */
+/** Settings for an INSERT that must stay one block. The engine splits an INSERT that exceeds a limit in this list. */
 const ONE_BLOCK: Pairs = [
   ['max_insert_block_size', '1000000000'],
   ['min_insert_block_size_rows', '1000000000'],
@@ -75,14 +71,14 @@ const ONE_BLOCK: Pairs = [
   ['max_insert_threads', '1'],
 ];
 
-/** Settings for a large INSERT, which the engine splits to limit its memory. A ClickHouse server would also split the INSERT. */
+/** Settings for a large INSERT. The engine splits the data into several blocks to save memory. */
 const LARGE_BLOCKS: Pairs = [
   ['min_insert_block_size_rows', '0'],
   ['min_insert_block_size_bytes', String(MAX_ONE_BLOCK_BYTES)],
   ['max_insert_threads', '1'],
 ];
 
-/** Settings that callers cannot override. Asynchronous inserts are acknowledged early, and parallel parsing splits blocks. */
+/** Settings that callers cannot override. An asynchronous insert would be acknowledged before it is stored. */
 const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],

@@ -1,16 +1,13 @@
 /**
- * Decides which statements a read-only account may run. ClickHouse itself enforces grants, limits, and `readonly`. This module
- * covers what chdb does not protect. It checks the normalized statement that the engine's own parser returns: one statement,
- * without comments, with quoted literals. Exactly this text then runs.
- *
- * chdb behaves like clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes to any path,
- * and all of `system` is readable. Functions that parse a string as SQL are also rejected, because a computed string cannot be
- * checked here.
+ * Decides which statements the read-only account can run. ClickHouse itself enforces grants, limits, and `readonly`. This
+ * module closes the gaps that chdb leaves: the function `file` reads any path without a grant, `INTO OUTFILE` writes to any
+ * path, and all tables of `system` are readable. Functions that parse a string as SQL are also rejected, because the string can
+ * be computed at run time. The engine runs exactly the normalized text that this module has checked.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
 import { maskQuoted } from './sqlText.ts';
 
-/** Tables of `system` that readers may read. They describe the schema and the engine, not queries, users, or addresses. */
+/** Tables of `system` that readers can read. These tables contain no users and no queries. */
 export const readableSystemTables: readonly string[] = words(`
   one numbers numbers_mt zeros zeros_mt primes
   databases tables columns parts parts_columns projections projection_parts projection_parts_columns
@@ -20,7 +17,7 @@ export const readableSystemTables: readonly string[] = words(`
   database_engines data_skipping_index_types codecs collations keywords time_zones documentation privileges
 `);
 
-/** Settings that analytics and BI clients send. They change the meaning or format of a result, not the accessible data. */
+/** Settings that analytics and BI clients send. None of these settings gives access to other data. */
 const unboundedSettings = words(`
   final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
   union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
@@ -38,7 +35,7 @@ const unboundedSettings = words(`
   send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
 `);
 
-/** Settings with their maximum values. The value 0 would disable a limit and is not allowed. */
+/** Settings with their maximum values. The value 0 is rejected because it disables a limit. */
 export const boundedSettings: ReadonlyMap<string, number> = new Map([
   ['max_execution_time', MAX_READER_SECONDS],
   ['max_memory_usage', MAX_READER_MEMORY_BYTES],
@@ -51,14 +48,14 @@ export function isReaderSetting(name: string): boolean {
   return readerSettings.has(name);
 }
 
-/** Limits that a forwarding service such as `/admin/sql` sets. The text of a statement cannot override these limits. */
+/** Limits that the route `/admin/sql` sets. The SETTINGS clause of a statement cannot override these limits. */
 const callerLimits: ReadonlySet<string> = new Set(
   words('max_result_rows max_result_bytes result_overflow_mode'),
 );
 
 /**
- * Returns the settings that a reader may change from the statement's SETTINGS clauses, with their values as SQL. They are set
- * before `readonly`, because the engine then rejects every clause that changes a setting.
+ * Returns the allowed settings from the SETTINGS clauses of a statement, as SQL. The caller sets the returned settings before
+ * `readonly`, because `readonly` makes the engine reject every clause that changes a setting.
  */
 export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
@@ -73,7 +70,7 @@ export function settingsInClauses(normalized: string): [name: string, sqlValue: 
   return found;
 }
 
-/** Returns the reason why a reader may not run the statement. Undefined if the reader may run the statement. */
+/** Returns the reason why a reader may not run the statement. Undefined if the statement is allowed. */
 export function readerViolation(normalized: string): string | undefined {
   const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
@@ -82,14 +79,14 @@ export function readerViolation(normalized: string): string | undefined {
   for (const [at, { text, name }] of tokens.entries()) {
     hasSettings ||= text === 'SETTINGS';
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
-    // A name after a dot, as in `t.file`, is a column of a table or a part of a JSON column.
+    // A name after a dot is a column or a part of a JSON column, for example in `t.file`.
     if (FORBIDDEN_NAMES.has(name) && before !== '.') return `the name ${name} is not allowed`;
     if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(')
       return `the table function ${name} is not allowed`;
     if (FORBIDDEN_KEYWORDS.has(text)) return `${text} is not allowed`;
-    // The engine does not apply constraints to DEFAULT. The value DEFAULT would reset `readonly` and every limit.
+    // Rejects `DEFAULT` because this value would reset `readonly` and every limit.
     if (text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
-    // `profile` is a special name and not a setting. It would reset `readonly` and all settings.
+    // Rejects `profile` because this name would reset `readonly` and all settings.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
     if (name === 'system' && next === '.' && second !== undefined) {
@@ -101,9 +98,9 @@ export function readerViolation(normalized: string): string | undefined {
 }
 
 interface Token {
-  /** Word in upper case, or a symbol. Empty for quoted text. */
+  /** Text of the token: a word in upper case, or a symbol. Empty if the token is quoted. */
   readonly text: string;
-  /** Word or quoted name in lower case, because some functions ignore case. Empty for a symbol or a string. */
+  /** Name in the token, in lower case, because some SQL functions ignore case. Empty if the token is a symbol. */
   readonly name: string;
 }
 
@@ -121,11 +118,11 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/** `file` and `catboostEvaluate` read files without a grant. The others run an aggregate function whose name is a string. */
+/** `file` and `catboostEvaluate` read files without a grant. The other functions call a function that is named in a string. */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );
-/** Forbidden keywords, which write a file, show other users' queries, or connect to a MySQL server (TABLE OVERRIDE). */
+/** `OUTFILE` writes a file, `PROCESSLIST` shows other users' queries, and `OVERRIDE` connects to a MySQL server. */
 const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** Table functions whose columns are declared in a string. DEFAULT and ALIAS in the string can contain any expression. */
+/** Table functions that declare their columns in a string. DEFAULT and ALIAS in the string can contain any expression. */
 const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

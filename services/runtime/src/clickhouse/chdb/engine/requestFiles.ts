@@ -1,4 +1,4 @@
-/** Temporary files of requests, which contain the rows of an INSERT or the result of a SELECT. */
+/** Temporary files of requests. A file contains the rows of an INSERT or the result of a SELECT. */
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -23,22 +23,18 @@ import {
   RESULT_CHECK_INTERVAL_MS,
 } from './limits.ts';
 
-/** Body of a result. A small result is a Buffer. A large result is a stream, which must be read or destroyed. */
+/** Body of a result: a Buffer if the result is small, otherwise a stream. The receiver must read or destroy the stream. */
 export interface ResultBody {
   content: Buffer | Readable;
   bytes: number;
 }
 
 export interface RequestFiles {
-  /**
-   * Writes the data of an INSERT to a file that exists until `use` has ended.
-   * @throws ClickHouseException if the data exceeds the limit.
-   */
+  /** Writes the data of an INSERT to a file and calls `use`. @throws ClickHouseException if the data exceeds the limit. */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
-   * Calls `write`, which writes a result to a file, and returns the content of the file. `body` is undefined if there is no
-   * file. The signal that `write` receives also aborts if the file grows too large.
-   * @throws ClickHouseException if the file is too large, or if the disk may have been full.
+   * Calls `write`, which writes a result to a file, and returns the content of the file.
+   * @throws ClickHouseException if the file is too large, or if the disk could be full.
    */
   collect<T>(
     signal: AbortSignal,
@@ -46,7 +42,6 @@ export interface RequestFiles {
   ): Promise<{ outcome: T; body: ResultBody | undefined }>;
 }
 
-/** Opens the folders of request files. Removes the files of a killed process, which never acknowledged their requests. */
 export async function openRequestFiles(directory: string): Promise<RequestFiles> {
   const [incoming, outgoing] = [join(directory, 'incoming'), join(directory, 'outgoing')];
   for (const folder of [incoming, outgoing]) {
@@ -66,7 +61,7 @@ export async function openRequestFiles(directory: string): Promise<RequestFiles>
   };
 }
 
-/** Minimum bytes of a write. A body arrives in chunks of at most 64 KiB, and larger writes need fewer turns of the event loop. */
+/** Minimum bytes of a write to the file. One large write costs less than many small writes. */
 const WRITE_BYTES = 4 * 1024 * 1024;
 
 async function writeBounded(path: string, data: ByteStream): Promise<number> {
@@ -76,7 +71,7 @@ async function writeBounded(path: string, data: ByteStream): Promise<number> {
     let pending: Uint8Array[] = [];
     let pendingBytes = 0;
     const write = async (): Promise<void> => {
-      // `appendFile` writes all bytes. A single write on a nearly full disk can be incomplete without an error.
+      // `appendFile` writes all bytes. On a nearly full disk, `write` can write fewer bytes without an error.
       await file.appendFile(Buffer.concat(pending, pendingBytes));
       pending = [];
       pendingBytes = 0;
@@ -121,8 +116,8 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Reads the file of a result. Small files are read synchronously from the page cache in about 30 µs. Four asynchronous calls
- * would take half as long as the query.
+ * Reads the file of a result. A small file is read synchronously in about 30 µs. Asynchronous calls take half as long as a
+ * query.
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfExists(path);
@@ -132,7 +127,7 @@ function takeBody(path: string): ResultBody | undefined {
     throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
-  // Deletes the file now, because an open file can still be read.
+  // An open file can still be read after it is deleted.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
     return { content: createReadStream('', { fd: file, highWaterMark: READ_BYTES }), bytes: size };
@@ -144,10 +139,7 @@ function takeBody(path: string): ResultBody | undefined {
   }
 }
 
-/**
- * Size of a page. On a full disk, the engine reports success for an incomplete or empty result, whose file ends at a page
- * boundary. The check of free space has a margin, because the free space may have grown slightly since the write.
- */
+/** Bytes of a memory page. On a full disk, a result can end at a page boundary without an error of the engine. */
 const PAGE_BYTES = 4096;
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 const MIN_FREE_FRACTION = 0.05;
@@ -158,7 +150,7 @@ export function isDiskFull(folder: string): boolean {
   return bavail * bsize < Math.min(MIN_FREE_BYTES, MIN_FREE_FRACTION * blocks * bsize);
 }
 
-/** Opens a file if it exists. Some statements, such as EXPLAIN AST, accept INTO OUTFILE without writing a file. */
+/** Opens a file if it exists. Some statements, such as EXPLAIN AST, ignore INTO OUTFILE and write no file. */
 function openIfExists(path: string): number | undefined {
   try {
     return openSync(path, 'r');

@@ -1,6 +1,6 @@
 /** Formats values and names as SQL text. */
 
-/** Returns a string literal. Backslashes are escaped first, because a trailing backslash would escape the closing quote. */
+/** Returns a string literal. Backslashes are escaped because a backslash at the end would escape the closing quote. */
 export function sqlString(value: string): string {
   return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
 }
@@ -9,16 +9,13 @@ export function sqlIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** Returns a SET statement, such as ``SET `a`='1', `b`='2'``. */
+/** Returns a SET statement, for example ``SET `a`='1', `b`='2'``. */
 export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string {
   const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
   return `SET ${changes.join(', ')}`;
 }
 
-/**
- * Replaces all quoted characters of a normalized statement by `_`. Keywords, symbols, and unquoted names keep their positions.
- * A normalized statement has no comments, and has backslashes only inside quotes.
- */
+/** Replaces the quoted characters of a normalized statement by `_`. The positions of all characters stay the same. */
 export function maskQuoted(normalized: string): string {
   return normalized
     .replaceAll(/\\./gs, '__')

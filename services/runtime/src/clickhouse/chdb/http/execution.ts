@@ -26,12 +26,12 @@ export interface ExecutionDeps {
 
 export interface ExecutionResult {
   body: ResultBody;
-  /** Format of the rows. Undefined for a statement without rows. */
+  /** Format of the result. Undefined if the statement returns no rows. */
   format: string | undefined;
   summary: Summary;
 }
 
-/** Content of `X-ClickHouse-Summary`. A missing count is 0. */
+/** Content of the response header `X-ClickHouse-Summary`. A missing count means 0. */
 export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
 type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
@@ -85,7 +85,7 @@ async function runWrite({ deps, head, signal }: Execution, sql: string): Promise
   return writeResult(await deps.engine.write({ sql, database: head.database, settings, signal }));
 }
 
-/** Runs a statement that returns rows. Runs the normalized text, because this text was checked for readers. */
+/** Runs a statement that returns rows. Runs the normalized text, which was checked against the reader's rights. */
 async function runRead(
   { deps, head, signal }: Execution,
   statement: Statement,

@@ -1,8 +1,7 @@
-/** ClickHouse's errors in HTTP responses. Clients rely on the text, the code, and the status. */
+/** ClickHouse's errors in HTTP responses. Clients rely on the text, the code, and the status of these errors. */
 
 import { messageOf } from '../../../process/errors.ts';
 
-/** Error with ClickHouse's number and name. */
 export class ClickHouseException extends Error {
   override readonly name = 'ClickHouseException';
   readonly code: number;
@@ -38,7 +37,6 @@ export const exceptions = {
   authenticationFailed: exception(516, 'AUTHENTICATION_FAILED'),
 };
 
-/** Parses an error of the engine, such as `Code: 60. DB::Exception: … (UNKNOWN_TABLE)`. */
 export function fromEngine(error: unknown): ClickHouseException {
   if (error instanceof ClickHouseException) return error;
   const text = messageOf(error).trim();
@@ -48,7 +46,6 @@ export function fromEngine(error: unknown): ClickHouseException {
   return new ClickHouseException(Number(code), type, message, { cause: error });
 }
 
-/** Returns the body of an error response. */
 export function errorText(error: ClickHouseException, version: string): string {
   return `Code: ${error.code}. DB::Exception: ${error.message} (${error.type}) (version ${version} (official build))\n`;
 }

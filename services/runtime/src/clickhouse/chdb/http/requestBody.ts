@@ -7,7 +7,7 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * Decompresses the body, which can have several members, because `clickhouse-connect` compresses each block separately.
+ * Decompresses the body of a request. `clickhouse-connect` compresses each block of a body separately.
  * @throws ClickHouseException for an unknown coding or, while the body is read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
@@ -31,10 +31,7 @@ async function* translateErrors(source: ByteStream): ByteStream {
   }
 }
 
-/**
- * Reads a query and its parameters from a multipart form. Clients use such forms for long parameters.
- * @throws ClickHouseException if the form is too large, is invalid, or contains files (data of external tables).
- */
+/** Reads a query from a multipart form. @throws ClickHouseException if the form is too large, is invalid, or contains files. */
 export async function readForm(head: RequestHead, body: ByteStream): Promise<RequestHead> {
   const bytes = await new BodyReader('', body).all(MAX_FORM_BYTES);
   const response = new Response(bytes, { headers: { 'content-type': head.contentType } });
@@ -55,7 +52,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
   };
 }
 
-/** Reads the query as ClickHouse defines it: the query in the URL, a line feed, and the body. */
+/** Reads the text of a query. The text consists of the query in the URL, a line feed, and the body. */
 export class BodyReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #start: Buffer<ArrayBuffer>;
@@ -65,7 +62,7 @@ export class BodyReader {
     this.#start = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
   }
 
-  /** Returns at least this number of bytes from the start, or all bytes if there are fewer. */
+  /** Returns at least `bytes` bytes from the start of the text, or the whole text if it is shorter. */
   async start(bytes: number): Promise<Buffer<ArrayBuffer>> {
     const parts: Buffer[] = [this.#start];
     for (let length = this.#start.length; length < bytes; ) {
@@ -78,24 +75,20 @@ export class BodyReader {
     return this.#start;
   }
 
-  /** Returns all bytes. @throws ClickHouseException if there are more than `maxBytes`. */
   async all(maxBytes: number): Promise<Buffer<ArrayBuffer>> {
     const bytes = await this.start(maxBytes + 1);
     if (bytes.length > maxBytes) throw exceptions.tooLarge(`The query is longer than ${maxBytes} bytes.`);
     return bytes;
   }
 
-  /** Yields all bytes from an offset, which must be within the bytes that `start` has returned. */
+  /** Yields the bytes of the text from an offset on. The offset must be within the bytes that `start` has returned. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };
   }
 }
 
-/**
- * Decodes the text of a query.
- * @throws ClickHouseException if the text is not UTF-8, because the engine would alter other bytes.
- */
+/** Decodes the text of a query. @throws ClickHouseException if the text is not UTF-8. */
 export function sqlOf(bytes: Uint8Array): string {
   try {
     return UTF8.decode(bytes);

@@ -18,11 +18,10 @@ import { sendError, sendResult, sendText } from './responses.ts';
 
 export interface HandlerDeps extends ExecutionDeps {
   accounts: Accounts;
-  /** Returns the number of open requests, including the current request. */
   openRequests: () => number;
 }
 
-/** Handles a request. Never rejects: errors are sent as responses, unless the client has disconnected. */
+/** Handles a request. The promise never rejects, because errors are sent as responses. */
 export async function handleRequest(
   deps: HandlerDeps,
   request: IncomingMessage,
@@ -51,7 +50,7 @@ async function executeRequest(
   urlHead: RequestHead,
   signal: AbortSignal,
 ): Promise<void> {
-  // Keeps the connection open if a part of the body is unread, because an error may have to be sent.
+  // Keeps the connection open if a part of the body is unread, so that an error response can be sent.
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
@@ -63,7 +62,7 @@ async function executeRequest(
   await sendResult(response, head, deps.engine, result);
 }
 
-/** Reads a part of the body before an error is sent. A client that is still sending would otherwise see a reset. */
+/** Reads a part of the body before an error is sent, so that a client that is still sending gets no connection reset. */
 async function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return;
   let bytes = 0;
@@ -73,7 +72,6 @@ async function discardBody(request: IncomingMessage): Promise<void> {
       if (bytes > MAX_DISCARDED_BYTES) return;
     }
   } catch {
-    // The client has disconnected.
   }
 }
 
@@ -94,7 +92,7 @@ function authenticate(
 
 const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;
 
-/** Compares digests of equal length, so that neither the time nor the length of a comparison reveals a secret. */
+/** Compares digests of equal length, so that the duration of the comparison does not reveal the password. */
 function areEqual(one: Credentials, other: Credentials): boolean {
   const digest = ({ username, password }: Credentials) =>
     hash('sha256', JSON.stringify([username, password]), 'buffer');

@@ -4,22 +4,20 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { exceptions } from './httpErrors.ts';
 
-/** Access rights of an account. `product` has the grants of the product's role, and `reader` can only read. */
 export type Access = 'product' | 'reader';
 
 export interface RequestHead {
   access: Access;
   path: string;
   method: string;
-  /** Part of the query that is in the URL. The body contains the remaining part. */
+  /** Text of the query in the URL. The query continues in the body of the request. */
   urlQuery: string;
   queryId: string;
   database: string | undefined;
   defaultFormat: string;
   settings: ReadonlyMap<string, string>;
-  /** Query parameters by name with the prefix `param_`. */
+  /** Query parameters by name, with the prefix `param_`. */
   parameters: ReadonlyMap<string, string>;
-  /** Compression of the response. Undefined if the response is not compressed. */
   encoding: ResponseEncoding | undefined;
   contentEncoding: string;
   contentType: string;
@@ -40,9 +38,9 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   const field = (name: string) => searchParams.get(name) ?? '';
   const { settings, parameters } = splitParameters(searchParams);
   const method = request.method ?? 'GET';
-  // A GET request must not change data, because caches, crawlers, and curl rely on this.
+  // A GET request must not change data, because caches, crawlers, and curl rely on this rule.
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
-  // Removes the setting for readers, because the engine restricts readers more strictly.
+  // Ignores a reader's own value of `readonly`, because the engine sets a stricter value for readers.
   if (access === 'reader') settings.delete('readonly');
   return {
     access,
@@ -60,7 +58,7 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   };
 }
 
-/** Returns the credentials of a request. Headers override the URL. Undefined if the request has no credentials. */
+/** Returns the credentials of a request. Credentials in headers override credentials in the URL. */
 export function readCredentials(request: IncomingMessage): Credentials | undefined {
   const username = header(request, 'x-clickhouse-user');
   const password = header(request, 'x-clickhouse-key');
@@ -78,7 +76,6 @@ export function readCredentials(request: IncomingMessage): Credentials | undefin
   };
 }
 
-/** Separates settings and query parameters from the parameters of the HTTP interface. */
 export function splitParameters(fields: Iterable<readonly [name: string, value: string]>): {
   settings: Map<string, string>;
   parameters: Map<string, string>;
@@ -102,7 +99,7 @@ function header(request: IncomingMessage, name: string): string {
   return (Array.isArray(value) ? value.join(',') : value) ?? '';
 }
 
-/** Returns the best accepted coding. A client that accepts only `lz4` gets an uncompressed response, as HTTP allows. */
+/** Returns the best coding that the client accepts. A client that accepts only `lz4` gets an uncompressed response. */
 function chooseEncoding(accepted: string, enabled: string): ResponseEncoding | undefined {
   if (enabled === '0' || enabled === 'false') return undefined;
   const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
@@ -114,11 +111,11 @@ const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
-/** ClickHouse's `reserved_param_names`. Progress headers have no effect, because only complete results are sent. */
+/** Parameters that ClickHouse accepts but that have no effect here, from ClickHouse's `reserved_param_names`. */
 const RESERVED = new Set(
   `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
 );
 
-/** Unsupported parameters. `compress` and `decompress` select ClickHouse's block compression, not HTTP's compression. */
+/** Parameters that are rejected. `compress` and `decompress` select ClickHouse's own block compression. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

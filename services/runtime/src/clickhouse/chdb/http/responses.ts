@@ -14,9 +14,8 @@ export interface ServerFacts {
 }
 
 /**
- * Sends a result. Sets `X-ClickHouse-Format` only for statements with rows, because clients read rows only if this header is
- * present. If a large result becomes unreadable, the connection closes, so that the client does not treat the response as
- * complete.
+ * Sends a result. Only statements with rows get the header `X-ClickHouse-Format`, because clients read rows if the header is
+ * present. If reading a large result fails, the connection is closed, so that the client detects the incomplete response.
  */
 export async function sendResult(
   response: ServerResponse,
@@ -36,7 +35,7 @@ export async function sendResult(
   if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
   const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
   const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
-  // The client has disconnected or the disk has failed. In both cases, the connection can only be closed.
+  // The client has disconnected, or the file of the result is unreadable. An error response is impossible in both cases.
   await pipeline([source, ...steps, response]).catch(() => response.destroy());
 }
 
@@ -46,7 +45,7 @@ export function sendText(response: ServerResponse, text: string): void {
   response.end(text);
 }
 
-/** Sends an error with its status. No part of a result was sent before, because only complete results are sent. */
+/** Sends an error response. No part of a result has been sent, because only complete results are sent. */
 export function sendError(
   response: ServerResponse,
   head: RequestHead | undefined,
@@ -67,7 +66,7 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
   response.setHeader('X-ClickHouse-Timezone', facts.timezone);
 }
 
-/** Returns the summary as JSON. Counts are strings, because some clients cannot represent 64-bit numbers. */
+/** Counts in the summary are strings, because some clients cannot represent 64-bit numbers. */
 function summaryText(summary: Summary): string {
   const all = { ...EMPTY_SUMMARY, ...summary };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));
@@ -91,10 +90,8 @@ function contentTypeOf(format: string | undefined): string {
   return 'text/plain; charset=UTF-8';
 }
 
-/** Minimum bytes of a result that is compressed. The compression of a smaller result costs more than it saves. */
 const MIN_COMPRESSED_BYTES = 512;
 
-/** Compressors with fast levels, because the network is the loopback interface. */
 const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {
   zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   gzip: () => createGzip({ level: 1 }),

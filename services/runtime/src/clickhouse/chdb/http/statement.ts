@@ -7,27 +7,21 @@ import { sqlOf } from './requestBody.ts';
 type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
-  /** `select` may return many rows. `report` returns a few rows (SHOW, DESCRIBE, …). All other statements are `write`. */
+  /** `select` can return many rows. `report` returns a few rows (SHOW, DESCRIBE, …). Other statements are `write`. */
   kind: 'select' | 'report' | 'write';
-  /** Text before the FORMAT clause. */
   beforeFormat: string;
   format: string | undefined;
-  /** SETTINGS clause after the FORMAT clause. */
+  /** SETTINGS clause that follows the FORMAT clause. */
   settings: string;
 }
 
-/**
- * Classifies a statement.
- * @param normalized the result of `Engine.normalize`.
- * @throws ClickHouseException for statements that a server rejects over HTTP.
- */
+/** Classifies a normalized statement. @throws ClickHouseException if ClickHouse would reject the statement over HTTP. */
 export function readStatement(normalized: string): Statement {
   const text = maskQuoted(normalized);
   const reason = UNSUPPORTED_STATEMENTS.find(([pattern]) => pattern.test(text))?.[1];
   if (reason !== undefined) throw exceptions.notImplemented(reason);
   const verb = /^\(*(\w+)/.exec(text)?.[1] ?? '';
   const kind = SELECTS.has(verb) ? 'select' : REPORTS.has(verb) ? 'report' : 'write';
-  // Some format names are keywords, which the engine writes in backquotes.
   const clauses = /^(?<front>.*) FORMAT (?<name>\w+|`_+`)(?: SETTINGS .*)?$/s.exec(text)?.groups;
   const { front: beforeFormat = text, name } = clauses ?? {};
   const nameStart = beforeFormat.length + ' FORMAT '.length;
@@ -40,21 +34,18 @@ export function readStatement(normalized: string): Statement {
   };
 }
 
-/** INSERT whose rows follow the statement. */
 export interface DataInsert {
-  /** Start of the statement, such as `INSERT INTO t (a, b)`. */
+  /** Start of the statement, for example `INSERT INTO t (a, b)`. */
   target: string;
-  /** End of the statement, such as ` SETTINGS a = 1 FORMAT CSV`. */
+  /** Part of the statement between `target` and the rows, for example ` SETTINGS a = 1 FORMAT CSV`. */
   clauses: string;
-  /** Offset of the first row. */
   dataStart: number;
 }
 
 /**
- * Finds an INSERT with data at the start of a body. The statement ends with VALUES or with the name of a format. At each such
- * word, the engine checks whether the text is a complete INSERT. After a complete INSERT, the engine accepts even unbalanced
- * brackets.
- * @throws ClickHouseException for text between the name of a format and the data.
+ * Finds an INSERT with rows at the start of a body. At each possible end of the statement, the engine checks whether the INSERT
+ * is complete.
+ * @throws ClickHouseException if there is other text between the name of a format and the rows.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
   const text = start.toString('latin1');
@@ -75,7 +66,7 @@ function emptyOnSyntaxError(error: unknown): string {
   throw error;
 }
 
-/** Returns the offset of the data, after blanks and one line feed (`ParserInsertQuery`). Data can start with any byte. */
+/** Returns the offset of the rows. ClickHouse skips blanks and one line feed after the statement (`ParserInsertQuery`). */
 function dataStartAt(text: string, nameEnd: number): number {
   const gap = /(?<more>[ \t\f]*;|\s+SETTINGS\s+\w+\s*=)?[ \t\f]*\r?\n?/iy;
   gap.lastIndex = nameEnd;
@@ -87,7 +78,7 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// The pattern allows only one way to end a comment. With two ways, the matching time doubled with each dash of a comment.
+// A pattern that could match a comment in two ways would double the matching time with each dash in the comment.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
@@ -95,12 +86,12 @@ const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL
 const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
-  // The start of the data was not found. The statement is rejected, because its data must not run as SQL.
+  // Rejects an INSERT if the start of its rows was not found, because the rows must not run as SQL.
   [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',
   ],
-  // These statements affect later requests of a session, but the embedded ClickHouse has no sessions.
+  // These statements change the state of a session, but the embedded ClickHouse has no sessions.
   [
     /^(?:USE|SET|(?:CREATE |CREATE OR REPLACE |REPLACE )TEMPORARY) /,
     'The embedded ClickHouse has no sessions: pass settings and the database as URL parameters, and use a table instead of a temporary one.',
