@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 
-/** Looks up rows by id. The result can also contain rows of ids that other callers requested. */
+/** Queries ClickHouse for rows by id. The result can also contain rows of ids that other callers requested at the same time. */
 export type Lookup<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
 
 interface LookupBatch<Row> {
@@ -13,16 +13,10 @@ interface LookupBatch<Row> {
 interface ProjectQueue<Row> {
   running: Promise<unknown>;
   next: LookupBatch<Row> | undefined;
-  /** Number of batches that wait for the running query. */
   waiting: number;
 }
 
-/**
- * Combines the lookups that arrive during a project's query into the project's next query, so that thousands of lookups need few
- * queries.
- * @param pauseAfterEmptyMs pause after a query that returns no rows, because clients retry unknown ids. There is no pause if the
- * waiting ids need more than one query.
- */
+/** Combines the lookups of a project during a running query into one next query, so that many lookups need few queries. */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();
   const startBatch = (projectId: string, queue: ProjectQueue<Row>): LookupBatch<Row> => {

@@ -1,12 +1,7 @@
 /**
- * Cache of the entities that a topic's records create, such as sessions and bug reports. The first record of an id creates its
- * entity.
- * The cache reads the topic from the projector's committed offset on, so it has every entity that ClickHouse may not have. It
- * also keeps recently used entities. If an entity is not in the cache, a lookup requests the topic's end offset. It then reads
- * the topic up to this offset, and queries ClickHouse. In any other order, the lookup could miss an entity that is projected at
- * the same time.
- * After a truncation of the log, the cache removes the entities that it read from the lost offsets. `TruncationRepair` appends
- * the records of these entities again.
+ * Cache of sessions or bug reports. The cache has every entity (session or report) that ClickHouse might not have yet, because
+ * the cache reads the topic from the projector's committed offset on. A lookup reads the topic up to its end before it queries
+ * ClickHouse. A lookup in the reverse order could miss an entity that is projected between the two reads.
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -30,45 +25,47 @@ export interface EntityName {
   readonly id: string;
 }
 
-/** Describes how a topic's records create entities. Each record is in its tenant's home partition. */
+/** Describes how records create entities, such as sessions. All records of a tenant in the topic are in one partition. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
-  /** Returns the entity that a record describes. Undefined if this cache ignores the record. */
+  /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Called before the first record is read, when its offset is known. ClickHouse then has all earlier records. */
+  /** Called before the cache reads its first record. ClickHouse then has all earlier records. */
   onStart?(): Promise<void>;
-  /** Called for each record that is read, with the merged entity. */
+  /** Called for each record that the cache reads. `entity` is the entity after the record was merged into the cache. */
   onRecord?(message: Message, entity: Entity): void;
 }
 
 export interface EntityCache<Message, Entity> {
   /**
-   * @throws Unavailable if ClickHouse is needed but does not answer, or if this process lags; Unavailable if an entity is not
-   * found while ClickHouse's table is incomplete after a restore
+   * Looks up entities in memory and in ClickHouse.
+   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if an entity is missing while
+   * ClickHouse's table is incomplete after a restore
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Returns the entity if it is complete in memory. */
+  /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if the cache or ClickHouse still has an erased entity of this id. @throws Unavailable */
+  /** True if an erased entity with this id is still in memory or in ClickHouse. @throws Unavailable */
   hasErased(projectId: string, id: string): Promise<boolean>;
-  /** Reads the tenant's partition up to its current end. @throws Unavailable if this process lags */
+  /** Reads the tenant's partition up to its current end. @throws Unavailable if this takes too long */
   caughtUp(tenantId: string): Promise<void>;
-  /** Appends a record and reads it back. Returns its offset. @throws ReadBackTimeout, although the record is in the log */
+  /** Appends a record, reads the record from the log, and returns its offset. @throws ReadBackTimeout after a time limit */
   append(message: Message): Promise<number>;
   /**
-   * Appends a first record. Returns the registered entity: the given entity, or an earlier entity with the same id.
-   * @throws ReadBackTimeout; Unavailable, without an append, if the cache is full
+   * Appends the record of a new entity. If the log has an entity with the same id, returns the existing entity.
+   * @throws ReadBackTimeout if the record was appended, but not read from the log in time
+   * @throws Unavailable if the cache is full. The record is then not appended.
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if ClickHouse's table is incomplete. Without a tenant, checks only the offsets of evicted entities. */
+  /** Returns an error if ClickHouse's table lacks rows after a restore. Without a tenant, checks only evicted entities. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
 
-/** Thrown if a record is in the log, but this process has not read it back. */
+/** Thrown if a record was appended, but this process did not read the record from the log within the time limit. */
 export class ReadBackTimeout extends Unavailable {}
 
 const LAGGING = 'this process has not read the end of the log yet; try again';
@@ -82,14 +79,13 @@ export interface EntityCacheDeps {
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
   readonly table?: RestoredTable;
-  /** Maximum wait until this process has read the log's end. */
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
   readonly onTruncated?: (cut: TruncatedPartition) => void;
   readonly onReappended?: (topic: string, records: number) => void;
 }
 
-/** A partition whose records from `offset` on are lost. */
+/** A partition that lost its records from `offset` on. */
 export interface TruncatedPartition {
   readonly topic: string;
   readonly partition: number;
@@ -153,7 +149,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks the table before the lookup, because a later check could include rows that the lookup could not find.
+      // Checks if the table is complete before the lookup, because rows can be added between the lookup and a later check.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -172,10 +168,7 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/**
- * Reads the index before ClickHouse, because the row of an entity that leaves the index is already in ClickHouse or already
- * hidden.
- */
+/** Reads the memory before ClickHouse, because an entity leaves the memory only after ClickHouse has its row. */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
@@ -191,15 +184,13 @@ async function hasErased<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /**
-   * Minimum end offset of a log without truncation: the offset that this process had read before it requested the end offset.
-   */
+  /** Lowest possible end offset of a log that was not truncated. */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;
 }
 
-/** Waits until the process has read up to the end. @throws Unavailable if it lags, or has not detected a truncation yet */
+/** Reads the partition up to `end`. @throws Unavailable if this takes too long, or if the log was truncated */
 async function readUpTo(tail: Tail, { home, end, minOffset, ...limit }: ReadTarget): Promise<void> {
   if (end < minOffset) throwLagging();
   const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
@@ -218,22 +209,21 @@ interface TailContext<Message, Entity> {
   readonly partitions: number;
 }
 
-/** Progress of the projector when the cache was opened. When `onStart` was called, ClickHouse had all earlier records. */
 interface ProjectedState {
-  /** Per partition, the offset below which all records were projected. */
+  /** For each partition, the offset below which ClickHouse has all records. */
   readonly projected: readonly number[];
-  /** Per partition, the record that the projector's commit names. */
+  /** For each partition, the last projected record, as stored in the projector's commit. */
   readonly last: readonly (RecordIdentity | undefined)[];
 }
 
 interface Tails {
-  /** Returns the tail that reads the partition. Waits until the partition has a leader. */
+  /** Returns the log reader of a partition. Waits until the partition has a leader. */
   of(partition: number): Promise<Tail>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
-/** Resolves after the partitions with a leader are read. The other partitions are read as soon as they have a leader. */
+/** Reads each partition that has a leader up to the end. A partition without a leader is read after it gets a leader. */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
   context: TailContext<Message, Entity>,
@@ -289,7 +279,7 @@ async function openTails<Message, Entity>(
   };
 }
 
-/** Reads the wanted partitions that have a leader. Returns undefined if no wanted partition has a leader. */
+/** Starts to read the partitions that have a leader. Returns undefined if none of the requested partitions has a leader. */
 async function followPartitions<Message, Entity>(
   { log, logger, onTruncated }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
@@ -303,7 +293,7 @@ async function followPartitions<Message, Entity>(
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
   for (const { partition, offset } of await findTruncations(log, topic, ranges, initial)) {
-    // Starts a truncated partition at its first record, because the projected offset does not describe its current records.
+    // Reads a truncated partition from its first record, because the committed offset was valid only before the truncation.
     from[partition] = ranges[partition]?.startOffset ?? 0;
     index.truncate(partition, offset);
     onTruncated?.({ topic, partition, offset });
@@ -322,8 +312,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps all records, even records that this cache ignores, because nothing else stores the copies that linkers forward
-          // to each other.
+          // Keeps records that create no entity, too. Such records are copies of reports that linkers forward to each other.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
@@ -331,7 +320,7 @@ async function followPartitions<Message, Entity>(
           const cached = index.putRecord(projectId, id, { entity, partition, offset });
           type.onRecord?.(message, cached);
         } catch (error) {
-          // The projector sends the record to the dead letters.
+          // Skips an invalid record. The projector writes the record to the dead letters.
           if (!(error instanceof Invalid)) throw error;
           logger.warn('first_record_skipped', { topic, partition, offset });
         }
@@ -341,7 +330,7 @@ async function followPartitions<Message, Entity>(
   return { tail, ends: ranges.map((range) => range?.endOffset) };
 }
 
-/** Finds partitions whose log no longer has the last projected record, unless retention has removed this record. */
+/** Finds partitions whose log was truncated: the last projected record is missing, and retention did not remove it. */
 async function findTruncations(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -379,7 +368,7 @@ async function findTruncations(
         read(partition);
       },
     });
-    // Retention can have removed the last projected record and all later records. The tail then delivers no records.
+    // The log delivers no record if retention has removed the last projected record and all later records.
     tail.positions().forEach((position, partition) => {
       if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
     });

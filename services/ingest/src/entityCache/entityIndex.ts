@@ -1,71 +1,67 @@
-/**
- * In-memory index of entities by project and id. Evicts the least recently used entities, but no entity that ClickHouse may not
- * have.
- */
+/** Index of entities in memory by project and id. Evicts the least recently used entities that ClickHouse already has. */
 
 interface IndexedEntity<Entity> {
   readonly entity: Entity;
   readonly partition: number;
-  /** Offset of the first record of the entity that was read. -1 if the entity is from ClickHouse. */
+  /** Offset of the first record of the entity. -1 if ClickHouse returned the entity. */
   readonly firstOffset: number;
 }
 
 interface Entry<Entity> extends IndexedEntity<Entity> {
-  /** Offset of the last record that changed the entity. */
+  /** Offset of the latest record that changed the entity. */
   readonly lastOffset: number;
   readonly weight: number;
 }
 
-/** Compact storage for unprojected entities that no later record changes. */
+/** Compact storage for unprojected entities (entities that ClickHouse might not have yet) that never change. */
 export interface PackedEntities<Entity> {
-  /** True if no more entities may be registered. */
+  /** True if the storage accepts no further entities. */
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
-  /** Removes the entities that match, in steps of a few milliseconds. */
+  /** Removes the entities for which `isRemoved` returns true. Each step of the iteration takes a few milliseconds. */
   remove(isRemoved: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
 export interface EntityRules<Entity> {
   /** Merges two versions of an entity. `earlier` comes from a lower offset. */
   merge(earlier: Entity, later: Entity): Entity;
-  /** False if the entity's first record may be in ClickHouse only. */
+  /** True if the entity includes the content of its first record. False if only ClickHouse has the first record. */
   isComplete(entity: Entity): boolean;
-  /** Memory of the entity in units of about 600 bytes. At least 1. */
+  /** Returns the memory of the entity in units of about 600 bytes, and at least 1. */
   weightOf(entity: Entity): number;
-  /** True if the entity was erased. The next record of its id is then a first record. */
+  /** True if the entity was erased. The next record with the same id then creates a new entity. */
   isErased?(projectId: string, entity: Entity): boolean;
   /** Storage for unprojected entities above `maxWeight`. Undefined if these entities stay in the index. */
   readonly packed?: PackedEntities<Entity>;
 }
 
-/** Limits in units of weight. */
 export interface IndexBounds {
-  /** Above this weight, the index keeps only unprojected entities, and packs them if possible. */
+  /** Maximum weight of entities that ClickHouse already has. Entities that ClickHouse might not have stay in memory. */
   readonly maxWeight: number;
-  /** Above this weight, registrations are rejected. Entities that other processes register are still added. */
+  /** Weight at which this process rejects new registrations. Registrations of other processes are still added to the index. */
   readonly maxUnprojectedWeight: number;
-  /** Maximum bytes of packed entities. Replaces `maxUnprojectedWeight` if entities are packed. */
+  /** Maximum bytes of the compact storage. If the index has a compact storage, this limit replaces `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
-  /** Number of sessions in the cache of `peek`, a power of two. */
+  /** Number of sessions in the cache that `peek` reads. Must be a power of two. */
   readonly recentSlots?: number;
 }
 
-/** Default limits: about 60 MB and about 300 MB. */
+/** Limits of about 60 MB for evictable entities, and about 300 MB for unprojected entities. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
-/** Number of the oldest entries that an insertion checks for eviction, per unit of its weight. */
+/** Number of the oldest entries that an insertion checks for eviction, per unit of weight (see `weightOf`). */
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
 export class EntityIndex<Entity> {
-  /** Per partition, the offset below which entries may be evicted or were never read. */
+  /** For each partition, an offset. The index can lack entities whose first record is below this offset. */
   evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: IndexBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
-  /** Running removal of projected entities from the packed storage. */
+  /** Iteration that removes projected entities from the compact storage, one step per call of `evictProjected`. */
   #packedRemoval: Iterator<void> | undefined;
 
   constructor(rules: EntityRules<Entity>, bounds = DEFAULT_BOUNDS) {
@@ -73,7 +69,7 @@ export class EntityIndex<Entity> {
     this.#bounds = bounds;
   }
 
-  /** Per partition, the offset below which ClickHouse has all records. It decreases if ClickHouse's tables are restored. */
+  /** For each partition, the offset below which ClickHouse has all records. A restore of ClickHouse decreases the offset. */
   get projected(): readonly number[] {
     return this.#projected;
   }
@@ -87,7 +83,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Evicts projected entries. Does nothing if the progress is unchanged, because checking every entry takes milliseconds. */
+  /** Evicts entities that ClickHouse has. Does nothing if `projected` is unchanged, because a check takes milliseconds. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;
@@ -104,7 +100,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isErased?.(projectId, cached.entity) ? undefined : cached;
   }
 
-  /** True if the index has an erased entity whose rows may still be written. */
+  /** True if the index has an erased entity whose row the projector has not written yet. */
   hasErased(projectId: string, id: string): boolean {
     const cached = this.#cached(projectId, id);
     if (cached === undefined || this.get(projectId, id) !== undefined) return false;
@@ -117,7 +113,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isComplete(cached.entity) ? cached.entity : undefined;
   }
 
-  /** Adds complete entities to `found`. Returns the ids that `found` still does not have. */
+  /** Adds to `found` the entities that the index has. Returns the ids of the missing entities. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
@@ -129,7 +125,7 @@ export class EntityIndex<Entity> {
     });
   }
 
-  /** Adds a record that was read from the log. Returns the merged entity. */
+  /** Adds the entity of a record from the log. Merges the entity with an existing version. Returns the result. */
   putRecord(
     projectId: string,
     id: string,
@@ -137,7 +133,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // The record changes nothing, so the entity must remain if a truncation removes the record.
+    // Keeps the old `lastOffset` for a record that changes nothing, because a truncation can remove this record.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -145,7 +141,7 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Adds an entity from ClickHouse, which is older than the records from the log. Returns the merged entity. */
+  /** Merges an entity from ClickHouse with the records in the index. Returns the merged entity. */
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(entity, cached.entity);
@@ -153,14 +149,14 @@ export class EntityIndex<Entity> {
     const name = `${projectId}/${id}`;
     const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
     this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
-    // Removes the stored entity if unprojected entries use all space, because a later eviction could not remove it either.
+    // Does not keep the entity if the index is full of unprojected entities, which cannot be evicted.
     if (cached === undefined && this.#weight > this.#bounds.maxWeight) this.#delete(name);
     return merged;
   }
 
-  /** Removes the entities whose last change is at or above the lost offset. */
+  /** Removes the entities that a record at or above the given offset created or changed. */
   truncate(partition: number, offset: number): void {
-    // Projected offsets above the truncation belong to lost records.
+    // Lowers the projected offset, because the offsets above the truncation belong to lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);
@@ -170,7 +166,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Removes all lost entities in one step, so that no lookup can return a lost entity.
+    // Runs all steps of the removal without a pause, so that no lookup returns a lost entity.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 
@@ -193,10 +189,7 @@ export class EntityIndex<Entity> {
     this.#entries.set(name, entry);
   }
 
-  /**
-   * Evicts entries, oldest first. An insertion can evict several entries, because a heavy entry can replace several light
-   * entries.
-   */
+  /** Evicts the oldest entries until the index is within its weight limit. Checks at most `steps` entries. */
   #evict(steps: number): void {
     const { packed } = this.#rules;
     for (const [name, entry] of this.#entries) {

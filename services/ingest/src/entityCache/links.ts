@@ -1,4 +1,4 @@
-/** Links between events and bug reports: the stored links, and the links that the linker will certainly create. */
+/** Reads the links between events and bug reports, including links that the linker will certainly create. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';
@@ -12,18 +12,18 @@ export interface Link {
   readonly source: LinkSource;
 }
 
-/** Link in a response. Its state is `expired` if retention has removed the event or the row of the link. */
+/** Link between an event and a report in a response. The state is `expired` if retention removed the event or the link. */
 export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
 
 export interface ShownLinks {
   readonly links: readonly ShownLink[];
-  /** True if the report has more links than `links` contains. */
+  /** True if the list `links` was shortened to its maximum length. */
   readonly linksTruncated: boolean;
-  /** True if the session has more events in the report's window than the report may link. */
+  /** True if the report's window contains more events of the session than the report can link. */
   readonly truncated: boolean;
 }
 
-/** Returns the ids of the reports to which each event is linked, sorted. Events without links are omitted. */
+/** Returns, for each event id, the sorted ids of the linked bug reports. An event without links has no entry in the result. */
 export async function linkedReports(
   store: Store,
   projectId: string,
@@ -39,19 +39,12 @@ export async function linkedReports(
   return new Map(rows.map(({ eventId, reportIds }) => [eventId, reportIds]));
 }
 
-/** Maximum links in one response. */
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/**
- * Maximum age of a report whose response also includes the stored events of its session, because the linker may not have
- * processed the report.
- */
+/** Maximum age of a report whose response includes session events that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
-/**
- * Returns the links of a report by event id. Events that the report names are always included. Their links are `linked` once the
- * events are stored.
- */
+/** Returns the links of a report. A link to a named event is `pending` until ClickHouse has the event, and then `linked`. */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(
@@ -85,7 +78,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Returns the ids of events that have expired, or whose link has expired. Retention keeps data for at least one day. */
+/** Returns the event ids of expired links. Only links older than one day, the minimum retention, can be expired. */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,
@@ -107,10 +100,6 @@ async function expiredOf(
   );
 }
 
-/**
- * True if the session has more events for the report than the report may link. The report links the first of these events in the
- * log.
- */
 async function isTruncated(store: Store, report: FiledReport, links: number): Promise<boolean> {
   const { sessionId, maxSessionLinks } = report.filed;
   if (sessionId === null || links < Math.min(maxSessionLinks, MAX_LINKS)) return false;
@@ -121,7 +110,7 @@ async function isTruncated(store: Store, report: FiledReport, links: number): Pr
   return Number(row?.events ?? 0) > maxSessionLinks;
 }
 
-/** Returns the links that a report has when it is filed. */
+/** Returns a `pending` link for each event that a new bug report names. */
 export function pendingLinks(filed: ReportLink): Link[] {
   const links = [...namedEventsOf(filed)].map(([eventId, source]) => {
     return { eventId, state: 'pending', source } as const;
@@ -133,19 +122,19 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
   return sessionId !== null && nowMs - receivedAt < FRESH_FOR_MS;
 }
 
-/** SQL condition: events of the report's session in its window that arrived before a retraction. */
+/** SQL condition for events in the session and window of a report. Events that arrived after a retraction do not match. */
 const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** Query for the events that a report links by its session, in log order, as the linker counts them. */
+/** Returns the SQL query for the events that a report links by its session. The linker links these events in log order. */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}
      ORDER BY log_partition, log_offset, log_index LIMIT 1 BY id LIMIT ${limit}`;
 }
 
-/** Parameters of `IN_SESSION_WINDOW`, and the report's ids. */
+/** Returns the query parameters for a bug report, including the parameters of `IN_SESSION_WINDOW`. */
 export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
   const { tenantId, projectId, reportId, sessionId, maxSessionLinks } = filed;
   const namedIds = [...namedEventsOf(filed).keys()];
@@ -154,10 +143,10 @@ export function reportParams({ filed, retractedAt }: FiledReport): Record<string
   return { ...ids, untilMs, ...windowOf(filed), maxSessionLinks, named: namedIds };
 }
 
-/** SQL condition: rows with the ids. Uses the primary key, which starts with the time inside the id. */
+/** SQL condition for rows by id. The condition includes the time in the id, because the primary key starts with this time. */
 const HAS_ID = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), 'UTC')) AND id IN {ids:Array(UUID)}`;
 
-/** Returns the ids of stored events: the stored events of `ids`, and the events that the report links by its session. */
+/** Returns the ids of stored events: events in `ids` and, with `ofSession`, the session's events in the report's window. */
 async function storedEvents(
   store: Store,
   report: FiledReport,
@@ -166,7 +155,7 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // Repeats the conditions of the subquery, because a filter by id alone would read the whole table.
+    // Repeats the conditions of the subquery, because a condition on `id` alone reads the whole table.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

@@ -1,4 +1,4 @@
-/** Progress of the projections. Reads wait for the projection, so that a GET after a 201 finds the stored data. */
+/** Watches how far a projector or the linker has read a topic. A GET waits, so that it finds the data of an earlier POST. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -12,14 +12,14 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Resolves after the group has committed the topic's current end. The commits must name the current table, because a restored
-   * table can lack rows of earlier commits (docs/decisions/0040).
-   * @throws Unavailable after `limitMs` or if `signal` aborts
+   * Waits until the group has committed the topic's current end offset for the current ClickHouse table. A restored table can
+   * lack rows that were committed earlier (docs/decisions/0040).
+   * @throws Unavailable after `limitMs`, or if `signal` aborts
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
-  /** Per partition, the offset below which ClickHouse has all records. */
+  /** For each partition, returns the offset below which ClickHouse has all records. */
   projected(): Promise<number[]>;
-  /** Per partition, the record that the group's commit names. */
+  /** For each partition, returns the last projected record, as stored in the group's commit. */
   lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 
@@ -38,7 +38,7 @@ interface TableProgressDeps {
   tableUuid(table: string): Promise<string>;
 }
 
-/** Interval between polls. Each poll is a broker request, and a projection commits only a few times per second. */
+/** Interval between requests for committed offsets. A projector commits only a few times per second. */
 const POLL_MS = 25;
 
 export function watchProgress(deps: {
@@ -46,11 +46,10 @@ export function watchProgress(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** UUID of the table with the group's rows. Undefined if the group writes no table. */
+  /** Returns the UUID of the ClickHouse table to which the group writes. Undefined if the group writes to no table. */
   currentTableUuid?: () => Promise<string>;
 }): ProjectionProgress {
   const { log, clock, group, topic, currentTableUuid } = deps;
-  // Concurrent waits share a poll.
   const shared = {
     committed: coalesced(() => log.committed(group, topic)),
     offsetRanges: coalesced(() => log.offsetRanges(topic)),
@@ -71,7 +70,7 @@ export function watchProgress(deps: {
           );
     return new Map(ends.filter(([, end]) => end > 0));
   };
-  /** False if a position is above the end offset, because the log was then truncated after the commit of the position. */
+  /** False if a committed position is above the log's end offset, which is the case after a truncation of the log. */
   const matchCurrentLog = async (
     positions: ReadonlyMap<number, number>,
     ends: ReadonlyMap<number, number>,
@@ -113,7 +112,7 @@ function throwLagging(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
 }
 
-/** Returns a function whose concurrent calls share one execution. */
+/** Returns a function whose concurrent calls share one execution of `work`. */
 function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {
@@ -124,12 +123,11 @@ function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Waits until the links are written. Resolves within `LINKS_TIMEOUT_MS`, even if links are not written yet. */
+/** Waits until ClickHouse has the links of all earlier events. Gives up after `LINKS_TIMEOUT_MS` without an error. */
 export type WaitForLinks = (partitions: readonly number[] | 'all') => Promise<void>;
 
 const LINKS_TIMEOUT_MS = 1_000;
 
-/** Waits until the linker has read all events and reports, and the projector has written the links. */
 export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
   const clock = steadyClock;
   const linked = (topic: string) => watchProgress({ log, clock, group: GROUPS.link, topic });
@@ -143,8 +141,7 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Waits for the reports again, because the linker of the tenant's home partition forwards reports to the partitions of their
-      // sessions.
+      // Waits a second time for the linker, because it can have forwarded a report to another partition during the first wait.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

@@ -1,4 +1,4 @@
-/** Cache of bug reports and of the links that they will get (see `entityCache.ts`). */
+/** Cache of bug reports. Predicts the links of new events to these reports. See `entityCache.ts`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -21,24 +21,18 @@ import { rejectUntilHidden } from './sessionCache.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, storedOpenReports } from './storedReports.ts';
 
 export interface ReportCache {
-  /** @throws Unavailable if ClickHouse is needed but does not answer. */
+  /** @throws Unavailable if the report is not in memory and ClickHouse does not answer */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
-  /**
-   * Files a report. Returns the filed report: the given report, or an earlier report with the same id. @throws ReadBackTimeout
-   * @param isGenerated true if the server generated the id
-   */
+  /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
-  /** Returns which of the requested links a new report may have. */
+  /** Returns which of the requested links a new bug report can have within the limit of open reports. */
   capacityFor(report: RequestedLinks): ReportCapacity;
-  /** Appends a record of an existing report and reads it back. */
+  /** Appends a further record of an existing bug report, and waits until this process has read the record. */
   append(record: ReportLink): Promise<void>;
-  /**
-   * Returns an event's reports, except retracted reports: the stored links (`linked`), reports with an open window, and reports
-   * that name the event.
-   */
+  /** Returns the ids of the event's reports that are not retracted. `linked` contains the reports with a link in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   hasOpenWindow(projectId: string, sessionId: string): boolean;
-  /** False if the project has no reports at the current end of the log. */
+  /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;
@@ -46,13 +40,13 @@ export interface ReportCache {
   close(): Promise<void>;
 }
 
-/** `filed` is null if only the retraction has been read. */
+/** Bug report in the cache. `filed` is null if the cache has read only the record of the retraction. */
 interface CachedReport {
   readonly filed: ReportLink | null;
   readonly retractedAt: number | null;
 }
 
-/** Number of event ids that have one unit of weight. An event id takes about 60 bytes. */
+/** Number of event ids that count as one unit of weight (about 600 bytes). */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
@@ -62,7 +56,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isErased);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
-  // If the table was incomplete, any project may have reports that were not in the table.
+  // If ClickHouse's table of reports was incomplete at the start, every project counts as a project with reports.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,
@@ -89,7 +83,7 @@ export async function openReportCache(
   };
 }
 
-/** True if the table is complete. Repeats a check that times out. */
+/** Returns true if ClickHouse's table is complete. Repeats the check after a timeout. */
 async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | undefined>): Promise<boolean> {
   for (let attempt = 1; ; attempt += 1) {
     const incomplete = await errorIfIncomplete();
@@ -98,13 +92,13 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Maximum checks of the table, at most one second each. */
+/** Maximum checks of ClickHouse's table at the start. Each check takes at most one second. */
 const MAX_CHECKS = 10;
 
 function reportType(deps: {
   store: Store;
   openReports: OpenReports;
-  /** Projects that have a report. */
+  /** Ids of the projects that have a bug report. */
   projects: Set<string>;
   clock: Clock;
   isErased: IsErased;
@@ -119,7 +113,7 @@ function reportType(deps: {
       if (record.kind === 'filed') return { filed: withoutContent(record), retractedAt: null };
       return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
-    // A retraction has no effect if it precedes its report in the log.
+    // Ignores an earlier retraction, because a retraction that precedes its report in the log has no effect.
     merge: (earlier, later) =>
       earlier.filed === null
         ? later
@@ -143,7 +137,7 @@ function reportType(deps: {
   };
 }
 
-/** Hides erased reports, which the cache still contains, so that a late retry does not return an erased report. */
+/** Wraps a report cache so that it hides erased reports. A late retry must not return an erased report. */
 export function excludeErasedReports(reports: ReportCache, erased: ErasedData): ReportCache {
   return {
     ...reports,
@@ -162,7 +156,7 @@ export function excludeErasedReports(reports: ReportCache, erased: ErasedData): 
   };
 }
 
-/** Returns the record without its content. The content has up to 200 KB, and is stored in ClickHouse. */
+/** Removes the report's content, which has up to 200 KB. Readers get the content from ClickHouse. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, content: null };
 }

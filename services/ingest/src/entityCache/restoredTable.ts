@@ -1,7 +1,6 @@
 /**
- * Detects a ClickHouse table that was restored from a backup. The table lacks rows until the projector has read the log again.
- * Each commit of the projector names its table (docs/decisions/0040). If a commit names another table, or is lower than
- * expected, an entity without a row may still exist.
+ * Detects a ClickHouse table that was restored from a backup and lacks rows, until the projector has written the rows again.
+ * Each commit of the projector contains the UUID of its table, and a restored table has another UUID (docs/decisions/0040).
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
@@ -12,11 +11,11 @@ import type { Health } from '@questlog/runtime/process/health';
 import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
-  /** Returns an error if the table may lack records below these offsets. The result is at most `CACHE_TTL_MS` old. */
+  /** Returns an error if ClickHouse's table lacks records below the given offsets (one offset per partition). */
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
-/** Time for which lookups of unknown ids share a check, so that they need no extra query. */
+/** Time in milliseconds for which the result of a check is reused, so that lookups of unknown ids do not cause a query each. */
 const CACHE_TTL_MS = 1_000;
 const CHECK_TIMEOUT_MS = 1_000;
 const RETRY_AFTER_S = 10;
@@ -25,10 +24,7 @@ export class TableIncomplete extends Unavailable {}
 
 interface TableCheck {
   readonly atMs: number;
-  /**
-   * Per partition, the committed offset and its table, and the end of the topic. Without a commit, the offset is the topic's
-   * start.
-   */
+  /** For each partition, the committed offset, the table UUIDs in the commit, and the topic's end offset. */
   readonly commits: readonly { readonly offset: number; readonly tables?: string; readonly end: number }[];
   readonly table: string;
 }
@@ -38,7 +34,6 @@ export function watchRestoredTable(
   { group, topic, table }: { group: string; topic: string; table: string },
 ): RestoredTable {
   let latest: TableCheck | undefined;
-  /** Per partition, the highest offset that was checked. */
   const checkedBelow: number[] = [];
   const check = coalesceCalls(async (): Promise<TableCheck> => {
     const atMs = clock.now();
@@ -89,7 +84,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Adds a health warning with the result of the last check, so that health does not wait for ClickHouse. */
+/** Adds a health warning about restored tables. The warning is the previous result, so no request waits for ClickHouse. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],
@@ -100,7 +95,7 @@ export function warnIfRestored(
       .then((incomplete) => {
         warning = incomplete.find((partition) => partition instanceof TableIncomplete)?.message;
       })
-      // Ignores the error, because requests that need the table report the error.
+      // Ignores the error of the check, because requests that need the table return the same error.
       .catch(() => {});
     return warning;
   });

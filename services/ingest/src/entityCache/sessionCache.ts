@@ -1,4 +1,4 @@
-/** Cache of sessions (see `entityCache.ts`). */
+/** Cache of registered sessions. See `entityCache.ts`. */
 import { hash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Pause after a lookup of unknown sessions. Without this pause, such requests kept half of two cores busy with queries. */
+/** Pause after a lookup of unknown sessions. Without this pause, such lookups used half of two cores in a measurement. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {
@@ -28,16 +28,12 @@ type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 
 export interface SessionCache
   extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
-  /**
-   * Registers a session. Returns the registered session: the given session, or an earlier session with the same id.
-   * @param isGenerated true if the server generated the id
-   * @throws Unavailable
-   */
+  /** Appends a session, or returns an existing session with the same id. @throws Unavailable */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
-  /** @param words the bytes of the session id as four numbers, starting at index `at` */
+  /** Returns a recently used session. `words` contains the session id as four numbers, starting at index `at`. */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
   clearRecent(): void;
 }
@@ -57,7 +53,7 @@ export async function openSessionCache(
   const kind: EntityType<SessionRegistered, CachedSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    // The projector sends an invalid record to the dead letters.
+    // Ignores an invalid record. The projector writes the record to the dead letters.
     entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),
     merge: (earlier) => earlier,
     isComplete: () => true,
@@ -106,7 +102,7 @@ export function isErasedIn({
   };
 }
 
-/** @throws Unavailable while an erased row of the id still exists, because no new row would be written */
+/** Rejects an id while ClickHouse has an erased row with this id, because the projector would not write a new row. */
 export async function rejectUntilHidden(
   records: Pick<SessionEntities, 'hasErased'>,
   projectId: string,
@@ -116,7 +112,7 @@ export async function rejectUntilHidden(
   throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
 }
 
-/** Hides erased sessions. Otherwise, ingest would acknowledge data of erased sessions, and this data would disappear. */
+/** Wraps a session cache so that it hides erased sessions. Ingest must not acknowledge events of an erased session. */
 export function excludeErasedSessions(
   sessions: SessionCache,
   { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
@@ -149,7 +145,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection error of a request that is rejected even if all sessions exist. Undefined for other requests */
+/** @param rejection error that is thrown instead of Unavailable if the request is invalid for other reasons */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,
@@ -202,7 +198,7 @@ type Registered = Pick<
   'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
 > & { readonly contentDigest: string | null };
 
-/** Hashes the fields as they were sent, so an omitted field differs from an explicit value. */
+/** Hashes the fields as the client sent them. An omitted field and an explicit default value have different hashes. */
 function toCachedSession(registered: Registered): CachedSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();

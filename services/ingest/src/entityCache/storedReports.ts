@@ -1,4 +1,4 @@
-/** Reads bug reports from ClickHouse. */
+/** Queries ClickHouse for bug reports. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   REPORT_COLUMNS,
@@ -22,7 +22,7 @@ export async function lookUpReports(
   return rows.map(storedReport);
 }
 
-/** Maximum rows of one query, because the driver keeps a response as one string. */
+/** Maximum rows of one query. The ClickHouse client keeps a response as one string, which has a maximum length. */
 const PAGE_ROWS = 10_000;
 
 interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
@@ -30,10 +30,7 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/**
- * Returns reports whose window may be open, latest first. Omits the event ids that reports name, which have up to 80 KB per
- * report.
- */
+/** Returns reports whose window can still be open, newest first, without the named event ids (up to 80 KB per report). */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

@@ -1,4 +1,4 @@
-/** Appends the lost records of a truncated topic again, because ingest had acknowledged these records. */
+/** Appends the records that a truncated topic lost, because ingest had already acknowledged these records to clients. */
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -10,12 +10,11 @@ interface TruncationRepairDeps {
   readonly log: Pick<Log, 'append'>;
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
-  /** Called with the projector's progress whenever the repair reads it. */
+  /** Called with the offsets below which ClickHouse has all records, each time the repair requests these offsets. */
   readonly onProjected: (projected: readonly number[]) => void;
   readonly onReappended?: ((topic: string, records: number) => void) | undefined;
 }
 
-/** Maximum bytes of one append. */
 const MAX_BATCH_BYTES = 1024 * 1024;
 
 export class TruncationRepair {
@@ -31,7 +30,7 @@ export class TruncationRepair {
     this.#topic = topic;
   }
 
-  /** Keeps a record for a repair. */
+  /** Keeps a copy of a record, so that the record can be appended again after a truncation. */
   add(partition: number, record: LogRecord): void {
     this.#unprojected.put(partition, record);
     if (this.#unprojected.needsProjected && !this.#isUpdating) void this.#updateProjected();
@@ -47,7 +46,7 @@ export class TruncationRepair {
     this.#running.set(partition, running);
   }
 
-  /** Resolves after the lost records are in the log again, or after `close`. Never rejects. */
+  /** Waits until the lost records of the partition are in the log again, or until `close` is called. Never throws. */
   async repaired(partition: number): Promise<void> {
     await this.#running.get(partition);
   }
@@ -81,7 +80,7 @@ export class TruncationRepair {
       this.#unprojected.setProjected(projected);
       this.#deps.onProjected(projected);
     } catch (error) {
-      // Keeps the records until the next update.
+      // Keeps all records if the projected offsets are unknown.
       if (!(error instanceof Unavailable)) this.#deps.logger.error('projection_unknown', error);
       this.#unprojected.setProjected([]);
     }

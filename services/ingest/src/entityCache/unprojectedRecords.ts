@@ -1,7 +1,7 @@
-/** Keeps the latest records of a topic until ClickHouse has them, so that lost records can be appended again. Pure. */
+/** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. Pure. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
-/** Maximum bytes of keys and values. Older records are lost if a truncation removes them. */
+/** Maximum bytes of the kept keys and values. Above the limit, the oldest records are dropped and cannot be repaired. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECORDS_PER_UPDATE = 256;
 
@@ -34,7 +34,7 @@ export class UnprojectedRecords {
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // Copies the value, because the original bytes would keep the whole fetched buffer in memory.
+    // Copies the value, because a view would keep the whole buffer of the fetch response in memory.
     const copied = value === null ? null : Buffer.from(value);
     this.#records.add({ partition, offset, key, headers, value: copied, bytes });
     this.#bytes += bytes;
@@ -45,10 +45,7 @@ export class UnprojectedRecords {
     }
   }
 
-  /**
-   * Removes the records that were projected at the previous update. The latest progress may belong to a log that was truncated
-   * already.
-   */
+  /** Removes records that were projected at the previous call, because a truncation can invalidate the newest offsets. */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);
@@ -57,7 +54,7 @@ export class UnprojectedRecords {
     this.#recordsSinceUpdate = 0;
   }
 
-  /** Removes and returns the records from the lost offset on. */
+  /** Removes and returns the partition's records from the lost offset on. */
   truncate(partition: number, offset: number): NewRecord[] {
     this.#projected = [];
     const lost = [...this.#records].filter(

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/events, from the body to the response: scan → check → sessions → quota → append → respond. */
+/** Handles POST /v1/ingest/events: scan the body, check the events, find the sessions, reserve quota, append, and respond. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -35,13 +35,13 @@ export interface IngestDeps extends OrdinaryDeps {
 
 export interface IngestRequest {
   readonly principal: Principal;
-  /** Bytes of the body, which are valid UTF-8. */
+  /** Bytes of the request body. The bytes must be valid UTF-8. */
   readonly body: Buffer;
-  /** Idempotency key, a UUIDv7 in lower case. Undefined if the request has no key. */
+  /** Idempotency key of the request, a UUIDv7 in lower case. Undefined if the request has no key. */
   readonly idempotencyKey: string | undefined;
-  /** True if valid elements are stored even if others are invalid. */
+  /** True for a lenient request: its valid elements are stored even if other elements are invalid. */
   readonly isLenient: boolean;
-  /** True if unknown fields are rejected. */
+  /** True if the request is rejected when an element contains an unknown field. */
   readonly isStrict: boolean;
   readonly requestId: string;
 }
@@ -50,18 +50,18 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** Undefined if nothing new was stored. */
+  /** The stored events, for the ledger of requests. Undefined if the request stored no new event. */
   readonly accepted: AcceptedEvents | undefined;
-  /** The first unknown fields of the request. */
+  /** The first unknown fields of the request, which were ignored. */
   readonly ignored: readonly UnknownField[];
-  /** Problems of the elements that a lenient request excluded. */
+  /** Problems of the elements that were not stored. Only a lenient request can have such elements. */
   readonly rejectedElements: readonly ElementProblem[];
-  /** The times that are probably wrong. */
+  /** Event times that differ strongly from the server's time, because the client's clock is probably wrong. */
   readonly warned: readonly SkewedTime[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** @throws Rejected if the client must change the request; Unavailable if the client may retry */
+/** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const ordinary = deps.ordinary.tryIngest(deps, request);
   if (ordinary === undefined) return await ingestAny(deps, request);
@@ -69,7 +69,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-/** Handles a request that is not ordinary or that has problems. */
+/** Handles a request that the fast path for ordinary requests does not handle. */
 async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
@@ -103,13 +103,13 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
 }
 
-/** Returns the header `Questlog-Sampled` with the number of acknowledged events that are not stored. */
+/** Returns the header `Questlog-Sampled` with the number of acknowledged events that a sampling switch dropped. */
 function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
   const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
 }
 
-/** Returns the problems of the elements that were excluded from a lenient request. */
+/** Returns a problem for each valid element that was not stored because of a switch or the rate limit. */
 function excludedProblems(
   { stored, rateLimited, switchedOff = [] }: StoreResult,
   drafts: readonly Draft[],
@@ -121,7 +121,7 @@ function excludedProblems(
   return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
 }
 
-/** Finds the sessions that the drafts name. Unknown sessions are problems. */
+/** Looks up the sessions of the valid elements. An element with an unknown session becomes a problem. */
 async function check(
   { sessions }: IngestDeps,
   { principal, idempotencyKey, isLenient }: IngestRequest,
@@ -174,11 +174,11 @@ interface StoredEvents {
   readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
   readonly switchedOff: readonly ElementProblem[];
-  /** Error of the rate limit. Set if events were not stored because of the limit. */
+  /** Error of the rate limit. Undefined if the rate limit excluded no event. */
   readonly rateLimited: Rejected | undefined;
 }
 
-/** @throws Rejected if events are switched off or above the rate limit, unless the request is lenient */
+/** @throws Rejected if a switch or the rate limit excludes an event, unless the request is lenient */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
@@ -203,7 +203,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // A retry can store events that this attempt excluded, because the retry can reach another process or arrive after the switch.
+    // Gives each event a separate record, because a retry can store events that this request excluded.
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);
@@ -234,8 +234,7 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // A replayed event can have links that were created after the original response. The reports of these links may have been
-  // evicted from the cache.
+  // Reads the links of a retried request from ClickHouse, because the cache can lack the reports of older links.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;
@@ -245,7 +244,7 @@ async function answerDrafts(
     if (event === undefined) continue;
     const { id, occurredAt } = event;
     const linkable = { id, sessionId: draft.sessionId, occurredAt };
-    // An event that is not stored is never linked.
+    // A sampled-out event is not stored, so no bug report can link it.
     const isStored = event.isSampledOut !== true;
     const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
@@ -265,8 +264,7 @@ async function linksOfReplay(
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // Responds without links from ClickHouse, because the client must learn that its events were stored. The links of the cache
-    // are enough, as for new events.
+    // Responds without links from ClickHouse, because the client must learn that the events were stored.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Fast path of POST /v1/ingest/events, which builds the record and the response from the body's bytes. An ordinary request has
- * valid events and cached sessions. It has no key, no switch, no time warning, and no open report. `ingestEvents.ts` handles all
- * other requests.
+ * Fast path of POST /v1/ingest/events. It writes the record and the response directly from the bytes of the body. The request
+ * must be ordinary: only valid events of cached sessions, and no idempotency key, switch, unusual time, or open bug report.
+ * `ingestEvents.ts` handles all other requests.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -26,7 +26,7 @@ export interface OrdinaryDeps extends StoreEventsDeps {
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Bytes of the body, which are valid UTF-8. Their memory is freed after the events are stored. */
+  /** Bytes of the request body, which must be valid UTF-8. The memory is freed after the events are stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
@@ -37,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Fast path whose arrays all requests share. A request fills and reads the arrays without an await in between. */
+/** Handles ordinary requests. All requests use the same arrays. No request awaits between filling and reading the arrays. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
@@ -48,9 +48,7 @@ export class OrdinaryIngest {
     this.#schemaId = schemaId;
   }
 
-  /**
-   * Stores an ordinary request. Returns undefined, without effects, for other requests. @throws Rejected if the rate is exceeded
-   */
+  /** Stores an ordinary request. Undefined for other requests. @throws Rejected if the rate limit is exceeded */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
@@ -72,7 +70,7 @@ export class OrdinaryIngest {
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    // Takes random bytes: 8 for each event id, followed by 16 for each append id.
+    // Takes 8 random bytes for each event id, followed by 16 for each append id.
     const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       tenantId: tenant.id,
@@ -98,7 +96,7 @@ export class OrdinaryIngest {
     });
   }
 
-  /** Returns the number of events per lane. Undefined if a session needs a lookup or has an open report. */
+  /** Returns the number of events per lane. Undefined if a session is not cached or has an open bug report. */
   #assignLanes(
     { sessions, reports }: OrdinaryDeps,
     principal: Principal,

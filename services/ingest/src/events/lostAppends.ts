@@ -1,4 +1,4 @@
-/** Reports appends of this process that a truncation removed before they were projected. */
+/** Reports appends of this process that a truncation removed before the projector read them. */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -19,13 +19,10 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/**
- * Time between a truncation and the check for lost appends. After this time, the projector has written a block that was in
- * progress, and retried appends are in the log.
- */
+/** Time from a truncation to the check for lost appends. Retries and the projector's current block end within this time. */
 export const CHECK_DELAY_MS = 10_000;
 
-/** Resolves after the lost appends are reported, or if the signal aborts. @throws errors other than Unavailable */
+/** Reports the lost appends that are not in ClickHouse. Returns early if the signal aborts. */
 export async function reportLostAppends(
   deps: LostAppendsDeps,
   truncated: TruncatedPartition,
@@ -78,7 +75,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // The column `orphan_id` identifies the row. No event has this id as the id of its log.
+  // Writes an id that is derived from the append ids. Each row of the table needs a unique `orphan_id`.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

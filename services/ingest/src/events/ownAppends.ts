@@ -1,27 +1,22 @@
-/** Keeps this process's appends to the events topic, to detect truncations and the appends that a truncation removed. */
+/** Keeps the latest appends of this process, to detect truncations of the log and the appends lost in a truncation. */
 
 export interface OwnAppend {
   readonly appendId: string;
   readonly events: number;
-  /** Milliseconds since the epoch. */
   readonly receivedAt: number;
 }
 
-/**
- * Maximum appends in memory: several minutes of a busy ingest, in 4 MB. If the projection lags further, the loss of older
- * appends is not reported.
- */
+/** Maximum appends in memory (4 MB), enough for several minutes. The loss of older appends is not reported. */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
-/** Partition number that marks a removed entry. */
 const REMOVED = 2 ** 32 - 1;
 
-/** Detects a truncation if an append gets a lower offset than an earlier append. */
+/** Keeps appends with their offsets. An append with a lower offset than an earlier append shows that the log was truncated. */
 export class OwnAppends {
-  /** Offset after the last append of each partition. */
+  /** For each partition, the offset after this process's latest append. */
   readonly #ends: number[] = [];
   readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
-  /** The entries are in ring buffers, so that an append allocates no object. */
+  /** Ids of the appends in a ring buffer. The ring buffers are allocated in advance, so that an append allocates no object. */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
   readonly #offsets: Float64Array;
@@ -45,7 +40,7 @@ export class OwnAppends {
     return this.#ends;
   }
 
-  /** Adds confirmed appends. Must be called in the order of the appends. */
+  /** Adds appends that the broker has confirmed. The caller must keep the order of the offsets. */
   confirmed(partition: number, baseOffset: number, appends: readonly OwnAppend[]): void {
     this.setEnd(partition, baseOffset);
     let offset = baseOffset;
@@ -53,7 +48,7 @@ export class OwnAppends {
     this.#ends[partition] = offset;
   }
 
-  /** Detects a truncation if a recent end offset of the log is below the offset after the last append. */
+  /** Compares an end offset of the log with the latest append. A lower end offset means that the log was truncated. */
   setEnd(partition: number, offset: number): void {
     if (offset >= (this.#ends[partition] ?? 0)) return;
     this.#ends[partition] = offset;
@@ -70,7 +65,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Removes and returns the entries from the offset `from` on, because new appends now get these offsets. */
+  /** Removes and returns the entries from the offset `from` on, because new records get these offsets. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

@@ -1,4 +1,4 @@
-/** Pages of stored events, sorted by `occurredAt` and then in log order. */
+/** Reads pages of stored events. Events are sorted by `occurredAt`, and events with equal times by log position. */
 import { QueryRejected } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
@@ -17,7 +17,7 @@ export interface PositionedRow extends EventRow {
 export const POSITION_COLUMNS =
   'log_partition AS logPartition, log_offset AS logOffset, log_index AS logIndex';
 
-/** End of a query that uses the parameters of `pageParams`. */
+/** End of an SQL query for a page. The query needs the parameters of `pageParams`. */
 export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
     > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
   ORDER BY occurred_at, log_partition, log_offset, log_index
@@ -31,7 +31,7 @@ export interface Page {
 
 const START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
-/** @throws Rejected with the name of the invalid parameter */
+/** Parses the parameters `limit` and `cursor` of a request. @throws Rejected with the name of the invalid parameter */
 export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Page {
   const after = cursor === undefined ? START : parseCursor(cursor, cipher);
   const rows = readLimit(limit);
@@ -40,12 +40,12 @@ export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Pa
   return { limit: rows, after, cipher };
 }
 
-/** Returns the parameters of `IN_PAGE`. They request one extra row, which shows if there is another page. */
+/** Returns the query parameters of `IN_PAGE`. The query reads one row more than the page has, to detect a next page. */
 export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
 }
 
-/** Reads a page of events. If the page is too large, reads a page with fewer events. */
+/** Queries a page of events. If the result is too large, repeats the query with a smaller page. */
 export async function queryPage<P extends { readonly limit: number }, Row>(
   page: P,
   query: (page: P, settings: typeof RESULT_LIMITS) => Promise<Row[]>,
@@ -59,11 +59,11 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
   }
 }
 
-/** Number of events of maximum size that fit into `RESULT_LIMITS`. */
+/** Size of the smaller page. 100 events of maximum size fit into `RESULT_LIMITS`. */
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
-/** True if the result exceeds the limits, or if ClickHouse is out of memory. */
+/** True if the error says that the result exceeds the limits, or that ClickHouse has too little memory. */
 function isTooLarge(error: unknown): boolean {
   if (error instanceof QueryRejected) return error.code === TOO_MANY_BYTES;
   return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;
@@ -86,10 +86,7 @@ export function pageOf<Row extends PositionedRow>(
 
 const BYTES_PER_TURN = 128 * 1024;
 
-/**
- * Encodes `{events, next}` in several turns of the event loop, because a thousand events in one turn would block the event loop
- * for 10 ms.
- */
+/** Writes `{events, next}` in parts, because a thousand events at a time would block the event loop for 10 ms. */
 export async function encodePage<Row extends EventRow>(
   rows: readonly Row[],
   answered: (row: Row) => AnsweredEvent,
@@ -111,12 +108,11 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Cost of an event without its payload and its reports, as a number of payload bytes. */
+/** Number of payload bytes that take as long to write as an event without its payload and report ids. */
 const ROW_BYTES = 512;
-/** Bytes of a report id with its quotes and its comma. */
+/** JSON bytes of a report id with its quotes and a comma. */
 const REPORT_ID_BYTES = 39;
 
-/** Returns the event of a row, without its reports. */
 export function answeredEvent(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
   return { ...eventOfRow(row), overQuota: revision === 'A' ? row.overQuota : undefined };
 }
@@ -125,9 +121,9 @@ function cursorOf({ occurredAt, logPartition, logOffset, logIndex }: PositionedR
   return { micros: occurredAt, partition: logPartition, offset: logOffset, index: logIndex };
 }
 
-/** Position after a page of events. Clients treat its text as opaque. */
+/** Position of the last event of a page. The next page starts after this event. Clients receive the position encrypted. */
 export interface Cursor {
-  /** `occurredAt` in microseconds since the epoch. 64-bit numbers are strings. */
+  /** Time of the event in microseconds since the epoch, as a decimal string. */
   readonly micros: string;
   readonly partition: number;
   readonly offset: string;
@@ -145,7 +141,7 @@ export function formatCursor({ micros, partition, offset, index }: Cursor, ciphe
   return cipher.encrypt(bytes);
 }
 
-/** Returns the position in a cursor. Undefined if `formatCursor` did not create the text. */
+/** Decrypts a cursor. Undefined if `formatCursor` did not create the text. */
 export function parseCursor(text: string, cipher: CursorCipher): Cursor | undefined {
   const bytes = cipher.decrypt(text);
   if (bytes === undefined) return undefined;

@@ -1,7 +1,4 @@
-/**
- * Use of the monthly soft quotas. With one ingest process, the use is exact. With several processes, each process includes the
- * events of the other processes when it next reads the rollup.
- */
+/** Counts the events of tenants with a monthly soft quota. Processes learn about each other's events from ClickHouse. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -13,30 +10,30 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas {
-  /** Returns the ledger of the tenant's month. Undefined if the tenant has had no quota recently. */
+  /** Returns the ledger that counts the tenant's events in the month. Undefined if the tenant has no quota. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** Returns the same as `ledger` without waiting, or `unopened` if the ledger is not open yet. */
+  /** Returns the result of `ledger` without a wait. Returns `unopened` if the rollup table has not been read yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   truncate(partition: number, offset: number): void;
   close(): Promise<void>;
 }
 
 interface TrackedQuota {
-  /** The tenant's entry in the directory at the last request. */
+  /** Tenant with its quota at the time of the latest request. */
   tenant: Tenant;
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** First read of the rollup. Undefined after this read has succeeded. */
+  /** First read of the rollup table. Undefined after the read has succeeded. */
   opening: Promise<void> | undefined;
 }
 
 const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
 const EVICT_AFTER_MS = 10 * 60 * 1000;
-/** Maximum time that a tenant's first request waits until the appends of earlier processes are projected. */
+/** Maximum time that a tenant's first request waits until ClickHouse has the appends of earlier processes. */
 const FIRST_READ_TIMEOUT_MS = 2_000;
 
-/** Returns `YYYY-MM` in UTC. */
+/** Returns the UTC month as `YYYY-MM`. */
 export function monthOf(millis: number): string {
   const date = new Date(millis);
   return `${date.getUTCFullYear()}-${String(date.getUTCMonth() + 1).padStart(2, '0')}`;
@@ -52,7 +49,6 @@ interface QuotaDeps {
 
 export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quotas {
   const { logId, clock } = deps;
-  // Tenants and months of recent requests. The number of tenants in the directory limits the number of entries.
   const tracked = new Map<string, TrackedQuota>();
   const stopped = new AbortController();
 
@@ -72,8 +68,7 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
       const existing = tracked.get(name);
-      // An open ledger continues after its quota was removed, because the quota may be set again before the rollup has all
-      // events.
+      // Keeps a ledger without a quota, because the quota can be set again before the rollup table has all events.
       if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
       const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
@@ -101,16 +96,16 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
 
 async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
   await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-    // Continues after this timeout, because a lagging projector must not block the tenant's events.
+    // Reads the rollup table even after a timeout, because a lagging projector must not block requests of the tenant.
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Passes no offsets, because the ledger contains no appends of this process yet.
+  // Passes no projected offsets, because the new ledger contains no appends of this process.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }
 
-/** Reads the rollup of the active tenants periodically. */
+/** Periodically reads the rollup table for the tenants of recent requests. */
 async function refreshPeriodically(
   deps: QuotaDeps,
   intervals: typeof REFRESH_INTERVALS,
@@ -144,7 +139,7 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-/** Returns the projected offsets. Returns no offsets after a timeout, so own appends may be counted twice for a while. */
+/** Returns the projected offsets, or none after a timeout. The count can then include events twice for a short time. */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
@@ -154,7 +149,7 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
   }
 }
 
-/** @param projected offsets, requested before the query, so that the rows include all records below these offsets */
+/** @param projected for each partition, the offset below which the rows in ClickHouse include all records */
 async function refresh(
   { store }: QuotaDeps,
   entries: readonly TrackedQuota[],

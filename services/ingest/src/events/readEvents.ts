@@ -1,4 +1,4 @@
-/** Reads events and the quota from ClickHouse after the projection has caught up. */
+/** Answers the GET requests for events and for the quota. First waits until ClickHouse has all acknowledged events. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -40,7 +40,7 @@ export interface ReadDeps {
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
-  /** Progress of the projection of the events topic. */
+  /** Progress of the projector that writes the events topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
@@ -53,10 +53,7 @@ const REPORT_IDS_COLUMN = `(
     WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
   ) AS reportIds`;
 
-/**
- * Settings for reading one event. The primary key selects one granule. Reading the granule takes less time than planning a
- * smaller read or starting more threads.
- */
+/** ClickHouse settings for reading one event. More threads or a finer selection would take longer than the read. */
 const ONE_GRANULE = {
   optimize_move_to_prewhere: 0,
   use_skip_indexes: 0,
@@ -64,13 +61,12 @@ const ONE_GRANULE = {
   local_filesystem_read_method: 'pread',
 };
 
-/** @throws Rejected `not_found` for an unknown event and an event of another project; Unavailable while the projection lags */
+/** @throws Rejected `not_found` if the project has no such event @throws Unavailable if ClickHouse lags behind the log */
 export async function readEvent(deps: ReadDeps, principal: Principal, idText: string): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
   const hasReports = await waitForProjection(deps, principal, [laneOf(id)]);
-  // Three things make the read three times as fast: no extra columns, no links if the project has no reports, and an explicit
-  // PREWHERE.
+  // The query is three times as fast with PREWHERE, without unneeded columns, and without links if there are no reports.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
   const [row] = await deps.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events
@@ -86,7 +82,7 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   return eventObject({ ...event, reportIds });
 }
 
-/** Returns a page of the session's events by `occurredAt`, then in log order. */
+/** Returns a page of a session's events, sorted by `occurredAt`. Events with equal times are sorted by log position. */
 export async function readSessionEvents(
   deps: ReadDeps,
   principal: Principal,
@@ -124,10 +120,7 @@ const CONDITIONS = {
   until: 'occurred_at < fromUnixTimestamp64Micro({until:Int64})',
 };
 
-/**
- * Returns a page of the project's events, newest first. Sorts by the time inside the event ids, because the table is sorted by
- * this time.
- */
+/** Returns a page of the project's events, newest first. Sorts by the time in the event id, like the ClickHouse table. */
 export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
   const { tenant, project } = principal;
   const requested = readNewestFirst(query);
@@ -152,10 +145,7 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
   return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
-/**
- * Returns the lanes that can contain the events. If the tenant's spread was reduced, the result lacks the lanes of older
- * sessions. Reads then do not wait for the events of these sessions.
- */
+/** Returns the lanes for whose events the read waits. If the spread was reduced, the removed lanes are not included. */
 async function lanesOf(
   { sessions }: ReadDeps,
   { tenant, project }: Principal,
@@ -191,10 +181,7 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
-/**
- * Waits until the events of the lanes are projected. If the project has reports, also waits until the links are written. Returns
- * true if the project has reports.
- */
+/** Waits until ClickHouse has the events of the lanes and the links of the events. True if the project has bug reports. */
 async function waitForProjection(
   { projection, waitForLinks, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,

@@ -1,4 +1,4 @@
-/** Detects retries of keyed requests with a cache of recent requests and the table of appends. */
+/** Detects retries of requests with an idempotency key. Uses a cache, and ClickHouse's table `appends`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -9,9 +9,9 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
-/** A stored event of a replay, without its payload, which is in the body of the retry. */
+/** A stored event that a retry returns. The payload is omitted, because the body of the retry contains the payload. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
-  /** True if a switch sampled the event out. The event was then acknowledged, but not stored. */
+  /** True if a sampling switch dropped the event. The event was acknowledged, but not stored. */
   readonly isSampledOut?: boolean;
 }
 
@@ -20,39 +20,35 @@ export interface KeyedRequest {
   readonly projectId: string;
   readonly key: string;
   readonly digest: Buffer;
-  /** Positions in the body of the events that are valid. */
+  /** Indexes of the valid elements in the request. */
   readonly indexes: readonly number[];
 }
 
 export interface Replays {
   /**
-   * Claims the key. The caller stores the events that are missing, and then completes or releases the claim. Other requests with
-   * the key wait until then.
+   * Claims the idempotency key, so that other requests with the key wait. The caller must complete or release the claim.
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /**
-   * Clears the cache, because the log may have lost its events. If a retry appends stored events again, consumers drop the
-   * duplicates.
-   */
+  /** Clears the cache, because the log can have lost the cached events. Consumers drop events that are appended again. */
   onTruncated(): void;
 }
 
 export type Claim = Replay | ClaimedKey;
 
 interface Replay {
-  /** True if all events are stored. There is then no claim to complete. */
+  /** True if all events of the request are already stored. The caller then has nothing to append or to complete. */
   readonly isReplay: true;
   readonly stored: readonly StoredElement[];
 }
 
 interface ClaimedKey {
   readonly isReplay: false;
-  /** Events that earlier attempts stored. */
+  /** Events that earlier requests with the same idempotency key stored. */
   readonly stored: readonly StoredElement[];
-  /** Caches the events that the caller stored. Returns these events together with the events that earlier attempts stored. */
+  /** Ends the claim, and caches the stored events. Returns these events together with the events of earlier requests. */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim without a result. The next request with the key looks up the stored events again. */
+  /** Ends the claim after a failure. The next request with the key looks for stored events again. */
   release(): void;
 }
 
@@ -63,7 +59,7 @@ interface ReplayEntry {
   events: number;
 }
 
-/** Maximum events in the cache, about 150 bytes each. */
+/** Maximum events in the cache of recent requests. An event takes about 150 bytes. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
@@ -73,8 +69,7 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until the appends of earlier processes are projected. Otherwise, a retry of such an append would be appended again.
-  // Consumers would drop the duplicate, but the quota would briefly count its events.
+  // Waits until ClickHouse has the appends of earlier processes, because the quota would briefly count a retry twice.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
@@ -84,7 +79,7 @@ export function openReplays(deps: {
       const name = `${request.projectId}/${request.key}`;
       let stored: readonly StoredElement[] | undefined;
       let existing = cache.get(name);
-      // Checks the cache again after each wait, because another waiting request may have claimed the key.
+      // Reads the cache again after each wait, because another waiting request can have claimed the key first.
       for (
         let last: ReplayEntry | undefined;
         existing !== undefined && existing !== last;
@@ -143,7 +138,7 @@ class ReplayCache {
     };
     const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
       const kept = stored.map(withoutPayload);
-      // A truncation may have removed some of the events after they were confirmed.
+      // Does not cache the events after a truncation, because the log can have lost some of them.
       if (this.#truncations !== truncationsBefore) {
         release();
         return kept;
@@ -157,7 +152,7 @@ class ReplayCache {
     return { keep: complete, giveUp: release };
   }
 
-  /** Removes the completed requests from the cache. Running requests are removed when they complete. */
+  /** Removes all completed requests from the cache. A request in progress is removed at its end. */
   onTruncated(): void {
     this.#truncations += 1;
     for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
@@ -166,7 +161,7 @@ class ReplayCache {
   #evictOldest(): void {
     for (const [name, { atMs, events }] of this.#requests) {
       if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
-      // Keeps a running request, which has no events yet, because a second request with its key must find it.
+      // Keeps a request in progress, because another request can wait for it. A request in progress has no events yet.
       if (events > 0) this.#remove(name);
     }
   }
@@ -177,7 +172,7 @@ class ReplayCache {
   }
 }
 
-/** Returns the event without its payload. The payload is a view of the request's body, which must not stay in memory. */
+/** Drops the payload, because it is a view of the request body and keeps the whole body in memory. */
 function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota, ...(isSampledOut === true && { isSampledOut }) };
 }
@@ -187,10 +182,7 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
   return indexes.every((index) => storedIndexes.has(index));
 }
 
-/**
- * Returns a function that checks if ClickHouse has an append with the key. The function throws Rejected like `claim`, and
- * Unavailable if ClickHouse does not answer and may have the key.
- */
+/** Returns a function that checks if ClickHouse has an append with an idempotency key. @throws Rejected for another body */
 function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
   const lookUp = batchedLookups((projectId, keys) =>
@@ -208,9 +200,8 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // Ingest accepts new keys without ClickHouse. If ClickHouse last answered before the key was created, no request had stored
-      // the key then. If another process has stored the key since, consumers drop the duplicate. A key with a time in the future
-      // does not show when it was created, so its request fails.
+      // Without ClickHouse, accepts only an idempotency key that was created after ClickHouse's latest answer, because no
+      // earlier request can have stored such a key. A key from the future is rejected, because the age of the key is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -228,10 +219,7 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
   readonly occurredAt: string;
 }
 
-/**
- * Returns the projected events of the key. Some events can be missing, because an earlier attempt may have stored the events of
- * only some lanes.
- */
+/** Returns the events of an idempotency key that ClickHouse has. An earlier request can have stored only some events. */
 async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(
@@ -243,7 +231,7 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
   return matchByTail(request, rows);
 }
 
-/** Finds the row of each element by the tail of its event id. The tail does not depend on the event's lane. */
+/** Finds the row of each element by the last bits of the event id, because these bits do not depend on the lane. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {

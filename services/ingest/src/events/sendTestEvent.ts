@@ -1,4 +1,4 @@
-/** POST /admin/projects/{id}/test-event: sends an event through the same code as a game's events. */
+/** Handles POST /admin/projects/{id}/test-event. The test event takes the same path as the events of games. */
 import { createHash } from 'node:crypto';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
@@ -13,7 +13,7 @@ interface ProjectDeps {
   readonly defaultRevision: Revision;
 }
 
-/** Returns the created event, as in a response to a game. @throws Rejected if the project does not exist; Unavailable */
+/** Returns the created event as JSON. @throws Rejected if the project does not exist @throws Unavailable */
 export async function sendTestEvent(
   deps: ProjectDeps & { readonly ingest: IngestDeps },
   projectId: string,
@@ -35,7 +35,7 @@ export async function sendTestEvent(
   return created;
 }
 
-/** Returns a principal with all scopes of the project. @throws Rejected if the project does not exist */
+/** Returns a caller identity with all scopes of the project. @throws Rejected if the project does not exist */
 export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, projectId: string): Principal {
   const project = directory.current.projects.get(canonicalUuid(projectId) ?? '');
   const tenant = directory.current.tenants.get(project?.tenantId ?? '');
@@ -46,7 +46,7 @@ export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, p
   return { tenant, project, revision, scopes: SCOPES, tokenId: null };
 }
 
-/** Returns the id of the session of all test events of a project, because revision A requires a session. */
+/** Returns the id of the session for all test events of a project. Events of API revision A need a session. */
 function testSession(projectId: string): string {
   return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
 }

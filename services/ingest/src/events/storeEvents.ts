@@ -1,4 +1,4 @@
-/** Stores drafts of events: reserves quota, creates ids, and appends one batch per partition. */
+/** Stores the valid events of a request: reserves quota, creates the event ids, and appends one batch per partition. */
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -34,15 +34,12 @@ export interface StoreEventsDeps {
   readonly partitions: number;
 }
 
-/**
- * Source of random bytes, which returns each byte once. Draws many bytes at once, because a draw takes much of the time of a
- * small request.
- */
+/** Provides random bytes. Draws 16 KiB at a time, because a draw per request would take much of the time of a small request. */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // Allocates separate memory, so that no other buffer can read the unused bytes.
+    // Allocates a separate buffer outside of Node's shared pool, so that no other buffer can expose unused random bytes.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -53,16 +50,16 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-/** Events with reserved quota, which must be appended or released. */
+/** Events with ids, and with reserved quota. The caller must either append the events or release the quota. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
-  /** Events that are acknowledged, but neither appended nor counted. */
+  /** Acknowledged events that a sampling switch dropped. Dropped events are not stored, and do not count against the quota. */
   readonly sampledOut: readonly CreatedEvent[];
 }
 
 interface EventsToStore
   extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
-  /** Drafts that are acknowledged like stored events, but not stored. Their events follow the events of `drafts`. */
+  /** Elements that a sampling switch dropped. Each dropped element gets an event id for the response, but is not stored. */
   readonly sampledOut?: readonly AssignedDraft[];
 }
 
@@ -72,7 +69,7 @@ export async function decideEvents(
   toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
-  // A report without events uses no quota, so the call does not wait for a ledger.
+  // Skips the quota for a request without events, so that such a request does not wait for the quota's first read.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
@@ -93,11 +90,10 @@ export async function decideEvents(
   return { ...acceptOf(drafts, remaining), ledger, sampledOut: sampledOutEvents };
 }
 
-/** Records for one partition. */
 export interface EventsAppend {
   readonly partition: number;
   readonly records: readonly OwnAppend[];
-  /** Returns the encoded values of the records. Called once, before any await. */
+  /** Returns the encoded values of the records. The caller calls `encode` one time, and before any await. */
   encode(): readonly Buffer[];
 }
 
@@ -115,9 +111,7 @@ export async function appendEvents(
   await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
-/**
- * Appends one batch per partition. Resolves after all appends have ended. If an append fails, the other batches may be stored.
- */
+/** Appends one batch per partition, and waits for all appends. If one append fails, other batches can be stored. */
 export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
@@ -130,7 +124,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Stores the error instead of rejecting, because a rejection would be unhandled until the other appends end.
+  // Keeps the error until all appends have ended, because Node.js would report an earlier rejection as unhandled.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({
@@ -159,7 +153,7 @@ export async function appendRecords(
   deps.metrics.overQuota.inc(overQuota);
 }
 
-/** Releases the quota of events that are not appended. */
+/** Releases the reserved quota of events that are not appended. */
 export function releaseEvents({ created, ledger }: DecidedEvents): void {
   ledger?.release(created.length);
 }

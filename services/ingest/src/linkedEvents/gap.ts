@@ -1,4 +1,4 @@
-/** Finds the time range of the links that expired after a client's position. The client resumes at this position. */
+/** Finds the time range of the linked events that expired while a client was disconnected. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -15,27 +15,24 @@ export interface GapDeps {
 
 export interface GapRequest {
   readonly projectId: string;
-  /** Position at which the client resumes. 'start' if the position could not be read. */
+  /** Position of the reconnecting client. `start` if the client's message id could not be decrypted. */
   readonly position: StreamPosition | 'start';
-  /** Offsets at which the stream continues, by partition. */
+  /** For each partition, the offset from which the stream reads. */
   readonly offsets: readonly number[];
-  /** Partitions in which records after the position have expired. */
+  /** Partitions in which records after the client's position have expired. */
   readonly partitions: readonly number[];
 }
 
-/** Maximum time of the search, which delays the stream. If the search takes longer, a wider time range is sent. */
+/** Maximum duration of the search for a gap's time range. If the search takes longer, the stream reports a wider range. */
 const TIME_LIMIT_MS = 2_000;
 
-/**
- * Returns a time range. The range starts with the last link before the position and ends with the first record that is still in
- * the log.
- */
+/** Returns the time range of a gap: from the latest link before the client's position to the oldest records in the log. */
 export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
 }
 
-/** Returns the time of the last link before the position. Undefined if ClickHouse has no such link or does not answer. */
+/** Returns the time of the latest link before the client's position. Undefined if ClickHouse returns no such link. */
 async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
@@ -48,7 +45,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the latest time among the first records of the partitions. Returns the present time if a partition is empty. */
+/** Returns the latest time of the first records of the partitions, or the current time if a partition is empty. */
 async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -56,7 +53,7 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Blocks the partition after its first batch, because one record is enough.
+    // Returns an unresolved promise, so that the log delivers no further batch of the partition. The first record is enough.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

@@ -1,4 +1,4 @@
-/** Streams linked events to one client, as fast as the client reads. */
+/** Sends linked events to one client over HTTP. Waits when the client reads slowly. */
 import type { ServerResponse } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
@@ -21,7 +21,6 @@ export interface StreamDeps {
   readonly cipher: CursorCipher;
   readonly erased: ErasedData;
   readonly heartbeatMs: number;
-  /** Interval at which the token is checked. The checks also run while no message is sent. */
   readonly checkMs: number;
   readonly stalledMs: number;
 }
@@ -33,17 +32,13 @@ export interface StreamClient {
 }
 
 export interface LinkedEventStream {
-  /** Resolves when the connection and its log tail are closed. Never rejects. */
+  /** Resolves after the connection and the log reader are closed. Never rejects. */
   readonly ended: Promise<void>;
-  /** Ends the stream after a complete message. */
+  /** Ends the stream. The client does not receive a partial message. */
   end(): void;
 }
 
-/**
- * Starts a stream. The response starts when the log can be read.
- * @param gap undefined if no link after the position of the client has expired.
- * @throws errors of `log.tail`.
- */
+/** Starts a stream. `gap` is undefined if no record after the client's position has expired. @throws errors of `log.tail` */
 export async function startLinkedEventStream(
   deps: StreamDeps,
   client: StreamClient,
@@ -66,7 +61,7 @@ const RETRY_MS = 1_000;
 const HEAD = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-store',
-  // Disables buffering in proxies such as nginx, because buffering delays messages.
+  // Turns off buffering in proxies such as nginx, because a proxy buffer delays messages.
   'X-Accel-Buffering': 'no',
 };
 
@@ -74,7 +69,7 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** Next offset of each partition. All records before this offset were sent or skipped. */
+  /** For each partition, the offset after the latest record that was sent or skipped. */
   readonly #nextOffsets: number[];
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
@@ -93,7 +88,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // The client may have disconnected before the listeners were added.
+    // Checks whether the client disconnected before the listeners were added.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -113,7 +108,7 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Writes links to the connection. If the connection is full, the concurrent calls for several partitions take turns. */
+  /** Sends the linked events of a batch. Waits if the connection's buffer is full. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);
@@ -125,7 +120,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Advances the position together with the message, so that no id includes an unwritten message.
+      // Changes the position immediately before the write, so that no message id includes an event that was not written.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -133,7 +128,7 @@ class Connection implements LinkedEventStream {
     this.#nextOffsets[partition] = nextOffset;
   }
 
-  /** Sends a gap message for records that expired before this stream read them. */
+  /** Sends a gap message for records that retention removed before this stream read them. */
   #sendGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
@@ -141,7 +136,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** Moves the position back to the first lost offset. Otherwise, the client would miss new records at the lost offsets. */
+  /** Moves the position back to the first lost offset, because new records will have the lost offsets. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -149,15 +144,13 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // A client that reads receives the remaining messages and a clean end. Otherwise, the connection is destroyed.
+    // Destroys the connection of a client that does not read, because the end of the response would never reach this client.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /**
-   * Decodes a link of the client's project. Skips records of other tenants by their key. Returns undefined for skipped records.
-   */
+  /** Decodes a record of the client's project. Returns undefined for records of other projects and of other tenants. */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -169,7 +162,7 @@ class Connection implements LinkedEventStream {
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
       return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
     } catch (error) {
-      // Skips records that do not decode. The projector dead-letters these records.
+      // Skips an invalid record. The projector writes the record to the dead letters.
       if (!(error instanceof Invalid)) throw error;
       const { offset } = record;
       this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
@@ -177,18 +170,18 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Sends a heartbeat. Its id advances the position of the client over links of other projects. */
+  /** Sends a heartbeat, so that the client's position also advances over records of other projects. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Ends streams whose token was revoked, idle streams, and streams whose client does not read. */
+  /** Ends the stream if the access token was revoked. The check also runs if no events arrive. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
 
-  /** Resolves when the connection accepts data or has ended. Ends the stream after `stalledMs`. */
+  /** Waits until the connection's buffer has space. Ends the stream if this takes longer than `stalledMs`. */
   #drained(): Promise<void> {
     this.#draining ??= this.#nextDrain().finally(() => {
       this.#draining = undefined;
@@ -230,7 +223,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Closes the tail without waiting. The tail waits for the current batch, and that batch may be the caller of this method. */
+  /** Starts to close the log reader. A wait can cause a deadlock, because the reader waits for its current batch. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

@@ -1,4 +1,4 @@
-/** Opens, limits, and ends the linked-event streams of this process. */
+/** Opens and ends the streams of linked events of this process. Limits the number of streams. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -19,14 +19,11 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** Position at which a stream starts: the oldest stored link, the next link, or the position of an id. */
+/** Start of a stream: the oldest linked event (`start`), the next new event (`end`), or the position of a message id. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /**
-   * Resolves when the stream has started. Returns undefined if the position is not valid for the topic.
-   * @throws Unavailable if a limit is reached, the process stops, or the log cannot be read.
-   */
+  /** Opens a stream. Undefined if the message id has another number of partitions than the topic. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }
@@ -45,21 +42,18 @@ export interface LinkedEventStreamsDeps {
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** Interval of token checks. A revocation must take effect within 2 s. */
+  /** Interval in milliseconds between checks of the access token. A revocation must take effect within 2 s. */
   checkMs: 1_000,
-  /** Time after which a client that does not read is disconnected. */
+  /** Time in milliseconds after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /**
-   * Maximum number of streams per process. A slow stream can hold a batch of 4 MiB per partition. A tenant can use half of the
-   * streams.
-   */
+  /** Maximum streams per process. A slow stream can use 4 MiB of memory per partition. A tenant gets at most half. */
   maxStreams: 64,
-  /** Maximum number of streams per project. The limit protects other projects if all clients of one project reconnect. */
+  /** Maximum streams per project, so that one project cannot use all streams of the process. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Seconds after which a client may retry if a limit is reached. The delay is long, because streams end rarely. */
+/** Seconds in the `Retry-After` header when the limit of streams is reached. The delay is long, because streams end rarely. */
 const FULL_RETRY_AFTER_S = 10;
 const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 
@@ -68,7 +62,7 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
-  /** Counts a stream before the stream starts, so that concurrent requests stay within the limit. @throws Unavailable */
+  /** Counts a stream before it starts, so that concurrent requests cannot exceed the limit. @throws Unavailable */
   const takePermit = ({ tenant, project }: Principal): (() => void) => {
     const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
     if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
@@ -132,7 +126,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // Reports no gap if the request has no id, because such a client has read no earlier link.
+  // Reports no gap if the request contains no message id, because the client has missed no event.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

@@ -1,4 +1,4 @@
-/** Completes a filed report by storing its missing inline events. */
+/** Stores the inline events (the events in a report request) that are missing after a failed request. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -34,8 +34,9 @@ export interface CompletedEvents {
 }
 
 /**
- * Returns the inline events and stores the missing ones. Stores old events too, because only this request contains them.
- * @param drafts events of the request. Empty if the request differs from the original, because its events have other ids.
+ * Returns the inline events (the events in a report request), and stores the missing events. Stores expired events too, because
+ * only this request contains them.
+ * @param drafts empty if the body differs from the original request
  */
 export async function completeEvents(
   deps: CompleteDeps,
@@ -48,7 +49,7 @@ export async function completeEvents(
   const lanes = ids.map(laneOf);
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
-  // The events of a lane are in one record. Therefore all or none of them are stored.
+  // All inline events of a lane are in one record, so either all of them are stored, or none is stored.
   const storedLanes = new Set([...stored.keys()].map(laneOf));
   const positions = [...ids.keys()].filter((position) => !storedLanes.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
@@ -56,14 +57,14 @@ export async function completeEvents(
   const events = ids.flatMap((id, position): AcceptedEvent[] => {
     const [event, draft] = [stored.get(id), drafts[position]];
     if (event !== undefined || draft === undefined) return event ? [event] : [];
-    // The event has expired, so the response is built from the request.
+    // Builds the response from the request if the stored event has expired.
     const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return [{ ...draft, id, occurredAt, overQuota: false }];
   });
   return { events, isCompleted: added.length > 0 };
 }
 
-/** Appends the inline events. @throws IncompleteReport instead of Unavailable, because the report is already in the log. */
+/** Appends the inline events. @throws IncompleteReport if the append fails, because the report is already in the log */
 export async function appendInlineEvents(
   deps: StoreEventsDeps,
   principal: Principal,
@@ -77,18 +78,15 @@ export async function appendInlineEvents(
   }
 }
 
-/** True if the linker gave up on inline events that are stored now. */
+/** True if the linker marked links to inline events as unresolved because the events were missing. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/**
- * Margin before the time at which the linker closes a report. The last lookup of the linker may miss events that were stored
- * within this margin.
- */
+/** Time before the close of a report. The linker's last search can miss events that are stored within this time. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Requests another lookup of a report if the linker has closed the report or will close it soon. */
+/** Makes the linker search for a report's events again, if the linker's last search can already be over. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,
@@ -110,7 +108,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Stores missing events with their original ids and append ids, so that consumers recognize a duplicate append. */
+/** Stores missing events with their original ids and append ids, so that consumers detect duplicates. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

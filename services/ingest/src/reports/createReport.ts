@@ -1,6 +1,6 @@
 /**
- * POST /v1/ingest/reports: checks the request, appends the report, reads the report back, and appends its inline events. The
- * report record contains the ids of the events, so a retry can store missing events.
+ * Handles POST /v1/ingest/reports: append the report, then its inline events. The report's record contains the ids of the
+ * inline events, so that a retry of the request can store missing events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -62,7 +62,7 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly erased: ErasedData;
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Mutex for changes of a report, by project id and report id. */
+  /** Mutex per bug report. The key is the project id and the report id. */
   readonly perReport: KeyedMutex;
   readonly checkAttachments: CheckAttachments;
 }
@@ -71,28 +71,28 @@ export interface ReportAnswer {
   readonly isReplay: boolean;
   readonly id: string;
   readonly body: Buffer;
-  /** The stored inline events. Undefined if the response is a replay. */
+  /** Number of stored inline events. Undefined if the request was a retry of an earlier request. */
   readonly accepted?: AcceptedEvents;
 }
 
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Id of the session. Null if the session is unknown or the report has none. */
+  /** Session id of the bug report. Null if the request names no session, or an expired session. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
-  /** Error for an invalid report. A retry of a filed report ignores this error. */
+  /** Error for invalid fields. Not thrown if the request is a retry of a report that is already in the log. */
   readonly rejection?: Rejected;
 }
 
 /**
- * Creates a report or answers a retry.
- * @throws Rejected for a fault of the caller.
- * @throws Unavailable if the client can retry. Without an id, a retry creates another report.
- * @throws IncompleteReport if a retry of the request completes the report.
+ * Creates a bug report, or answers a retry.
+ * @throws Rejected if the client must change the request
+ * @throws Unavailable if the client can retry. Without an id, the retry creates another report.
+ * @throws IncompleteReport if the report is in the log, but its events are not. A retry adds the events.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -134,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Clients retry a request with a `clientRequestId` until it succeeds. Therefore expired sessions are no fault. Erased
-  // sessions are a fault, because the retry would store their data again.
+  // Accepts expired sessions, because clients repeat a request with a `clientRequestId` until it succeeds. Rejects erased
+  // sessions, because a retry must not store their data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -161,7 +161,7 @@ function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport 
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** Derives the id of a report from its `clientRequestId`, so that every process recognizes a retry without a lookup. */
+/** Derives the report id from the `clientRequestId`. Every process derives the same id, and therefore recognizes a retry. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -177,7 +177,7 @@ function excludeUnknownSession(
   return { ...event, sessionId: null };
 }
 
-/** @throws Rejected with the missing files, unless the request has a `clientRequestId`. */
+/** Looks up the attached files. @throws Rejected if a file is missing, unless the request has a `clientRequestId` */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
   holder: ProjectIds,
@@ -212,7 +212,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // Checks the sizes of the stored files, because the sizes in the request are optional.
+  // Checks the sizes of the stored files, because the client can omit the sizes in the request.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -289,7 +289,7 @@ function recordOf(
   };
 }
 
-/** Error if the report would be empty because its events already have the maximum number of open reports. */
+/** Returns the error for a report that would be empty, because its events already have too many open reports. */
 function tooManyReports(): Rejected {
   const detail = `each of the events is already named by ${MAX_OPEN_REPORTS_PER_KEY} open reports`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
@@ -310,7 +310,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** Answers a retry. Stores missing events if the content of the request is the same. */
+/** Responds to a retry of a report request. Stores missing inline events if the bodies of both requests are the same. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -337,7 +337,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Adds report ids to each event: the open reports of its session, and the reports that name the event. */
+/** Adds to each event the ids of its bug reports. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -355,10 +355,7 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/**
- * True if the request is the filed request. The request may additionally contain the generated id, which a client learns from a
- * 503.
- */
+/** True if the body equals the original body, except for a generated `id` that the client added after a 503. */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

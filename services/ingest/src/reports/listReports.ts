@@ -1,4 +1,4 @@
-/** Lists the bug reports of a project, newest first. Includes retracted reports. */
+/** Lists the bug reports of a project, newest first. The list includes retracted reports. */
 
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
@@ -35,7 +35,7 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/** Columns of the list. Long columns are excluded, because `FINAL` reads all columns for all reports of the project. */
+/** SQL columns of the list. Excludes long columns, because `FINAL` reads the columns of all reports of the project. */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =
@@ -48,7 +48,7 @@ type Head =
   | 'windowAfterMs';
 type ListedRow = Pick<ReportRow, Head | 'retractedAt'> & TextRow;
 
-/** @throws Rejected with the invalid parameter; Unavailable if the projection is behind. */
+/** @throws Rejected with the name of the invalid parameter @throws Unavailable if ClickHouse lags behind the log */
 export async function listReports(
   { store, reportProjection, partitions }: ReportReadDeps,
   { tenant, project }: Principal,

@@ -1,4 +1,4 @@
-/** Reads bug reports with their links and events. Retracts bug reports. */
+/** Handles requests that read or retract a bug report. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -49,7 +49,7 @@ export interface ReportReadDeps {
   readonly cursorCiphers: CursorCiphers;
 }
 
-/** @throws Rejected `not_found`, including for a report of another project; Unavailable if the projection is behind. */
+/** @throws Rejected `not_found` if the project has no such report @throws Unavailable if ClickHouse lags behind the log */
 export async function readReport(
   deps: ReportReadDeps,
   principal: Principal,
@@ -85,22 +85,16 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/**
- * Selects the links of a report. A link to a named event is pending until the event is stored, so pending rows are not links
- * yet.
- */
+/** SQL query for the stored links of a report. A `pending` row is no link yet, because the event is not stored. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/**
- * Selects the events that the report links by its session, including events whose links are already written. Therefore a link
- * that is being written is in at least one of the two selections.
- */
+/** SQL query for events that the linker links because of the report's session, including links that are not stored yet. */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
-/** Returns a page of the report's events, ordered by `occurredAt` and then by log position. */
+/** Returns a page of a report's events, sorted by `occurredAt`. Events with equal times are sorted by log position. */
 export async function readReportEvents(
   deps: ReportReadDeps,
   principal: Principal,
@@ -113,7 +107,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // The subquery selects events by the primary key, which starts with the time in the ids.
+  // Selects the events by the time inside their ids in a subquery, because the primary key starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
@@ -145,7 +139,7 @@ export async function readReportEvents(
   return await encodePage(rows, answered, next);
 }
 
-/** @throws Rejected `not_found`. */
+/** Returns the bug report. @throws Rejected `not_found` if the project has no report with this id */
 export async function findReport(
   { reports }: Pick<ReportReadDeps, 'reports'>,
   { tenant, project }: Principal,
@@ -158,13 +152,13 @@ export async function findReport(
   return report;
 }
 
-/** Waits until the report and its named events are in ClickHouse, and then a short time for their links. */
+/** Waits until ClickHouse has the bug report and its events, and then at most one second for the links. */
 async function waitForProjection(
   { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Waits only for the partitions with the report or its events.
+  // Waits only for the partitions of the report, of its session, and of the events that it names.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
@@ -175,9 +169,9 @@ async function waitForProjection(
 }
 
 /**
- * Retracts a report. A token can retract only reports that were filed with the token or its predecessors, because everybody has
- * the token of a published game.
- * @throws Rejected `not_found`, including for a report of another project; `forbidden` if another token filed the report.
+ * Retracts a report. A token can retract only reports that were filed with this token, because every player knows the token of
+ * a published game.
+ * @throws Rejected `not_found` if the project has no such report, and `forbidden` if another token filed the report
  */
 export async function retractReport(
   deps: { reports: ReportCache; clock: Clock; perReport: KeyedMutex },
@@ -194,7 +188,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Keeps the time of the report. Without `occurredAt`, the time would be the `receivedAt` of the first record.
+      // Copies the time of the report, because a report without `occurredAt` would get the time of its retraction.
       occurredAt: reportTimeOf(filed),
     });
   });

@@ -1,4 +1,4 @@
-/** Reads sessions, builds, and players from ClickHouse after the projection has caught up. */
+/** Handles GET requests for sessions, builds, and players. First waits until ClickHouse has all registrations. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -21,9 +21,9 @@ import { sessionSequence } from './sessionSequence.ts';
 export interface SessionReadDeps {
   readonly store: Store;
   readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
-  /** Progress of the projection of the sessions topic. */
+  /** Progress of the projector that writes the sessions topic to ClickHouse. */
   readonly registered: ProjectionProgress;
-  /** Progress of the projection of the events topic. */
+  /** Progress of the projector that writes the events topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly partitions: number;
 }
@@ -43,10 +43,7 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
 
 const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session yet';
 
-/**
- * @throws Rejected `unknown_session` for an unknown session and a session of another project; Unavailable while the projection
- * lags
- */
+/** @throws Rejected `unknown_session` if the project has no such session @throws Unavailable if ClickHouse lags */
 export async function readSession(
   deps: SessionReadDeps,
   principal: Principal,
@@ -64,26 +61,26 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // If a session is registered after the end offset was read, it is in the cache before it has a row.
+  // Queries ClickHouse a second time if the cache has the session. The session can have been registered during the first query.
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
-    // Retention can also have removed a session that is in the cache.
+    // A cached session can lack a row after a restore of ClickHouse, or because retention removed the row.
     const incomplete = isCached ? await deps.sessions.errorIfIncomplete(tenant.id) : undefined;
     if (incomplete instanceof TableIncomplete)
       throw new Unavailable(SESSION_NOT_RESTORED, { retryAfterS: incomplete.retryAfterS, cause: incomplete });
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
-  // Waits for the events, so that an acknowledged event is not reported as missing.
+  // Waits for the session's events, so that an acknowledged event is not reported as missing in `sequence`.
   await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
   const session = { ...sessionOf(row), sequence: await sessionSequence(deps.store, owner) };
-  // The metadata's bytes are never parsed, so that they remain unchanged.
+  // Appends the stored bytes of the metadata without parsing them, so that they remain unchanged.
   return Buffer.from(`${JSON.stringify(session).slice(0, -1)},"metadata":${row.metadata}}`);
 }
 
-/** Returns a page of the player's sessions, newest first. Empty for an unknown player. */
+/** Returns a page of the sessions of a player, newest first. The page is empty if the player is unknown. */
 export async function readPlayerSessions(
   deps: SessionReadDeps,
   principal: Principal,
@@ -110,7 +107,7 @@ interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'ses
   readonly sessionCount: string;
 }
 
-/** Returns a page of the project's builds, sorted by first use, newest first. */
+/** Returns a page of the builds of a project. The build whose first session is newest comes first. */
 export async function readBuilds(
   deps: SessionReadDeps,
   principal: Principal,

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/sessions. A retry gets the same response; a different session with the same id is rejected. */
+/** Handles POST /v1/ingest/sessions. A retry gets the same response. A request with the id of another session is rejected. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -21,7 +21,7 @@ interface RegisteredSession {
   readonly warned: readonly SkewedTime[];
 }
 
-/** @throws Rejected if the client must change the request; Unavailable if the client may retry */
+/** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
 export async function registerSession(
   { sessions, clock }: { sessions: SessionCache; clock: Clock },
   { tenant, project, buildIds }: Principal,

@@ -1,6 +1,6 @@
 /**
- * Finds the events of a session that are missing. Uses the numbers that the client gave to the events. Clients number events in
- * send order. Numbers below the first stored event therefore count as expired if the session began before the expiry time.
+ * Finds missing events of a session by gaps in the sequence numbers that the client gave to its events. A gap before the first
+ * stored event counts as expired if retention has removed events since the start of the session.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -9,14 +9,11 @@ interface Row {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly [first: string, last: string][];
-  /** 1 if the session may have sent events that have expired. */
+  /** 1 if retention has removed events that are newer than the start of the session. Otherwise 0. */
   readonly hasExpired: 0 | 1;
 }
 
-/**
- * Query for the gaps between the numbers. A step above 1 is a gap, and a step of 0 is a duplicate. ClickHouse returns only the
- * gaps.
- */
+/** SQL query for gaps in the sequence numbers. A step above 1 is a gap, and a step of 0 is a duplicate. */
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> [gap.1, gap.2],
@@ -32,7 +29,7 @@ const GAPS = `
       AND sequence IS NOT NULL
   )`;
 
-/** Returns the sequence of the session's events in ClickHouse. Returns null if no event of the session has a number. */
+/** Returns the received and missing sequence numbers. Null if no stored event of the session has a number. */
 export async function sessionSequence(
   store: Store,
   session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },

@@ -1,7 +1,4 @@
-/**
- * Stores uploads of one ingest in a local folder. The path of a file is `<day>/<project>/<upload>`. A second file with the
- * suffix `.json` contains the description.
- */
+/** Stores uploaded files in a local folder. A second file with the suffix `.json` contains the description. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import {
@@ -29,7 +26,7 @@ import type { UploadStore } from './uploadStore.ts';
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Name of the folder for unfinished files. The folder is emptied at the start. */
+/** Name of the subfolder for files that are not complete. The subfolder is emptied when the process starts. */
 const INCOMING = 'incoming';
 const WRITES = 'writes';
 const SIGNING_KEY = 'signing-key';
@@ -37,25 +34,22 @@ const SIGNING_KEY_BYTES = 32;
 const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
-/**
- * Number of bytes on the disk that uploads must leave free for events, the log, and ClickHouse. Otherwise, the token of a game
- * could fill the disk. On a small disk, uploads must leave `RESERVED_SHARE` free.
- */
+/** Bytes of disk space that uploads must leave free, because anyone with the token of a game could fill the disk. */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
-/** Number of bytes after which a file is flushed. Flushing a large file at once would block the disk, and therefore the log. */
+/** Bytes after which a file is flushed. A single flush of a large file would block the log's disk for too long. */
 const FLUSH_INTERVAL_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
   readonly folder: string;
-  /** Key that signs the addresses. If the key is empty, the store generates a key once and saves it. */
+  /** Key that signs upload addresses. If the key is empty, the store generates a key at the first start. */
   readonly signingKey: string;
 }
 
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // Removes unfinished files of an earlier process. No other process uses this folder.
+  // Removes incomplete files of an earlier process. Only one process uses the folder, so no upload is running.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -92,10 +86,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 
 class UploadFiles {
   readonly #folder: string;
-  /**
-   * Mutex for disk writes. Only one write runs at a time, because the log needs the same disk, and decompression needs the same
-   * threads.
-   */
+  /** Allows one disk write at a time, because the log needs the disk, and decompression needs the same threads. */
   readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
@@ -104,7 +95,7 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Writes a description. The description is flushed later with the bytes, because a flush would delay events. */
+  /** Writes a description. The description is flushed with the file, because a separate flush would delay events. */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
@@ -114,7 +105,7 @@ class UploadFiles {
     });
   }
 
-  /** Stores the bytes of a file. @returns the size of the file after the bytes and the description are durable. */
+  /** Stores the bytes of a file. Returns the file size after the bytes and the description are on the disk. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -127,7 +118,7 @@ class UploadFiles {
           await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
-            // Stores no bytes if the description was removed, because such bytes would have no owner.
+            // Stores no bytes if the description was removed during the upload, because each file needs a description.
             if ((await stat(path + DESCRIPTION).catch(undefinedIfMissing)) === undefined)
               throw uploadRemoved();
             await keepFirst(temporary, path);
@@ -146,7 +137,7 @@ class UploadFiles {
     }
   }
 
-  /** Removes the bytes and then the description. If the removal is interrupted, the upload is still listed. */
+  /** Removes the file before the description, so that an interrupted removal can be repeated. */
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
     await this.#writes.run(WRITES, async () => {
@@ -174,7 +165,7 @@ class UploadFiles {
     return sizeBytes;
   }
 
-  /** Runs `work` with the path of a temporary file. `work` gives the file its final name when the file is complete. */
+  /** Runs `work` with the path of a temporary file. `work` moves a complete file to its final path. */
   async #withTemporaryFile<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
     const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
     try {
@@ -189,10 +180,7 @@ function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/**
- * Returns the stored key. Generates the key at the first start, so that addresses survive a restart. Concurrent starts use the
- * same key.
- */
+/** Returns the saved signing key. Generates a key at the first start, so that upload addresses stay valid after a restart. */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -222,10 +210,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/**
- * Gives the file its final name. If the upload already has bytes, keeps those bytes, because a report may already name them.
- * Accepts the same bytes, because they come from a retry. Uses a link, because a rename would replace the existing file.
- */
+/** Moves a complete file to its final path with a link, because a rename would replace a file that a report can name. */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);
@@ -261,7 +246,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** Codes of disk errors that only an operator can fix. Clients get a 503. */
+/** Disk errors that only an operator can fix. Clients then get the HTTP status 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
@@ -272,7 +257,7 @@ async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** @throws Unavailable if the disk is almost full. */
+/** Checks the free disk space. @throws Unavailable if the disk is almost full */
 async function checkFreeSpace(folder: string): Promise<void> {
   const { bavail, blocks, bsize } = await statfs(folder);
   if (bavail * bsize < Math.min(RESERVED_BYTES, blocks * bsize * RESERVED_SHARE)) throw storeUnavailable();
@@ -286,7 +271,7 @@ function undefinedIfMissing(error: unknown): undefined {
   if (codeOf(error) !== 'ENOENT') throw error;
 }
 
-/** Ignores that a folder contains another upload or is already removed. */
+/** Ignores an error of `rmdir` if the folder is not empty or was already removed. */
 function ignoreInUse(error: unknown): void {
   if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
 }

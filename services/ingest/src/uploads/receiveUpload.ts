@@ -1,4 +1,4 @@
-/** PUT to an upload address: streams the bytes to the store. Limits the size and the rate. */
+/** Handles PUT to an upload address: passes the bytes of the request to the store, and limits the size and the rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,15 +9,15 @@ import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/** Maximum number of concurrent uploads. Each upload has one or two chunks in memory. A tenant can use half of the uploads. */
+/** Maximum concurrent uploads. An upload needs memory for one or two chunks. One tenant can have half of the uploads. */
 const MAX_CONCURRENT_UPLOADS = 512;
-/** Maximum rate of all uploads together, because uploads share the thread and the disk with events. */
+/** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum delay in milliseconds that is made up. After a late timer, the next chunks wait less. */
+/** If a timer of the rate limit fires late, the next chunks wait less, by at most this time. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** Interval of permission checks. A revocation must take effect within 2 s, even if no data arrives. */
+/** Interval of permission checks. A revocation must take effect within 2 s, even if the client sends no data. */
 const CHECK_INTERVAL_MS = 1_000;
 
 export class UploadsInFlight {
@@ -42,7 +42,7 @@ export class UploadsInFlight {
     }
   }
 
-  /** Resolves when the chunk is within the rate limit. The uploads of different tenants take turns. */
+  /** Waits until the rate limit allows the chunk. Uploads of different tenants take turns. */
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
@@ -54,9 +54,9 @@ export class UploadsInFlight {
 }
 
 /**
- * @param holderOf returns the owner of the upload. Undefined if the upload is no longer allowed.
- * @returns the size of the stored file in bytes.
- * @throws Rejected if the type, the size, the bytes, or the owner is not valid. Then the store keeps no bytes.
+ * Stores the file, and returns its size.
+ * @param holderOf returns the project. Undefined if the token was revoked
+ * @throws Rejected if the file is not valid or the token was revoked. The store then keeps no bytes.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
@@ -69,7 +69,7 @@ export async function receiveUpload(
   if (holder === undefined) throw tokenRevoked();
   checkHead(request, target);
   return await inFlight.run(holder, async () => {
-    // The timeout and the permission check close the connection. Then the iteration over the request throws.
+    // Closes the connection after a timeout or a revocation. The loop that reads the request then throws an error.
     request.setTimeout(IDLE_TIMEOUT_MS);
     const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_INTERVAL_MS);
     try {
@@ -93,7 +93,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // Rejects partial files, because they would be stored as the whole file (RFC 9110, section 14.5).
+    // Rejects a partial file, because the store would save the part as the whole file (RFC 9110, section 14.5).
     throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
@@ -110,7 +110,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Keeps the connection open if the iteration ends early, because the response needs the connection.
+    // Keeps the connection open when the loop ends early, because the response uses the same connection.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;
@@ -129,7 +129,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/** Frees the memory of a chunk. Otherwise, chunks would cause full garbage collections, which delay events. */
+/** Frees the memory of a chunk immediately, because many chunks would cause full garbage collections and delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

@@ -1,4 +1,4 @@
-/** Stores uploads in an S3 bucket. Clients send the bytes directly to S3. */
+/** Stores uploaded files in an S3 bucket. Clients send the files directly to S3. */
 import { Readable } from 'node:stream';
 import {
   DeleteObjectsCommand,
@@ -19,32 +19,29 @@ import { Rejected } from '../rejected.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/** Timeouts of requests to S3. After a timeout, games get a 503. */
+/** Timeouts of requests to S3. After a timeout, the client gets the HTTP status 503. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/**
- * Maximum number of connections. This is twice the maximum number of concurrent downloads, because a download can hold its
- * connection without a time limit.
- */
+/** Maximum connections to S3: twice the limit of concurrent downloads, because a download can last for any time. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
-/** Headers that a presigned address signs. Only signed headers limit the upload. */
+/** Headers that are part of the signature of an upload address. S3 enforces only signed headers. */
 const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
 const CORS_MAX_AGE_S = 3600;
 
 export interface S3StoreOptions {
-  /** Address of the S3 service. If it is empty, AWS in the region is used. */
+  /** URL of the S3 service. Empty for AWS. */
   readonly endpoint: string;
-  /** Address at which games reach the S3 service. If it is empty, `endpoint` is used. */
+  /** URL under which games reach the S3 service. If empty, games use `endpoint`. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;
-  /** Id of the access key. If the id and the secret are empty, the AWS SDK finds the credentials of the machine. */
+  /** Id of the access key. If the id and the secret are empty, the AWS SDK looks for credentials on the machine. */
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
 }
 
-/** @param origins origins of pages that may upload. `*` allows all origins. */
+/** @param origins origins of web pages that can upload files. `*` allows all origins. */
 export function openS3Store(
   options: S3StoreOptions,
   origins: readonly string[],
@@ -53,7 +50,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // Runs in the background, because the start waits only for steps that events need.
+  // Does not wait for the bucket's CORS rules, because events do not need them.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
@@ -78,7 +75,7 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // Compares the sizes, because versitygw 1.8.0 keeps the received bytes after a broken connection.
+      // Treats a file with a wrong size as missing, because versitygw 1.8.0 keeps the received bytes after a broken connection.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
@@ -104,7 +101,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // Disables checksums, because a presigned address would contain the checksum of an empty body.
+    // Turns off checksums, because an upload address would contain the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -114,7 +111,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
   });
 }
 
-/** Allows uploads from browsers. Does not change the bucket if it already has CORS rules. */
+/** Sets the CORS rules of the bucket, so that browsers can upload files. Does nothing if the bucket already has CORS rules. */
 async function allowBrowsers(
   s3: S3Client,
   Bucket: string,
@@ -140,7 +137,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
       const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
-      // Skips the description. Keys are sorted, so a description directly follows the bytes of its upload.
+      // Skips the key of the description. S3 sorts the keys, so that a description directly follows its file.
       if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
       last = uploadId;
     }
@@ -156,7 +153,7 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Converts errors of the S3 service to Unavailable, because only an operator can fix these errors. */
+/** Converts all errors of the S3 service to Unavailable, because only an operator can fix errors of S3. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;

@@ -1,4 +1,4 @@
-/** Removes files that no report has named within a day, and uploads whose bytes never arrived. */
+/** Removes uploaded files that no report names within a day, and uploads whose file never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -11,16 +11,11 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/**
- * Minimum age of a removed file. A report may name files of the last 24 h, and its request may have started up to an hour ago.
- */
+/** Minimum age of a removed file. A report can name files of the last 24 h, and a request can last up to an hour. */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/**
- * Number of days whose files are checked. The log can restore lost reports of only 7 days. Older files stay, because a lost
- * report may name them.
- */
+/** Number of days whose files are checked. Older files stay, because a lost report that is not in the log can name them. */
 const SWEPT_DAYS = 6;
-/** Delay of the first run and interval of the further runs. The delay keeps the start fast. */
+/** Delay of the first run, and interval of all later runs. The delay keeps the start of the process fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;
 const PROJECTION_WAIT_MS = 10_000;
@@ -47,7 +42,7 @@ export function openSweep(
         const removed = await sweepUploads(deps, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
-        // Only logs the failure, because the next run removes the remaining files.
+        // Logs the error without ending the process. The next run removes the remaining files.
         if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
       }
     }
@@ -64,7 +59,7 @@ function lastDays(nowMs: number): string[] {
   return Array.from({ length: SWEPT_DAYS }, (_, day) => dayOf(nowMs - (day + 1) * DAY_MS));
 }
 
-/** @returns the number of removed uploads. */
+/** Removes old files that no report names. Returns the number of removed uploads. */
 export async function sweepUploads(
   { uploads, store, projection, clock }: SweepDeps,
   signal?: AbortSignal,
@@ -77,7 +72,7 @@ export async function sweepUploads(
       signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
-      // Waits until ClickHouse has all reports that can name these files.
+      // Waits until ClickHouse has all reports that can name the files.
       await projection.caughtUp('all', PROJECTION_WAIT_MS);
       const named = await namedUploads(store, old);
       for (const key of old.filter((each) => !named.has(storageKey(each)))) {
@@ -90,7 +85,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that reports name. Includes retracted reports, because they stay readable. */
+/** Returns the keys of uploads that reports name, including retracted reports, because clients can read them. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

@@ -1,4 +1,4 @@
-/** Test suite that every upload store must pass. */
+/** Test suite for implementations of `UploadStore`. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { dayOf, type UploadDescription, type UploadKey, type UploadTarget } from
 import type { UploadStore } from './uploadStore.ts';
 
 export interface UploadStoreHarness {
-  /** Opens a store. `baseUrl` is the address of the test's listener if clients send the bytes to ingest. */
+  /** Opens a store. If clients send files to ingest, `baseUrl` is the address of the test's HTTP server. */
   open(): Promise<{ store: UploadStore; baseUrl: string; close(): Promise<void> }>;
 }
 
@@ -25,7 +25,7 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
     afterAll(() => opened?.close());
 
     const addressOf = (target: UploadTarget): Promise<string> => store.address(target, opened.baseUrl);
-    /** Describes an upload in a new project. Returns the target for the bytes of the upload. */
+    /** Stores the description of an upload in a new project. Returns the parameters of its upload address. */
     const described = async (bytes: Buffer, of: Partial<UploadKey> = {}): Promise<UploadTarget> => {
       const target = aTarget(bytes.length, of);
       await store.describe(target.key, describing(target));
@@ -126,7 +126,6 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
       expect(await store.find(target.key)).toBeUndefined();
     });
 
-    /** Closes the connection after half of the bytes. */
     async function putHalf(address: string, type: string, bytes: Buffer): Promise<void> {
       const sent = request(address, {
         method: 'PUT',
@@ -157,7 +156,6 @@ function describing({ mimeType, maxBytes, expiresAtMs }: UploadTarget): UploadDe
   };
 }
 
-/** Sends the bytes to the address. @returns the status of the response. */
 export async function put(address: string, type: string, bytes: Buffer): Promise<number> {
   const answer = await fetch(address, {
     method: 'PUT',

@@ -1,4 +1,4 @@
-/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: creates uploads and finds their files. */
+/** Handles POST /v1/ingest/uploads and GET /v1/uploads/{id}. Checks whether the files that a report names exist. */
 import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -18,10 +18,7 @@ import { storageKey, type UploadDescription } from './core/uploadKey.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 import type { UploadStore } from './uploadStore.ts';
 
-/**
- * @param baseUrl address at which the game reaches this ingest.
- * @throws Rejected if a field is invalid or the session was erased.
- */
+/** Creates an upload and its address. @throws Rejected if a field is not valid or the session was erased */
 export async function createUpload(
   { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
   principal: Principal,
@@ -61,14 +58,14 @@ export interface StoredUpload {
 
 interface UploadScope {
   readonly projectId: string;
-  /** Number of days after which uploads of the project expire. Null or undefined if uploads do not expire. */
+  /** Number of days for which the project keeps uploads. Null or undefined if uploads do not expire. */
   readonly days?: number | null | undefined;
   readonly nowMs: number;
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** @throws Rejected `not_found` if the upload does not exist or has no bytes. */
+/** @throws Rejected `not_found` if the upload does not exist or its file has not arrived */
 export async function findUpload(
   store: UploadStore | undefined,
   { projectId, days = null, nowMs }: UploadScope,
@@ -86,7 +83,6 @@ export async function findUpload(
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
-/** Maximum age of an upload that a new report can name. */
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;
 
 export interface NamedAttachment {
@@ -96,16 +92,13 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /** The file does not exist, is too old, belongs to another project, or has another size. */
+  /** The file does not exist, is older than a day, belongs to another project, or has another size than the report states. */
   | { readonly state: 'missing' };
 
-/** Maximum number of concurrent checks. Each check sends one or two requests to the store. */
+/** Maximum concurrent file checks. A check sends one or two requests to the store. */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/**
- * Checks the files of a report one after another. Reports of different tenants take turns.
- * @throws Unavailable if too many checks wait.
- */
+/** Checks the files that a report names. Tenants take turns. @throws Unavailable if too many checks are waiting */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -121,10 +114,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
   };
 }
 
-/**
- * Checks a file of a report. A file older than a day counts as missing, because the sweep can remove the file at any time.
- * @param store undefined if uploads are not configured.
- */
+/** Checks one file that a report names. A file older than a day counts as missing, because the sweep can remove it. */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },
   projectId: string,

@@ -1,4 +1,4 @@
-/** Predicts the links of an event to recent bug reports before the linker creates or retracts the links. Pure. */
+/** Predicts which reports the linker will link to a new event, so that the response can contain the report ids. Pure. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -26,28 +26,23 @@ export type WindowedReport = Pick<
   | 'maxSessionLinks'
 >;
 
-/** Links that a report requests: the events of its session, and the events that it names. */
+/** Fields of a bug report that decide which events the report can link: its session, and the ids of named events. */
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
-/**
- * Maximum open windows in memory. The linker still links an evicted report. Only the response to a new event omits the link.
- */
+/** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Maximum event ids that open reports name, about 260 bytes each. The linker still links evicted reports. */
+/** Maximum event ids that open reports in memory name, about 260 bytes each. The linker also links evicted reports. */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum retracted reports in memory. The linker has already retracted the links of evicted reports. */
+/** Maximum ids of retracted reports in memory. The linker has long retracted the links of evicted reports. */
 export const MAX_RETRACTED = 100_000;
-/**
- * Maximum open reports per session, and per event that reports name. Each link stores the payload, so 2,000 links of 250 KB are
- * 500 MB.
- */
+/** Maximum open reports per session or event. Each link stores a copy of the event's payload, which has up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Reports that are being filed. Some of these reports may already have been read back from the log. */
+  /** Bug reports whose append to the log has not ended. A report can be both in this map and among the open reports. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -68,19 +63,19 @@ export class OpenReports {
   }
 
   open(report: ReportLink, nowMs: number): void {
-    // A retraction has no effect if it precedes its report in the log.
+    // Drops the retraction, because a retraction that precedes its report in the log has no effect.
     this.#retracted.delete(nameOf(report.projectId, report.reportId));
     this.openWindow(report, nowMs);
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
-  /** Opens the window of a report, without the events that the report names. */
+  /** Adds the time window of a bug report, but not the event ids that the report names. */
   openWindow(report: WindowedReport, nowMs: number): void {
     const { sessionId, maxSessionLinks } = report;
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
   }
 
-  /** Returns which of the requested links a new report may have within `MAX_OPEN_REPORTS_PER_KEY`. */
+  /** Returns the requested links that a new report can have without exceeding `MAX_OPEN_REPORTS_PER_KEY`. */
   capacityFor({ projectId, sessionId, eventIds }: RequestedLinks, nowMs: number): ReportCapacity {
     const hasCapacity = (open: ReportsByKey, id: string, filingKey = id): boolean => {
       const opened = open.openAt(projectId, id, nowMs);
@@ -94,7 +89,7 @@ export class OpenReports {
     };
   }
 
-  /** Reserves capacity while a report is filed. Returns a function that ends the reservation. */
+  /** Counts a report against the limit of open reports during its append. Returns a function that ends the count. */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -118,9 +113,7 @@ export class OpenReports {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
-  /**
-   * Returns the ids of an event's reports, sorted and without duplicates. @param linked reports to which ClickHouse has links
-   */
+  /** Returns the ids of the event's reports. `linked` contains the ids of the reports to which ClickHouse has a link. */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,
@@ -131,7 +124,7 @@ export class OpenReports {
     const named = this.#byEvent.openAt(projectId, id, nowMs);
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
     const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
-    // The linker does not link an erased report.
+    // Excludes erased reports, because the linker creates no links for erased reports.
     const matching = [...inWindow, ...named].filter(
       (report) => isNotRetracted(report) && !this.#isErased({ projectId, ...report }),
     );
@@ -152,10 +145,7 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
-  /**
-   * True if the report was retracted. A retracted report uses capacity until it closes, so that retractions do not allow
-   * unlimited links.
-   */
+  /** True if the report was retracted. The report still counts as open, so that retractions do not allow unlimited reports. */
   isRetracted: boolean;
 }
 
@@ -163,10 +153,10 @@ function isNotRetracted({ isRetracted }: OpenReport): boolean {
   return !isRetracted;
 }
 
-/** Number of the oldest reports that an insertion checks for expiry. */
+/** Number of reports that each insertion checks for expiry, starting with the oldest report. */
 const SWEEP_STEPS = 8;
 
-/** Open reports by session id or event id. An id is unique only within its project. */
+/** Open reports by session id or event id. The keys include the project id, because ids are unique only in a project. */
 class ReportsByKey {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
@@ -177,12 +167,11 @@ class ReportsByKey {
     this.#max = max;
   }
 
-  /** Number of keys of all reports. */
   get keys(): number {
     return this.#keys;
   }
 
-  /** Adds a report. Ignores a report without ids, a closed report, and a report that is already open. */
+  /** Adds a bug report. Does nothing if the report has no ids, is already closed, or was already added. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);
@@ -229,10 +218,7 @@ class ReportsByKey {
     return found;
   }
 
-  /**
-   * Removes closed reports, and reports above the limit. Starts with the oldest reports, because most reports are open equally
-   * long.
-   */
+  /** Removes the bug reports whose window has closed, and the oldest reports above the limit. */
   #sweep(nowMs: number): void {
     let steps = SWEEP_STEPS;
     for (const [name, { closesAt }] of this.#reports) {

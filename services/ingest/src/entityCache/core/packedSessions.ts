@@ -1,36 +1,33 @@
-/**
- * Compact storage of sessions that ClickHouse may not have yet. Many small hash tables store the sessions, about 60 bytes each.
- * Pure.
- */
+/** Stores sessions that ClickHouse might not have yet in hash tables that need about 60 bytes per session. Pure. */
 
-/** Fields of a session that later requests need. The cache does not keep the session's content, which has up to 64 KiB. */
+/** Session in the cache. The session's content, which has up to 64 KiB, is not cached. */
 export interface CachedSession {
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** Determines the partition of the session's events. */
+  /** The session's lane. The tenant and the lane together determine the partition of the session's events. */
   readonly lane: number;
-  /** Microseconds since the epoch: the time that the client sent, or the time of registration. */
+  /** Start of the session in microseconds since the epoch. The default is the time of registration. */
   readonly startedAt: bigint;
-  /** Milliseconds since the epoch by the server's clock. Decides if the erasure of a project includes the session. */
+  /** Time of registration in milliseconds since the epoch. Erasing a project removes only sessions with an earlier time. */
   readonly registeredAt: number;
-  /** 32 bits of a hash of the player, or of the session if it names no player. Switches select players by this hash. */
+  /** 32 bits of the hash of the player or, without a player, of the session. Sampling switches select players by this hash. */
   readonly player: number;
-  /** 64 bits of a hash of the registration. Equal registrations have equal hashes. */
+  /** First 64 bits of a hash of the registration's fields. Equal registrations have equal hashes. */
   readonly content: bigint;
 }
 
-/** A session and the position of its first record. */
+/** A session, with the partition and the offset of the record that registered the session. */
 export interface IndexedSession {
   readonly entity: CachedSession;
   readonly partition: number;
   readonly firstOffset: number;
 }
 
-/** Maximum bytes of the tables, including free slots. This is enough for a million sessions of a few builds. */
+/** Maximum bytes of all hash tables of sessions, including free slots. 64 MiB are enough for about a million sessions. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** Number of tables. A scan of one table takes a fraction of a millisecond. */
+/** Number of hash tables. With 1,024 tables, the scan of one table takes less than a millisecond. */
 const TABLE_COUNT = 1024;
-/** Number of sessions that one step of `remove` scans, in one or two milliseconds. */
+/** Number of sessions that one step of `remove` scans. A step takes one or two milliseconds. */
 const SESSIONS_PER_STEP = 20_000;
 
 export class PackedSessions {
@@ -40,13 +37,11 @@ export class PackedSessions {
   readonly #origins = new Origins();
   #size = 0;
   #slots = 0;
-  /** Index of the table that `remove` scans next. */
   #nextTable = 0;
 
   /**
-   * @param hash returns at least 16 bytes of a hash with a secret key, so that clients cannot choose colliding names. A session
-   * is identified by 106 bits of the hash. With a million sessions, 10^15 lookups of unknown sessions find a wrong session with
-   * a probability of 10^-11.
+   * @param hash returns at least 16 bytes of a hash with a secret key, so that clients cannot choose session ids with equal
+   * hashes. With a million sessions, a lookup of an unknown session finds a wrong session with a probability of 10^-26.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -65,7 +60,7 @@ export class PackedSessions {
     return this.bytes >= this.#maxBytes;
   }
 
-  /** @param name the project id, a slash, and the session id */
+  /** @param name `<project id>/<session id>` */
   get(name: string): IndexedSession | undefined {
     if (this.#size === 0) return undefined;
     const { table, key } = this.#locate(name);
@@ -102,9 +97,7 @@ export class PackedSessions {
     table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
-  /**
-   * Removes the sessions that match. Other code can run between steps. The next removal continues where a stopped removal ended.
-   */
+  /** Removes the sessions for which `isRemoved` returns true. Other code can run between the steps of the iteration. */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
     for (let left = TABLE_COUNT; left > 0; left--) {
@@ -132,7 +125,7 @@ export class PackedSessions {
     }
     if (table.size === previous) return;
     this.#size -= previous - table.size;
-    // Rebuilds the table without gaps, because a lookup stops at a free slot.
+    // Rebuilds the hash table after a removal, because a lookup would stop at the slot of a removed session.
     this.#resize(table, table.size);
   }
 
@@ -152,18 +145,11 @@ export class PackedSessions {
 
 type Key = readonly [number, number, number];
 
-/**
- * Number of 32-bit words of a slot: the key, the index of the origin, three 64-bit numbers, the player, and one more 64-bit
- * number.
- */
 const SLOT_WORDS = 13;
 const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
-/** Value that marks a free slot, in place of the index of an origin. */
+/** Value that marks a free slot of a hash table. */
 const FREE = 0;
 
-/**
- * Returns the number of slots for a table. At most 7 of 8 slots are used, so a new table has space for an eighth more sessions.
- */
 function slotsFor(size: number): number {
   return Math.ceil((size * 9) / 7);
 }
@@ -171,7 +157,7 @@ function slotsFor(size: number): number {
 const NO_WORDS = new Uint32Array(0);
 const NO_VIEW = new DataView(NO_WORDS.buffer);
 
-/** Hash table with open addressing. A session is in the slot that its key selects, or in the first free slot after it. */
+/** Hash table with open addressing: if the slot of a key is full, the session is in the next free slot. */
 class Table {
   words = NO_WORDS;
   view = NO_VIEW;
@@ -185,14 +171,14 @@ class Table {
     return (this.size + 1) * 8 <= this.slots * 7;
   }
 
-  /** Returns the index of the first word of the key's slot. Undefined if the table does not have the key. */
+  /** Returns the index of the first word of the slot that contains the key. Undefined if the table does not contain the key. */
   find(key: Key): number | undefined {
     if (this.size === 0) return undefined;
     const at = this.#slotOf(key);
     return this.words[at + ORIGIN] === FREE ? undefined : at;
   }
 
-  /** Adds a key that is not in the table. The table must have a free slot. */
+  /** Adds a key to a hash table. The table must have a free slot and must not contain the key. */
   add(key: Key): number {
     const at = this.#slotOf(key);
     this.words.set(key, at);
@@ -211,7 +197,7 @@ class Table {
     }
   }
 
-  /** Returns the slot of the key, or a free slot for the key. */
+  /** Returns the slot that contains the key. If the table does not contain the key, returns the free slot for the key. */
   #slotOf([high, middle, low]: Key): number {
     const { words } = this;
     let at = Math.floor((high / 2 ** 32) * this.slots) * SLOT_WORDS;
@@ -229,17 +215,14 @@ interface Origin {
   readonly partition: number;
   readonly lane: number;
   readonly buildId: string | null;
-  /** Number of sessions with this origin. */
   sessions: number;
 }
 
-/** Bytes of an origin, including its strings and its entry in the map. */
 const ORIGIN_BYTES = 300;
 
-/** Values that many sessions share. A value is stored once, while any session uses it. */
+/** Combinations of partition, lane, and build id. Each combination is stored one time, although many sessions use it. */
 class Origins {
   readonly #indexes = new Map<string, number>();
-  /** Origins by index. Undefined at `FREE` and at released indexes. */
   readonly #origins: (Origin | undefined)[] = [undefined];
   readonly #free: number[] = [];
 

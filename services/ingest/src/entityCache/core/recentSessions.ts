@@ -1,32 +1,27 @@
-/** Cache of recently used sessions. Its keys are the 16 bytes of the session ids, so that a lookup creates no string. Pure. */
+/** Cache of recently used sessions. Lookups use the 16 bytes of a session id, and do not create a string. Pure. */
 import type { CachedSession } from './packedSessions.ts';
 
-/** The session's fields that an event needs. */
 export interface RecentSession {
   readonly projectId: string;
   readonly sessionId: string;
   readonly lane: number;
-  /** Build id as text. */
+  /** Build id as UTF-8 text. Null if the session has no build. */
   readonly build: Buffer | null;
 }
 
-/**
- * Number of slots, about 300 bytes each. A session replaces another session in its slot. Clients that choose colliding ids only
- * cause lookups.
- */
+/** Number of cached sessions, about 300 bytes each. A session replaces the cached session with the same slot. */
 const SLOTS = 16_384;
 
 export class RecentSessions {
   readonly #words: Uint32Array;
   readonly #sessions: (RecentSession | undefined)[];
 
-  /** @param slots a power of two */
   constructor(slots = SLOTS) {
     this.#words = new Uint32Array(slots * 4);
     this.#sessions = Array.from({ length: slots });
   }
 
-  /** @param words the bytes of the session id as four numbers, starting at index `at` */
+  /** @param words contains the 16 bytes of the session id as four numbers, starting at index `at` */
   find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
     const slot = this.#slotOf(words, at);
     const session = this.#sessions[slot];
@@ -59,7 +54,7 @@ export class RecentSessions {
     this.#sessions.fill(undefined);
   }
 
-  /** Returns the slot of an id. Uses the last bits, because they are random in every UUID version that clients use. */
+  /** Selects the slot from the last bits of the id, because these bits are random in UUIDv4 and UUIDv7. */
   #slotOf(words: Uint32Array, at: number): number {
     return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
   }

@@ -1,4 +1,4 @@
-/** Decides the ids, over-quota flags, records, and partitions of the valid events of a request. Pure. */
+/** Creates the events of a request: their ids, over-quota flags, records, and partitions. Pure. */
 import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -7,14 +7,14 @@ import { idHead, idTail, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
-/** A draft with its lane. */
+/** A valid element with its lane. The tenant and the lane determine the partition of the event. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
-  /** Hash of the session's player. Undefined if the event has no session. */
+  /** First 32 bits of the hash of the player id of the event's session. Undefined if the event has no session. */
   readonly player?: number | undefined;
-  /** Fraction of the events that a switch keeps. Undefined if no switch samples the event. */
+  /** Fraction between 0 and 1 of the events that a sampling switch keeps. Undefined if no switch samples the event. */
   readonly sampleRate?: number;
-  /** Id of the event. Set if the record of the event's report already contains the id. */
+  /** Id of the event, if a bug report record in the log already contains this id. Undefined if `accept` creates the id. */
   readonly id?: string;
 }
 
@@ -22,18 +22,17 @@ export interface AcceptInput {
   readonly tenantId: string;
   readonly projectId: string;
   readonly revision: Revision;
-  /** Milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly drafts: readonly AssignedDraft[];
-  /** Number of events that the quota allows, counted from the first event. Negative if the use is above the quota. */
+  /** Number of events that are still within the quota. Negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
-  /** True if each event of a keyed request has its own record, because a retry may have more valid elements. */
+  /** True if each event of a request with an idempotency key gets a separate record, because a retry can add events. */
   readonly isSplit: boolean;
-  /** Id of the bug report that contained the events. Undefined if no report contained them. */
+  /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** Random bytes: 8 for each draft, followed by 16 for each record. Unused if the request has a key. */
+  /** Random bytes for ids: 8 per event, followed by 16 per record. Not used if the request has an idempotency key. */
   readonly random: Buffer;
 }
 
@@ -41,20 +40,16 @@ export interface CreatedEvent extends AcceptedEvent {
   readonly index: number;
 }
 
-/** The records of one partition, appended together. */
 export interface Append {
   readonly partition: number;
   readonly messages: readonly EventsAccepted[];
 }
 
 export interface AcceptedBatch {
-  /** The created events, in the order of the request. */
   readonly created: readonly CreatedEvent[];
-  /** The appends, one for each partition. */
   readonly appends: readonly Append[];
 }
 
-/** Returns the number of random bytes that `accept` needs. */
 export function randomBytesFor(drafts: number): number {
   return drafts * 8 + drafts * 16;
 }
@@ -62,7 +57,7 @@ export function randomBytesFor(drafts: number): number {
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
   const isRecordPerEvent = input.idempotency !== null && input.isSplit;
-  /** Records by the index of their event if each event has its own record, otherwise by their lane. */
+  /** Records of the request. The key is the lane or, if each event has its own record, the index of the event. */
   const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {
@@ -86,10 +81,7 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/**
- * Returns the last 62 bits of the id of a keyed event. These bits do not depend on the lane, because the lane can change before
- * a retry.
- */
+/** Returns the last 62 bits of an event id. These bits do not depend on the lane, which can differ at a retry. */
 export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
@@ -114,7 +106,7 @@ function createdEvent(
   };
 }
 
-/** Creates the ids of a request's events. Computes each part that several ids share only once. */
+/** Creates the ids of a request's events. Events of the same lane share the first part of their ids. */
 class EventIds {
   readonly receivedMicros: bigint;
   readonly #input: AcceptInput;
@@ -148,9 +140,9 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 }
 
 /**
- * Returns the id of an append: a random id, or the same id at every attempt for a keyed request or a report, so that consumers
- * drop duplicates. If the log lost a report, a retry files the report with other event ids. The append id therefore depends on
- * the id of the first event.
+ * Returns the id of an append, by which consumers detect duplicates. The id is the same at each retry of a request with an
+ * idempotency key and of a bug report. A bug report that the log lost gets other event ids at the retry, and therefore another
+ * append id.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -178,7 +170,7 @@ export interface AssignedDrafts {
   readonly problems: readonly ElementProblem[];
 }
 
-/** Assigns each draft the lane and the build of its session. A draft without a session gets the request's lane. */
+/** Adds to each draft (valid element) the lane and build of its session. Without a session, adds the request's lane. */
 export function assignLanes(
   { drafts, problems }: Elements,
   sessions: ReadonlyMap<
@@ -219,7 +211,6 @@ export function unknownSession(index: number, sessionId: string, projectId: stri
   return { index, pointer: '/sessionId', code: 'unknown_session', detail };
 }
 
-/** Returns the distinct session ids of the drafts. */
 export function sessionsOf(drafts: readonly Draft[]): string[] {
   const ids = new Set<string>();
   for (const { sessionId } of drafts) if (sessionId !== null) ids.add(sessionId);

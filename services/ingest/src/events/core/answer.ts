@@ -1,15 +1,14 @@
-/** Builds responses. Copies the bytes of payloads without parsing them. Pure. */
+/** Writes the JSON of responses that contain events. Copies the bytes of payloads without parsing them. Pure. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import { formatMicros } from '../../core/occurredAt.ts';
 
-/** An event in a response. */
 export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
-  /** Undefined in revision B, which does not have this field. */
+  /** True if the event exceeded the quota. Undefined in revision B of the API, whose responses omit this field. */
   readonly overQuota: boolean | undefined;
-  /** Link between the event and a report. Set if the response contains the events of a report. */
+  /** Link between the event and the bug report whose events the response lists. Undefined in other responses. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 
@@ -19,7 +18,7 @@ export function eventArray(events: readonly AnsweredEvent[]): Buffer {
   return arrayOf(events, (out, event) => out.event(event));
 }
 
-/** Returns the content of an event array, without its brackets. */
+/** Returns the JSON of an array of events, without the brackets. */
 export function eventList(events: readonly AnsweredEvent[]): Buffer {
   return eventArray(events).subarray(1, -1);
 }
@@ -30,13 +29,13 @@ export function eventObject(event: AnsweredEvent): Buffer {
   return out.written();
 }
 
-/** Returns `{events, next}`. @param lists non-empty results of `eventList` */
+/** Returns the JSON `{events, next}`. @param lists non-empty results of `eventList` */
 export function eventPage(lists: readonly Buffer[], next: string | null): Buffer {
   const parts = lists.flatMap((list, at) => (at === 0 ? [list] : [',', list]));
   return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
-/** Returns the response to `Prefer: handling=lenient`: an event or a problem per element, in request order. */
+/** Returns the JSON array for `Prefer: handling=lenient`: for each element, the created event or a problem document. */
 export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,
@@ -66,17 +65,13 @@ function arrayOf<T extends Element>(
   return out.written();
 }
 
-/** Returns an estimate of the bytes of an element. The estimate is usually too high. */
+/** Returns the estimated JSON bytes of an event or a problem document. The estimate is usually too high. */
 function bytesOf(element: Element): number {
   return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
 }
 
-/** Bytes of an event's fields, without type, payload, and reports. */
 const HEAD_BYTES = 330;
-/**
- * Free space for the last text at its maximum UTF-8 length. Without this space, the bytes of the text would have to be counted
- * first.
- */
+/** Extra bytes at the end of the buffer, so that a short text fits without counting its UTF-8 bytes first. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
@@ -85,7 +80,7 @@ function elementProblem(errors: readonly ElementProblem[], requestId: string): R
   return problemOf(first.code, first.detail, requestId, errors);
 }
 
-/** Writes events. Caches the types and the last time, because the events of a batch often have equal values. */
+/** Writes events as JSON. Caches types and the latest time, because events of a batch often have equal values. */
 class EventWriter extends ByteWriter {
   readonly #quoted = new Map<string, string>();
   #micros: bigint | undefined;
@@ -124,7 +119,6 @@ class EventWriter extends ByteWriter {
   }
 }
 
-/** Joins the parts with one allocation. */
 export function join(parts: readonly Part[]): Buffer {
   let bytes = 0;
   for (const part of parts) bytes += typeof part === 'string' ? Buffer.byteLength(part) : part.length;

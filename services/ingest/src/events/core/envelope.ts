@@ -1,4 +1,4 @@
-/** Converts each scanned element to the draft of an event, or to the problems of the element. Pure. */
+/** Converts each scanned element of a request to the draft of an event, or to a list of problems. Pure. */
 import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -11,12 +11,12 @@ import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
 import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
-/** A valid element. Its payload is a view of the body. */
+/** A valid element of a request. The payload is a view of the request body. */
 export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
-  /** Position in the request. */
+  /** Index of the element in the request, starting at 0. */
   readonly index: number;
-  /** Microseconds since the epoch. Null if the event gets the server's time. */
+  /** Time of the event in microseconds since the epoch. Null if the element contains no time. */
   readonly occurredAt: bigint | null;
 }
 
@@ -60,7 +60,7 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
   return { drafts, problems };
 }
 
-/** Returns the times that the elements of the drafts contain. */
+/** Returns the times that the client sent in the given elements. */
 export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedElement[]): SentTime[] {
   return drafts.flatMap(({ index, occurredAt }) => {
     const text = scanned[index]?.occurredAt;
@@ -69,7 +69,7 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
   });
 }
 
-/** True if `problemsOf` would find no problem. This check is several times faster than the schema. It does not check times. */
+/** True if the element is valid, except for its time. This check is several times faster than the schema. */
 export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
   return (
@@ -87,16 +87,15 @@ export function isValid(element: ScannedElement, revision: Revision, uuids: Uuid
   );
 }
 
-/** `null` in an optional field counts as omitted. */
+/** Treats `null` in an optional field like an omitted field. */
 function isOmitted(field: StringField | NumberField): boolean {
   return field === undefined || (typeof field === 'object' && field.kind === 'null');
 }
 
-/** Parses each UUID of a request once. */
 export class Uuids {
   readonly #canonical = new Map<string, string | null>();
 
-  /** Returns the UUID in lower case, or null if the field is not a UUID. */
+  /** Returns the UUID in lower case. Null if the field is not a UUID. */
   of(field: StringField): string | null {
     if (typeof field !== 'string') return null;
     const known = this.#canonical.get(field);
@@ -136,7 +135,7 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
   return [...problems, ...fieldProblems(validator, envelope).map((found) => ({ ...found, index }))];
 }
 
-/** Returns the fields for TypeBox. Replaces each value of an unexpected kind by a sample value of this kind. */
+/** Returns the fields for validation with TypeBox. A sample value of the same JSON type replaces a value of a wrong type. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);

@@ -1,4 +1,4 @@
-/** Writes the records and the response of an ordinary request directly from its body. Pure. */
+/** Writes the records and the response of an ordinary request (a request on the fast path) from its body. Pure. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';
@@ -6,17 +6,16 @@ import { idTime } from '@questlog/schemas/uuid';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
-/** Valid events with lanes. The arrays are indexed by the event's position in the request. */
+/** Valid events of a request, and their lanes. The index in each array is the index of the event in the request. */
 export interface OrdinaryBatch
   extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision'> {
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /** Build ids of the events' sessions. */
+  /** Build id of each event's session, as UTF-8 text. Null if the session has no build. */
   readonly sessionBuilds: readonly (Buffer | null)[];
-  /** Number of events that the quota allows, counted from the first event. */
   readonly remaining: number;
-  /** Random bytes, 8 for each event id. */
+  /** Random bytes for event ids: 8 per event. */
   readonly random: Buffer;
 }
 
@@ -26,7 +25,7 @@ export interface OrdinaryRecord {
   readonly events: number;
 }
 
-/** Returns the record of one lane. */
+/** Returns the encoded record with the events of one lane. */
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,
@@ -57,7 +56,7 @@ export function recordOf(
     const sequence = found.sequence[event] ?? 0;
     writeLong(out, sequence === 0 ? NULL : VALUE);
     if (sequence !== 0) writeLong(out, sequence);
-    // The event has no sample rate.
+    // Writes null as the sample rate, because no switch samples an ordinary request.
     writeLong(out, NULL);
   }
   return endRecord(out);
@@ -73,7 +72,7 @@ function writePart(out: ByteWriter, from: Buffer, start: number, end: number): v
   out.part(from, start, end);
 }
 
-/** Writes the id that `eventId` would return. */
+/** Writes an event id as text. The id equals the result of `eventId` for the same values. */
 function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, event: number): void {
   const at = event * 8;
   out.bytes(time);
@@ -86,7 +85,7 @@ function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, ev
   for (let i = at + 2; i < at + 8; i++) out.hexByte(random[i] ?? 0);
 }
 
-/** Returns the response, an array of the created events. No event is linked to a report yet. */
+/** Returns the JSON array of the created events. No report is linked to these events yet. */
 export function answerOf(batch: OrdinaryBatch): Buffer {
   const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
@@ -139,7 +138,6 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
 const QUOTE = 0x22;
 const HYPHEN = 0x2d;
 const CLOSE_ARRAY = 0x5d;
-/** Maximum bytes of an event in the response, without its type and its payload. */
 const ANSWER_BYTES = 330;
 const FIRST = Buffer.from('[{"id":"');
 const NEXT = Buffer.from(',{"id":"');

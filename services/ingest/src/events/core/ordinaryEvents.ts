@@ -1,4 +1,4 @@
-/** Parses the body of an ordinary request into arrays of numbers, without an object per event. Pure. */
+/** Parses the body of an ordinary request (a request on the fast path) without an object per event. Pure. */
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { daysInMonth, daysSince1970 } from '../../core/occurredAt.ts';
@@ -15,12 +15,12 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Position of an omitted field. */
+/** Value in a position array for a field that the event does not have. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {
   count = 0;
-  /** Positions in the body: the first character of the session id, the build id, and the time of each event. */
+  /** For each event, the positions in the body at which the session id, the build id, and the time start. */
   readonly sessionAt = new Int32Array(MAX_EVENTS);
   readonly buildAt = new Int32Array(MAX_EVENTS);
   readonly timeAt = new Int32Array(MAX_EVENTS);
@@ -28,21 +28,21 @@ export class OrdinaryEvents {
   readonly typeEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
-  /** Times in microseconds since the epoch. */
+  /** Time of each event in microseconds since the epoch. */
   readonly micros = new Float64Array(MAX_EVENTS);
-  /** 1 if the time has three decimals, so that the response can copy its text. Otherwise 0. */
+  /** 1 if the event's time has three decimals, so that the response can copy the text of the time. Otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
-  /** Sequence numbers. 0 if the field is omitted. */
+  /** Sequence number of each event. 0 if the event has no sequence number. */
   readonly sequence = new Float64Array(MAX_EVENTS);
-  /** The 16 bytes of each session id, as four numbers. */
+  /** The 16 bytes of each event's session id, as four 32-bit numbers. */
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
-  /** Total bytes of types and payloads. */
+  /** Sum of the bytes of all event types and payloads in the request. */
   bytes = 0;
-  /** The earliest and the latest time in microseconds since the epoch. Infinite if no event has a time. */
+  /** Earliest time of all events, in microseconds since the epoch. Infinity if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 
-  /** Fills the arrays. Returns true if the request is ordinary. Otherwise, the arrays are invalid. @param body valid UTF-8 */
+  /** Parses the body into the arrays. Returns false if the request is not ordinary. The body must be valid UTF-8. */
   read(body: Buffer, revision: Revision): boolean {
     this.count = 0;
     this.bytes = 0;
@@ -54,7 +54,6 @@ export class OrdinaryEvents {
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
-  /** Returns the number of bytes of an event's type and payload. */
   bytesOf(event: number): number {
     const type = (this.typeEnd[event] ?? 0) - (this.typeAt[event] ?? 0);
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
@@ -137,7 +136,6 @@ export class OrdinaryEvents {
     return end;
   }
 
-  /** Parses an integer that a double holds exactly. */
   #sequence(json: JsonBytes, i: number, event: number): number {
     let value = 0;
     const start = i;
@@ -147,11 +145,11 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // The caller requires the end of the member here, so it rejects `1e3`.
+    // Stops after the digits. The caller rejects `1e3`, because the caller expects a comma or a closing brace next.
     return i;
   }
 
-  /** Parses a type without escapes, so that the response can copy its bytes. */
+  /** Parses an event type that contains no escapes. The response copies the bytes of the event type. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {
@@ -163,7 +161,7 @@ export class OrdinaryEvents {
     return i + 1;
   }
 
-  /** Parses a time such as `2026-11-21T12:00:00Z`, optionally with three decimals, from 1970 to 2254. */
+  /** Parses a time such as `2026-11-21T12:00:00Z`, with no or three decimals, between 1970 and 2254. */
   #time(json: JsonBytes, i: number, event: number): number {
     const { body, end } = json;
     if (end - i <= SHORT_TIME) return FAILED;
@@ -194,7 +192,7 @@ export class OrdinaryEvents {
   }
 }
 
-/** Parses a UUID in lower case, including the closing quote. */
+/** Parses a lower-case UUID and the closing quote. */
 function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
   if (end - i <= UUID_LENGTH || body[i + UUID_LENGTH] !== QUOTE) return FAILED;
   if (body[i + 8] !== MINUS || body[i + 13] !== MINUS || body[i + 18] !== MINUS || body[i + 23] !== MINUS)
@@ -215,7 +213,7 @@ function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: n
   return i + UUID_LENGTH + 1;
 }
 
-/** Returns the value of four hexadecimal digits in lower case. Negative if a digit is invalid. */
+/** Returns the value of four lower-case hexadecimal digits. Negative if a character is not such a digit. */
 function fourDigits(body: Buffer, i: number): number {
   return (
     ((HEX[body[i] ?? 0] ?? -1) << 12) |
@@ -225,7 +223,7 @@ function fourDigits(body: Buffer, i: number): number {
   );
 }
 
-/** Returns the value of two decimal digits. Negative if a digit is invalid. */
+/** Returns the value of two decimal digits. Negative if a character is not a digit. */
 function twoDigits(body: Buffer, i: number): number {
   return digitAt(body, i) * 10 + digitAt(body, i + 1);
 }
@@ -240,9 +238,9 @@ const UNUSED_WORDS = new Uint32Array(4);
 export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** Maximum digits of a sequence number. A double represents all numbers with this many digits exactly. */
+/** Maximum digits of a sequence number, because a double represents every number of 15 digits exactly. */
 const MAX_DIGITS = 15;
-/** Value of an invalid digit. Its sum with the values of other digits is always negative. */
+/** Value of a character that is not a digit. The value is so low that a sum with valid digits is still negative. */
 const NO_DIGIT = -100_000;
 
 const SPACE = 0x20;

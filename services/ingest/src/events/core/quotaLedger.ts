@@ -1,8 +1,6 @@
-/**
- * Use of a tenant's quota in a month: the events in the rollup, this process's later appends, and its running appends. Pure.
- */
+/** Counts a tenant's events in a month: events in ClickHouse's rollup table, and later appends of this process. Pure. */
 
-/** Row of the rollup: the number of the tenant's events in one partition of a log, up to an offset. */
+/** Row of the rollup table: the number of a tenant's events in one partition of a log, up to an offset. */
 export interface RollupRow {
   readonly logId: string;
   readonly partition: number;
@@ -10,14 +8,11 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
-/** Distances between use and quota, in events and as a fraction. Within the larger one, the rollup is read more often. */
+/** The rollup table is read more often if fewer events of a quota are left than `NEAR_EVENTS` or this fraction. */
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/**
- * Maximum own appends in memory, about 40 bytes each. Above the limit, adjacent appends are merged. A merged append counts until
- * all its offsets are projected.
- */
+/** Maximum appends of this process in memory per partition, about 40 bytes each. Further appends are merged. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -29,11 +24,11 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** Last offset in the rollup, per partition of this log. The rows of other logs are only summed. */
+  /** For each partition of the current log, the highest offset that the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
-  /** Number of events in other logs, per partition. After a truncation, the projector moves the lost events to another log. */
+  /** For each partition, the events that the rollup table counts for other logs, such as events lost in a truncation. */
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** Values of truncated partitions. They are stale until the projector has detected the truncation. */
+  /** Values of the rollup table for truncated partitions, until the projector has handled the truncation. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -48,19 +43,15 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /**
-   * True if the use is slightly below the quota. Above the quota, every event is flagged, so the appends of other processes do
-   * not matter.
-   */
+  /** True if the used events are slightly below the quota. Above the quota, an exact count is not needed. */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
   }
 
   /**
-   * Replaces the values of the rollup with newly read rows. Stops counting the own appends that the rows include.
-   * @param projected per partition, the offset below which all records were projected before the rows were read. The offsets in
-   * the rows can be lower, because duplicates do not change them.
+   * Replaces the counts by new rows of the rollup table, and removes the appends of this process that the rows include.
+   * @param projected for each partition, the offset below which all records were projected before the query
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -73,7 +64,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // The offset alone is not enough, because the projector may have reached the same offset again, with other records.
+      // Compares the number of events in other logs, too. The projector can reach the same offset after a truncation.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -81,11 +72,11 @@ export class QuotaLedger {
     }
   }
 
-  /** Removes the own appends from the lost offset on, except appends that are already projected. */
+  /** Stops counting this process's appends at and above the offset of a truncation. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
-      // Keeps the first stale values, because after two truncations the rows may still be from before the first truncation.
+      // Keeps the values from before the first of two truncations, because a query can still return these values.
       if (!this.#stale.has(partition))
         this.#stale.set(partition, {
           lastOffset: covered,
@@ -96,10 +87,7 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /**
-   * Counts events before they are appended, so that concurrent requests include each other's events. Returns the use before the
-   * call.
-   */
+  /** Counts events before their append, so that concurrent requests include them. Returns the count before the call. */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;
@@ -115,7 +103,7 @@ export class QuotaLedger {
     this.#ownUsed += events;
   }
 
-  /** Stops counting reserved events that are probably not in the log. */
+  /** Removes reserved events from the count after their append has failed. */
   release(events: number): void {
     this.#reserved -= events;
   }
@@ -139,10 +127,10 @@ export class QuotaLedger {
   }
 }
 
-/** Merges appends of adjacent offsets. Returns at most `groupCount` + 1 appends. */
+/** Merges appends with neighboring offsets. Returns at most `groupCount` + 1 entries. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // The number of offsets per group is a power of two, so that each group of a later merge contains complete earlier groups.
+  // Uses a power of two as the number of offsets per group, so that the next merge combines complete groups.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -1,6 +1,4 @@
-/**
- * Scans the events of a request: checks the JSON, and finds the fields of the contract. Payloads remain byte ranges of the body.
- */
+/** Scans the body of an events request for JSON errors and for the fields of each event. Pure. */
 
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
@@ -14,20 +12,17 @@ import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement
 export type ScanResult =
   | {
       readonly ok: true;
-      /** False if the body is a single element. */
+      /** True if the body is an array of elements. False if the body is one element. */
       readonly isArray: boolean;
-      /** The first `maxElements` elements of the body. */
       readonly elements: readonly ScannedElement[];
-      /** Number of elements, including the elements above `maxElements`. */
+      /** Number of elements in the body. The array `elements` contains at most `maxElements` elements of the body. */
       readonly count: number;
       readonly unknown: readonly UnknownField[];
     }
-  /** `detail` is a constant text that never quotes the body. */
+  /** Syntax error. `detail` is a fixed text that contains no part of the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
 
-/**
- * Accepts the same texts as `JSON.parse`, and does not check kinds. Elements above `maxElements` are only validated and counted.
- */
+/** Accepts the same JSON as `JSON.parse`. Does not check the types of values. */
 export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
@@ -45,13 +40,11 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
 export interface ScannedArray {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
-  /** The first unknown names, without duplicates. */
   readonly unknown: readonly UnknownField[];
-  /** Position after the array, or `FAILED`. */
   readonly end: number;
 }
 
-/** Scans the array whose opening bracket is at `i`. The body may contain more than the array. */
+/** Scans the JSON array whose opening bracket is at position `i`. */
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
@@ -94,7 +87,7 @@ const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** @throws Rejected if the request as a whole is invalid */
+/** @throws Rejected if the body is not valid JSON, or if the number of elements is not allowed */
 export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray, 'elements' | 'unknown'> {
   const cap = BATCH_CAP[revision];
   const scanned = scanBody(body, { maxElements: cap });
@@ -117,7 +110,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/** Returns a rejection with all problems. Its status is the first of 400, 413, 403, and 404 that a problem has. */
+/** Returns one error for all problems of a request. The status is the first of 400, 413, 403, and 404 that a problem has. */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;

@@ -1,4 +1,4 @@
-/** Finds the contract's fields in one element of a body. Decodes repeated strings only once. */
+/** Scans one element of an events request for its fields. Pure. */
 
 import {
   decodeString,
@@ -11,19 +11,17 @@ import {
 } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 
-/** The decoded string, the kind of another value, or undefined if the field is omitted. */
+/** Field that should be a string: the decoded string, the JSON type of another value, or undefined if the field is omitted. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** The number, the kind of another value, or undefined if the field is omitted. */
+/** Field that should be a number: the number, the JSON type of another value, or undefined if the field is omitted. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
 
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
-/**
- * One element of the body. The last occurrence of a repeated field counts. All elements have the same object shape, for speed.
- */
+/** A scanned element of a request body. If a field is repeated, the last value counts. */
 export class MutableElement {
   start: number;
   end = 0;
@@ -32,18 +30,18 @@ export class MutableElement {
   buildId: StringField = undefined;
   eventType: StringField = undefined;
   occurredAt: StringField = undefined;
-  /** Kind of the payload. Undefined if the element has no payload. Its span is then empty. */
+  /** JSON type of the payload. Undefined if the element has no payload. */
   payloadKind: ValueKind | undefined = undefined;
   payloadStart = 0;
   payloadEnd = 0;
   sequence: NumberField = undefined;
-  /** Envelope fields that occur more than once. */
+  /** Fields that occur more than one time in the element. */
   repeated: readonly EnvelopeField[] = NO_FIELDS;
-  /** Envelope fields with a lone surrogate, which UTF-8 cannot represent. */
+  /** Fields with a lone surrogate, which UTF-8 cannot represent. */
   loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
-  /** JSON pointer of the first member with more than 64 nested containers. */
+  /** JSON pointer of the first field whose value is nested more than 64 levels deep. */
   tooDeep: string | undefined = undefined;
-  /** Bit set of the fields that have occurred: `1 << field`. */
+  /** Bit set of the fields that have occurred in the element. The bit of a field is `1 << field`. */
   seen = 0;
 
   constructor(start: number, kind: ValueKind) {
@@ -54,7 +52,7 @@ export class MutableElement {
 
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
-/** Scans the value at `i`. The `end` of the element is `FAILED` if the value is not valid JSON. */
+/** Scans the JSON value at position `i`. If the JSON is invalid, the element's `end` is `FAILED`. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
@@ -62,7 +60,7 @@ export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number
   return element;
 }
 
-/** Scans the members of an object from `i`, after the opening brace. Returns the position after the closing brace. */
+/** Scans the members of a JSON object from position `i` to the position after the closing brace. */
 function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -94,7 +92,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
   }
 }
 
-/** Returns the field whose name is at `i`, if the name contains no escapes. */
+/** Returns the number of the field whose name starts at position `i`. Finds only names without escapes. */
 export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
@@ -122,10 +120,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/**
- * Returns the field of a name with escapes. One escape makes a name five characters longer, so such names have 14 to 62 bytes
- * with quotes.
- */
+/** Returns the number of a field whose name contains escapes. A name with escapes has 14 to 62 bytes including quotes. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
@@ -151,7 +146,6 @@ function scanSequence(json: JsonBytes, i: number, element: MutableElement): numb
   return end;
 }
 
-/** Scans a field that should be a string. */
 function scanString(
   json: JsonBytes,
   strings: EnvelopeStrings,
@@ -200,24 +194,21 @@ function withField(fields: readonly EnvelopeField[], field: number): readonly En
   return name === undefined || fields.includes(name) ? fields : [...fields, name];
 }
 
-/** Returns the JSON pointer (RFC 6901) of the member whose name is at `nameAt`. */
+/** Returns the JSON pointer (RFC 6901) of the field whose name starts at position `nameAt`. */
 function pointerAt(json: JsonBytes, nameAt: number): string {
   const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
   return pointerTo(name);
 }
 
-/**
- * Decodes the strings of a body, and caches one string per field and first two bytes. Comparing bytes with a cached string takes
- * less than half of the time of decoding the bytes again, and returns the same object.
- */
+/** Decodes and caches the strings of a body. Comparing with a cached string takes less than half the time of decoding. */
 export class EnvelopeStrings {
-  /** Position after the last string's closing quote, or `FAILED`. */
+  /** Position after the closing quote of the string that was read last, or `FAILED` if the JSON is invalid. */
   end = 0;
-  /** True if the last string was ASCII without escapes. */
+  /** True if the string that was read last contained only ASCII characters and no escapes. */
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View of the body that compares four bytes at once. Undefined for a single event, because nothing repeats in it. */
+  /** View of the body for comparisons of four bytes at a time. Undefined for a single event, because nothing repeats. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -227,7 +218,7 @@ export class EnvelopeStrings {
     this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
   }
 
-  /** Returns the decoded string at `i`. Only fields below `FIELDS_THAT_REPEAT` use the cache, because times rarely repeat. */
+  /** Returns the decoded string that starts at position `i`. Does not cache times, because times rarely repeat. */
   read(i: number, field: number): string {
     const { json } = this;
     const { body } = json;
@@ -253,10 +244,7 @@ export class EnvelopeStrings {
     return text;
   }
 
-  /**
-   * True if the bytes at `i` equal the cached string and its closing quote. Compares four bytes at a time, then the remaining
-   * bytes.
-   */
+  /** True if the body contains the cached string and its closing quote at position `i`. */
   private matchesAt(known: KnownString, words: DataView, i: number): boolean {
     const { body, end } = this.json;
     const { start, quoteAt } = known;
@@ -276,12 +264,12 @@ export class EnvelopeStrings {
   }
 }
 
-/** Collects the first unknown names, without duplicates. */
+/** Collects unknown field names without duplicates, up to `MAX_UNKNOWN` names. */
 export class UnknownNames {
   private readonly names: Buffer[] = [];
   private readonly offsets: number[] = [];
 
-  /** @param i position of the opening quote @param end position after the closing quote */
+  /** @param i position of the opening quote of the name @param end position after the closing quote */
   note(json: JsonBytes, i: number, end: number): void {
     const { names } = this;
     if (names.length === MAX_UNKNOWN) return;
@@ -290,7 +278,7 @@ export class UnknownNames {
     this.offsets.push(i);
   }
 
-  /** Returns each name with the first element that contains it. */
+  /** Returns, for each unknown name, the index of the first element that contains the name. */
   in(elements: readonly ScannedElement[]): readonly UnknownField[] {
     return this.names.map((name, n) => {
       const offset = this.offsets[n] ?? 0;
@@ -301,10 +289,8 @@ export class UnknownNames {
 }
 
 const MAX_UNKNOWN = 10;
-/** Maximum characters of a reported name. Longer names are truncated. */
 const MAX_NAME = 100;
 
-/** Position of a cached string in the body. */
 interface KnownString {
   readonly start: number;
   readonly quoteAt: number;
@@ -320,7 +306,7 @@ const FIELDS_THAT_REPEAT = 3;
 const NO_SLOT = -1;
 const NO_STRING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
-/** Fields are represented by their index in this list. */
+/** Names of the fields of an event. The index of a name in this list is the number of the field. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
 export const NO_FIELD = -1;
 export const SESSION_ID = 0;
@@ -336,7 +322,6 @@ const EVENT_TYPE_NAME = Buffer.from('"eventType"');
 const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
 const PAYLOAD_NAME = Buffer.from('"payload"');
 const SEQUENCE_NAME = Buffer.from('"sequence"');
-/** Lengths of the names, including their quotes. */
 export const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;

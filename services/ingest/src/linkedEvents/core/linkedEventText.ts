@@ -1,13 +1,12 @@
 /**
- * Formats a link change as a server-sent message (WHATWG HTML, section 9.2) with the original bytes of the payload. A line end
- * in a payload is JSON whitespace. Each line end starts a new `data` line, and clients join these lines with LF. Therefore CR
- * and CRLF arrive as LF. The topic and ClickHouse keep the original bytes. Pure.
+ * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Keeps the bytes of the payload, except that line
+ * ends (JSON whitespace) arrive as LF. Pure.
  */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
-  /** Id of the position after the message. A client that reconnects sends this id. */
+  /** Message id. A client that reconnects sends its latest message id, and the stream continues after this message. */
   readonly positionId: string;
   readonly showsOverQuota: boolean;
 }
@@ -32,25 +31,25 @@ export function linkedEventText(link: LinkedEvent, { positionId, showsOverQuota 
   ]);
 }
 
-/** Time range of links that expired before the client received them. */
+/** Time range of linked events that expired before the client received them. */
 export interface Gap {
-  /** Start of the time range. Undefined if the start is unknown. */
+  /** Start of the time range in milliseconds since the epoch. Undefined if the start is unknown. */
   readonly fromMs: number | undefined;
   readonly toMs: number;
 }
 
-/** Formats a gap. The id of the message is the position after the gap, so a client receives each gap only once. */
+/** Formats a gap message. The message id is the position after the gap, so that a client receives the gap only one time. */
 export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
-/** Formats the first message. It contains the reconnection delay and the start position or a gap. */
+/** Formats the first message of a stream: the delay before reconnections, and a gap or the start position. */
 export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
-/** Formats a heartbeat. A heartbeat updates the position of the client. It has no data, so the client dispatches no message. */
+/** Formats a heartbeat. The client remembers the id of the heartbeat as the new position, but dispatches no event. */
 export function heartbeatText(positionId: string): string {
   return `: heartbeat\n${positionText(positionId)}`;
 }
@@ -63,7 +62,7 @@ function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
 }
 
-/** Splits the text at each CR, LF, and CRLF. Each following line starts with `data`. */
+/** Splits the payload at each CR, LF, and CRLF, because each line of a server-sent message needs the prefix `data:`. */
 function dataLines(bytes: Buffer): Buffer[] {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes];
   const parts: Buffer[] = [];

@@ -1,7 +1,4 @@
-/**
- * Encodes and decodes the ids of the linked-event stream. An id is an encrypted position: a log id and the next offset of each
- * partition. Pure.
- */
+/** Encodes and decodes the message ids of a stream of linked events. An id is an encrypted position in the log. Pure. */
 import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
 
 export interface StreamPosition {
@@ -15,10 +12,7 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/**
- * Encodes a position. The length depends only on the number of partitions. The encoding is binary, because every message
- * contains an id and ids must be short.
- */
+/** Encodes a position as bytes. Every message contains an id, so the encoding is short: 16 bytes plus 6 bytes per partition. */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -28,10 +22,10 @@ export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   return bytes;
 }
 
-/** True if the text has the form of an id. Does not decrypt the id. */
+/** True if the text can be a message id. Checks only the form, and does not decrypt the id. */
 export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  // Rejects texts with other characters, because the decoding of base64url ignores them.
+  // Rejects characters outside of base64url. `Buffer.from` would ignore such characters.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
   const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
@@ -39,9 +33,8 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Returns the position of an id. Returns 'start' if the id was encrypted with another key. The key changes when the log is
- * reset. An unencrypted id of an earlier version gives 'start' too, because such ids let clients find out the length of
- * the log. A stream from 'start' repeats links, which clients drop by version. A later position could skip links.
+ * Decrypts a message id. Returns `start` for an id from before a reset of the log or from an earlier version. A stream from
+ * `start` repeats linked events, which clients drop by version, but a later position could skip events.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
@@ -57,9 +50,8 @@ export function positionIn(id: string, cipher: CursorCipher): StreamPosition | '
 }
 
 /**
- * Returns the offsets from which the stream reads. Starts at the oldest link if the position belongs to another log, or is
- * after the end of a restored log. Clients drop repeated links, but would miss skipped links. Returns undefined if the number
- * of partitions differs.
+ * Returns the offsets from which a stream reads. A position after the end of the log or from another log becomes the start of
+ * the log. Undefined if the number of partitions differs.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -74,10 +66,7 @@ export function offsetsFrom(
   });
 }
 
-/**
- * Returns the partitions in which records after the position have expired. If the position belongs to another log, returns all
- * partitions in which records have expired.
- */
+/** Returns the partitions in which retention has removed records after the client's position. */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
   return topic.startOffsets.flatMap((start, partition) => {
@@ -86,8 +75,8 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
   });
 }
 
-/** First byte of an unencrypted id of an earlier version. */
+/** First byte of a message id of an earlier version, whose ids were not encrypted. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** Number of bytes per offset. At a million records per second, 48 bits last for nine years. */
+/** Bytes of an offset in a position. 48 bits last nine years at a million records per second. */
 const OFFSET_BYTES = 6;

@@ -1,4 +1,4 @@
-/** Scans a body and converts it to a bug report with the list of all faults. Pure. */
+/** Parses the body of a bug report request, and collects all problems of the body. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import {
@@ -41,30 +41,30 @@ export interface ReportDraft {
   readonly id: string | null;
   readonly idMember: Span | undefined;
   readonly sessionId: string | null;
-  /** Time of the report in microseconds since the epoch. Null if the request states no time. */
+  /** Time of the bug report in microseconds since the epoch. Null if the request contains no time. */
   readonly occurredAt: bigint | null;
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   readonly eventIds: readonly string[];
-  /** True if the request named too many events, so that only the last `MAX_NAMED_EVENTS` ids are used. */
+  /** True if the request named too many events. Only the last `MAX_NAMED_EVENTS` ids are then used. */
   readonly eventIdsTruncated: boolean;
-  /** Id that identifies retries of the request. The id of the report is derived from it. */
+  /** Id by which the client identifies retries of the request. The report id is derived from this id. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   readonly report: ReportFields['report'] | null;
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
-  /** JSON pointers of the first unknown fields. */
+  /** JSON pointers of the first unknown fields in the body. */
   readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
 }
 
 const validator = Compile(ReportFields);
-/** A report must have at least one of these fields. */
+/** Fields of a bug report request. At least one of these fields must be present and not empty. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
-/** @throws Rejected if the body is not a JSON object. */
+/** @throws Rejected if the body is not a JSON object. Problems of the fields are part of the result. */
 export function readReport(body: Buffer, revision: Revision, isStrict = false): ReportDraft {
   const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
   const report = objectOf(scanned);
@@ -117,7 +117,7 @@ interface InlineEvents {
   unknown: readonly UnknownField[];
 }
 
-/** Scans the report. The scanner of events keeps their payloads unchanged. */
+/** Scans the body. The inline events go through the scanner for events, which keeps the bytes of their payloads. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -147,7 +147,7 @@ const PARSED = {
 } as const;
 const OPEN_ARRAY = 0x5b;
 
-/** Converts the position of a problem in an inline event to its position in the report. */
+/** Converts the JSON pointer of a problem in an inline event to a pointer from the root of the report request. */
 export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
@@ -161,7 +161,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** True if the field is absent or empty. False if the value has a wrong type, because another problem reports the type. */
+/** True if the field is absent or empty. False if the field has a wrong type, because another problem reports the type. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -171,7 +171,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** Checks the small fields. Omits invalid fields from the result, so that the other fields can still be checked. */
+/** Checks all fields except the inline events. Leaves out invalid fields, so that the other fields can still be checked. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -181,8 +181,7 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // Shortens the list instead of rejecting the request, because some games name all events of their run after a lost
-  // connection.
+  // Shortens the list, because some games name all events of a session after a lost connection.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);
@@ -196,7 +195,7 @@ function smallFields({ fields }: ScannedObject): {
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
-/** @param skipped number of ids that were dropped from the start of the list. */
+/** @param skipped number of ids that were removed from the start of `eventIds` */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
   skipped: number,
@@ -241,7 +240,7 @@ export function attachedBytesProblems(
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** Removes `null` and empty strings from optional fields, because game plugins send them for absent values. */
+/** Removes `null` and empty strings from optional fields, because game plugins send such values for absent fields. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {
@@ -256,7 +255,7 @@ function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<stri
   return sentFields;
 }
 
-/** @param needed names of fields that keep an empty string. */
+/** @param needed names of the fields that keep an empty string */
 function omitEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(

@@ -1,4 +1,4 @@
-/** Formats bug reports for responses. Keeps the original bytes of payloads and context. Pure. */
+/** Writes the JSON of bug reports for responses. Copies the bytes of payloads and of the context without parsing them. Pure. */
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -63,7 +63,7 @@ type Filed = Pick<
   'reportId' | 'sessionId' | 'buildId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
 >;
 
-/** Returns the fields that every response with a report contains. */
+/** Returns the fields of a bug report that every response with a report contains. */
 export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedReport, 'report'> {
   const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
   const state = isRetracted ? 'retracted' : 'filed';

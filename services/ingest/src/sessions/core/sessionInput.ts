@@ -1,4 +1,4 @@
-/** Parses the body of a session's registration, or rejects the body with all its problems. Pure. */
+/** Parses the body of a session registration. Rejects an invalid body with all its problems. Pure. */
 import { type Build, buildIdOf } from '@questlog/schemas/buildId';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session';
@@ -23,9 +23,8 @@ import { Rejected } from '../../rejected.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {
-  /** Id of the session. Null if the server generates the id. */
+  /** Id of the session in the request. Null if the server must generate the id. */
   readonly id: string | null;
-  /** JSON pointers of the first unknown fields. */
   readonly ignored: readonly string[];
   readonly times: readonly SentTime[];
 }
@@ -38,13 +37,13 @@ const SHAPE: ObjectShape = {
   player: ['externalId', 'deviceId'],
   metadata: 'bytes',
 };
-/** Fields in which an empty string counts as omitted. */
+/** Fields of a session registration. An empty string in these fields counts as an omitted field. */
 const MAY_BE_EMPTY = ['id', 'buildId', 'startedAt', 'gitCommit', 'channel', 'externalId', 'deviceId'];
 
 const MAX_BODY_BYTES = 1024 * 1024;
 const validator = Compile(SessionInput);
 
-/** @throws Rejected with the name of every invalid field */
+/** Parses a session registration. @throws Rejected with a problem for each invalid field */
 export function readSessionInput(body: Buffer, projectId: string, isStrict: boolean): SessionDraft {
   if (body.length > MAX_BODY_BYTES) {
     throw new Rejected('body_too_large', `a body may have at most ${MAX_BODY_BYTES} bytes here`);
@@ -72,7 +71,7 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
   return draft;
 }
 
-/** Removes fields that count as omitted, at the top level and one level below. */
+/** Removes fields with `null`, and fields whose empty string counts as omitted, also in nested objects. */
 function omitEmpty(fields: object): Record<string, unknown> {
   const isGiven = ([name, value]: [string, unknown]): boolean =>
     value !== null && !(value === '' && MAY_BE_EMPTY.includes(name));
@@ -83,7 +82,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/** Returns the id of the session's build. Accepts a build id together with its build, because responses contain both. */
+/** Returns the build id. Accepts a build id together with its build, because clients copy both from responses. */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,

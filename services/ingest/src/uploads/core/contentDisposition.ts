@@ -1,11 +1,11 @@
-/** Formats the `Content-Disposition` header of a download (RFC 6266). Pure. */
+/** Formats the `Content-Disposition` header (RFC 6266) of a file download. Pure. */
 
-/** Characters that `encodeURIComponent` leaves unencoded. RFC 8187 (`attr-char`) requires that they are encoded. */
+/** Characters that RFC 8187 (`attr-char`) requires to be encoded, but that `encodeURIComponent` does not encode. */
 const NOT_ATTR_CHAR = /['()*]/g;
-/** Characters that clients interpret differently in quoted strings. */
+/** Characters in a quoted file name that clients interpret in different ways. */
 const NOT_PLAIN = /[^\x20-\x7e]|["\\%]/g;
 
-/** Returns a header that makes browsers save the file. The header also contains an ASCII name for old clients. */
+/** Returns a header that makes browsers save the file. The header contains an ASCII file name for old clients. */
 export function attachmentNamed(fileName: string): string {
   const encoded = encodeURIComponent(fileName.toWellFormed()).replace(
     NOT_ATTR_CHAR,

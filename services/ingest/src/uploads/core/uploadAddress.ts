@@ -1,6 +1,4 @@
-/**
- * Formats and reads the upload addresses of ingest. An HMAC-SHA-256 over all data of an address authorizes the upload. Pure.
- */
+/** Formats and checks upload addresses. An HMAC-SHA-256 signature in the address authorizes the upload. Pure. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Rejected } from '../../rejected.ts';
@@ -21,7 +19,7 @@ export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
   return `${UPLOAD_PATH}${key.uploadId}?${query}`;
 }
 
-/** @throws Rejected `invalid_upload_address` if the signature is invalid or the address has expired. */
+/** @throws Rejected `invalid_upload_address` if the signature is wrong or the address has expired */
 export function readUploadPath(
   id: string,
   query: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -57,14 +55,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** Signs the data as JSON, so that different addresses never have the same signed text. */
+/** Signs the parameters as a JSON array. Concatenated parameters could give the same text for different addresses. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** Returns NaN if the text is not a whole number. No signed address contains NaN. */
+/** Returns NaN if the text is not a whole number. The signature check then fails, because no signed address contains NaN. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -1,21 +1,20 @@
-/** Storage keys and descriptions of uploads. Pure. */
+/** Storage keys and descriptions of uploaded files. Pure. */
 import { AttachmentType } from '@questlog/schemas/http/upload';
 import { millisOf } from '@questlog/schemas/uuid';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 
-/** Key of an upload, with ids in lower case. The key contains the project, so other projects cannot find the upload. */
+/** Project id and upload id in lower case. The project id prevents other projects from finding the file. */
 export interface UploadKey {
   readonly projectId: string;
   readonly uploadId: string;
 }
 
-/** Returns the storage key `<day of the id>/<project>/<upload>`. The storage key of the description has the suffix `.json`. */
+/** Returns the path `<UTC day of the upload id>/<project id>/<upload id>`. The file's description is at `<path>.json`. */
 export function storageKey({ projectId, uploadId }: UploadKey): string {
   return `${dayOf(millisOf(uploadId))}/${projectId}/${uploadId}`;
 }
 
-/** Returns a UTC day as `yyyy-mm-dd`. */
 export function dayOf(millis: number): string {
   return new Date(millis).toISOString().slice(0, 10);
 }
@@ -24,7 +23,7 @@ export const UploadDescription = Type.Object({
   attachmentType: AttachmentType,
   fileName: Type.String(),
   mimeType: Type.String(),
-  /** Size of the file in bytes. Null if the request stated no size. */
+  /** Size of the file in bytes. Null if the client stated no size. */
   sizeBytes: Type.Union([Type.Integer(), Type.Null()]),
   sessionId: Type.Union([Type.String(), Type.Null()]),
   expiresAt: Type.String(),
@@ -33,7 +32,7 @@ export type UploadDescription = Static<typeof UploadDescription>;
 
 const validator = Compile(UploadDescription);
 
-/** @throws Error if no store wrote the text. */
+/** Parses a stored description. @throws Error if the text is not a valid description */
 export function parseDescription(text: string): UploadDescription {
   return validator.Parse(JSON.parse(text));
 }
@@ -42,9 +41,9 @@ export interface UploadTarget {
   readonly key: UploadKey;
   readonly mimeType: string;
   readonly maxBytes: number;
-  /** True if the file must have exactly `maxBytes` bytes. */
+  /** True if the file must have exactly `maxBytes` bytes. False if the file can be smaller. */
   readonly isExact: boolean;
   readonly expiresAtMs: number;
-  /** Credential that requested the address, in the format of `credentialOf`. */
+  /** Credential of the caller that requested the upload address, in the format of `credentialOf`. */
   readonly tokenId: string;
 }

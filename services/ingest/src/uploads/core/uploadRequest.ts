@@ -1,4 +1,4 @@
-/** Checks the size, media type, and file name of a requested upload. Pure. */
+/** Checks the size, the media type, and the file name in a request for an upload address. Pure. */
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, rejectionOf } from '../../core/fieldProblems.ts';
@@ -7,16 +7,14 @@ import type { UploadDescription } from './uploadKey.ts';
 const MAX_NAME = 255;
 export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} characters without path separators and control characters`;
 export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
-/** Characters that a file name must not contain. */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
-/** Media type (RFC 9110, section 8.3.1). */
 const MEDIA_TYPE =
   /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
 
 /**
- * @param isSizeNeeded true if the request must state a size, because the store cannot limit the bytes without a size.
- * @throws Rejected with the invalid field. The status is 413 above the size limit, 415 for a media type that is not allowed,
- * and otherwise 400.
+ * @param isSizeNeeded true if the request must contain the size
+ * @throws Rejected with the status 413 for a size above the limit, 415 for a media type that is not allowed, and 400 for other
+ * problems
  */
 export function describedUpload(
   input: UploadInput,
@@ -45,7 +43,7 @@ export function maxBytesOf(attachmentType: AttachmentType): number {
   return UPLOAD_LIMITS[attachmentType].maxBytes;
 }
 
-/** Returns the media type in lower case, without parameters. */
+/** Returns the media type in lower case without parameters such as `charset`. */
 export function essenceOf(mimeType: string): string {
   return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
