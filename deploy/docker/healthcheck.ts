@@ -1,12 +1,12 @@
 /** Health check of the Docker image. Requests readiness from the admin listener and reports the result as exit status. */
 const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
-// A listener on all addresses also listens on the loopback address.
+// If the listener uses all addresses, the health check uses the loopback address.
 const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/readyz`;
 
 try {
   const answer = await fetch(url, { headers: { Connection: 'close' } });
-  // `docker inspect` shows this text.
+  // `docker inspect` shows the output of the health check.
   process.stdout.write(`${await answer.text()}\n`);
   process.exitCode = answer.ok ? 0 : 1;
 } catch {

@@ -1,4 +1,4 @@
-/** Creates the settings, the formatted folder, and the command line of each broker. */
+/** Creates the settings file, the data folder, and the command line of each Kafka broker. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { type BrokerNode, clusterFolder, type Stack } from './stackState.ts';
 
 const LOGGING = fileURLToPath(new URL('./log4j2.xml', import.meta.url));
 
-/** Writes the settings of every broker and formats its folder. @throws an error with Kafka's message. */
+/** Writes the settings of every broker and formats its data folder. @throws an error with the message of Kafka. */
 export async function formatBrokers(folder: string, stack: Stack, jars: Jars): Promise<void> {
   const voters = stack.brokers
     .map(({ id, controllerPort, directoryId }) => `${id}@127.0.0.1:${controllerPort}:${directoryId}`)
@@ -58,12 +58,12 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // Number of partitions. With the default of 50, 300 replicas on one machine would need recovery after a kill.
+    // With the default of 50 partitions per internal topic, one machine would recover 300 replicas after a kill.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
-    // Disables automatic creation, because such a topic would have neither Questlog's partitions nor its settings.
+    // Without this setting, Kafka would create missing topics without Questlog's number of partitions and settings.
     'auto.create.topics.enable': false,
-    // Removes the delay in which the first consumer of a group waits for other consumers.
+    // Without this setting, the first consumer of a group waits for other consumers before it gets partitions.
     'group.initial.rebalance.delay.ms': 0,
   };
   return Object.entries(lines)

@@ -1,4 +1,4 @@
-/** Commands that act on the nodes of a stack. */
+/** The commands of `npm run stack`, which start and stop the nodes of a stack. */
 import { rmSync } from 'node:fs';
 import { formatBrokers } from './brokerSetup.ts';
 import { freePorts } from './freePorts.ts';
@@ -21,11 +21,11 @@ import { startAll, stopAll } from './starting.ts';
 
 export interface StackFolders {
   readonly folder: string;
-  /** Folder of the jars. Several stacks can share this folder. */
+  /** Folder of the jars of Kafka and the schema registry. Several stacks can share this folder. */
   readonly jarsFolder: string;
 }
 
-/** Downloads and builds the missing parts of a stack. The first call takes minutes. */
+/** Downloads or builds the missing parts of a stack. The first call takes minutes. */
 export async function provideParts(
   { jarsFolder }: Pick<StackFolders, 'jarsFolder'>,
   hasS3: boolean,
@@ -35,10 +35,8 @@ export async function provideParts(
 }
 
 /**
- * Starts the nodes that are not running, and returns when all nodes respond. If a node fails, stops the nodes that were
- * started.
- * @param brokerCount the number of brokers. The default is the previous number or, for a new stack, 1.
- * @param hasS3 true if the stack gets an S3 server. Later starts also start this server.
+ * Starts the nodes that are not running, and returns when all nodes respond. After a failure, stops the started nodes.
+ * @param brokerCount by default the number of brokers of the latest start, or 1 for a new stack.
  */
 export async function bringUp(
   { folder, jarsFolder }: StackFolders,
@@ -61,20 +59,19 @@ export async function startNodes(
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
 }
 
-/** Kills nodes as in a crash, so that no node can prepare for it. */
+/** Kills nodes with SIGKILL, as in a crash. */
 export async function killNodes(folder: string, names: readonly string[]): Promise<void> {
   const killed = nodesNamed(existingStack(folder), names);
   for (const { name, process } of killed) if (!isAlive(process)) throw new Error(`${name} does not run`);
   await Promise.all(killed.map(async ({ process }) => process && killNow(process)));
 }
 
-/** Stops all nodes and keeps the data. */
 export async function takeDown(folder: string): Promise<void> {
   const stack = loadStack(folder);
   if (stack !== undefined) await stopAll(nodesOf(stack));
 }
 
-/** Returns one line per node: its name, its pid, its port, and `up` or `down`. A node is up if it responds. */
+/** Returns one line per node with its name, its pid, its port, and `up` or `down`. A node is up if it responds. */
 export async function statusLines(folder: string): Promise<string[]> {
   const stack = loadStack(folder);
   if (stack === undefined) return [];

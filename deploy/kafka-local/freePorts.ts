@@ -1,8 +1,8 @@
-/** Finds free ports for a stack. Other programs are unlikely to take these ports while a node is stopped. */
+/** Finds free ports for the nodes of a stack. A node keeps its port after a restart. */
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Lowest and highest port. Linux uses ports from 32768 for outgoing connections, which could take the port of a stopped node. */
+/** Ports are below 32768, because an outgoing connection of Linux could take a higher port while its node is stopped. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 

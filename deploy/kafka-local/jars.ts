@@ -1,4 +1,4 @@
-/** Downloads the jars of Kafka and of the schema registry with Maven. Downloads them again only if the pom has changed. */
+/** Downloads the jars of Kafka and the schema registry with Maven, unless the folder has the jars of the current pom. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,37 +8,28 @@ import { withLock } from './lock.ts';
 
 const POM = fileURLToPath(new URL('./pom.xml', import.meta.url));
 /**
- * File with the checksums, in the format of `sha256sum`. After a change of the pom, review the new jars and write their
- * checksums with `cd $jars.unfinished && sha256sum kafka/* registry/*`.
+ * Checksums of the jars. After a change of the pom, review the new jars and write their checksums with `cd $jars.unfinished &&
+ * sha256sum kafka/* registry/*`.
  */
 const SUMS = fileURLToPath(new URL('./jars.sha256', import.meta.url));
 const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
-/**
- * Java options of all processes of the stack. They disable the second compiler, which uses CPU time during the start. Without
- * this compiler, three brokers and the registry responded after 7 s instead of 13 s on two cores.
- */
+/** Without the JVM's second compiler, three brokers and the registry respond after 7 s instead of 13 s on two cores. */
 export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
 
 export interface Jars {
   readonly java: string;
-  /** Class path of Kafka's jars. */
   readonly kafka: string;
-  /** Path of the registry's executable jar. */
   readonly registry: string;
 }
 
-/**
- * Returns the paths of the jars, and downloads missing jars.
- * @param jars the folder of the jars, which several stacks can share.
- * @throws if Java 17 is missing, or if Maven is needed and missing.
- */
+/** Returns the paths of the jars, and downloads missing jars. @throws if Java 17 or Maven is missing. */
 export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
   if (!areFetchedFor(POM, jars)) {
     await withLock(jars, async () => {
-      // Another stack may have downloaded the jars while this stack waited.
+      // Another stack can have downloaded the jars while this stack waited for the lock.
       if (!areFetchedFor(POM, jars)) fetchJars(jars);
     });
   }
@@ -57,7 +48,7 @@ function requireJava(): void {
   throw new Error(`${needed}, but ${JAVA} on the PATH has version ${version ?? 'unknown'}`);
 }
 
-/** Returns true if the folder has all jars for this pom. The pom is copied last, so an incomplete folder has no copy. */
+/** The pom is copied into the folder after all jars, so an incomplete folder has no pom. */
 function areFetchedFor(pom: string, jars: string): boolean {
   const copy = join(jars, 'pom.xml');
   return existsSync(copy) && readFileSync(copy, 'utf8') === readFileSync(pom, 'utf8');
@@ -73,7 +64,7 @@ function fetchJars(jars: string): void {
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   const log = join(dirname(jars), 'maven.log');
-  // `-C` also verifies the checksum of Maven's own plugin.
+  // With `-C`, Maven also verifies the checksum of its own plugin.
   const args = ['-B', '-ntp', '-C', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
   const { status, stdout, stderr } = spawnSync('mvn', args, {
     encoding: 'utf8',
@@ -87,7 +78,7 @@ function fetchJars(jars: string): void {
   renameSync(unfinished, jars);
 }
 
-/** Compares the files with the list of checksums. @throws an error that names the files that differ or are missing. */
+/** Verifies the checksums of the jars. @throws an error that names missing and wrong jars. */
 function requireSums(folder: string, sums: string): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const found = files.map(({ parentPath, name }) => {

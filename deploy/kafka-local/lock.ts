@@ -1,4 +1,4 @@
-/** Lets only one command at a time change a stack, because two concurrent commands would start every node twice. */
+/** Lets only one command at a time change a stack. Two concurrent commands would start every node twice. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, realpathSync } from 'node:fs';
@@ -6,14 +6,13 @@ import { createServer, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { waitFor } from './waitUntil.ts';
 
-/** Maximum wait for the lock. A first `up`, which downloads jars, is shorter. After the maximum, an operator must decide. */
+/** Maximum time that a command waits for the lock. The first `up`, which downloads jars, holds the lock for a shorter time. */
 const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**
- * Waits for the lock of a path, which need not exist, and runs `body`. The lock is a socket in Linux's abstract namespace.
- * Only one process can own the name of the socket. The kernel releases the name when the process ends. A lock file could
- * become stale, and two processes that remove the file at once could both believe that they own the lock.
- * @throws after 15 minutes.
+ * Waits for the lock of a path, and runs `body`. The lock is a socket in Linux's abstract namespace, so the kernel releases the
+ * lock when the process ends. With a lock file, two processes that remove a stale file could both believe that they own the
+ * lock. @throws after 15 minutes.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>): Promise<T> {
   const lockServer = await acquire(path);

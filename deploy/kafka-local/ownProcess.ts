@@ -1,4 +1,4 @@
-/** Starts detached processes that later commands can identify, even if another process gets the same pid. */
+/** Starts background processes. Later commands recognize these processes even if another process gets the same pid. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -7,18 +7,18 @@ import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
   readonly pid: number;
-  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat). The time distinguishes processes with the same pid. */
+  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat), which distinguishes processes with the same pid. */
   readonly startTicks: string;
 }
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
-  /** Environment variables in addition to the variables of this process. */
+  /** Environment variables that the new process gets in addition to the variables of the current process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts a process that outlives this process, and appends its output to the log. @throws if the process cannot start. */
+/** Starts a process that outlives the current process, and appends its output to the log. @throws if the start fails. */
 export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
   try {
@@ -26,8 +26,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // A crashing JVM writes its dump into the working folder. With this working folder, the process keeps no other folder in
-      // use.
+      // The working folder is the folder of the log, because a crashing JVM writes its dump into the working folder.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');
@@ -38,20 +37,19 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
   }
 }
 
-/** Returns the identity of a process. @throws if the process does not exist. */
+/** Returns the pid and the start time of a process. @throws if the process does not exist. */
 export function identityOf(pid: number): OwnProcess {
   const stat = statOf(pid);
   if (stat === undefined) throw new Error(`process ${pid} ended directly after its start`);
   return { pid, startTicks: stat.startTicks };
 }
 
-/** Returns true if the process is running. A zombie is not alive, although it accepts signals. */
+/** Returns true if the process is running. A zombie does not count as running, although it accepts signals. */
 export function isAlive(process: OwnProcess | undefined): process is OwnProcess {
   const stat = process === undefined ? undefined : statOf(process.pid);
   return stat !== undefined && stat.startTicks === process?.startTicks && !/[ZX]/.test(stat.state);
 }
 
-/** Sends SIGKILL to a process and waits until the process has ended. */
 export async function killNow(own: OwnProcess): Promise<void> {
   signal(own, 'SIGKILL');
   await waitUntil(async () => !isAlive(own), { timeoutMs: 10_000, what: `process ${own.pid} to be gone` });
@@ -69,7 +67,7 @@ function signal(own: OwnProcess, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(own.pid, name);
   } catch (error) {
-    // The process may have ended between the check and the signal.
+    // The signal fails if the process has already ended.
     if (isAlive(own)) throw error;
   }
 }
@@ -81,7 +79,7 @@ function statOf(pid: number): { state: string; startTicks: string } | undefined 
   } catch {
     return undefined;
   }
-  // The name of the process is in parentheses and can contain spaces and parentheses. The state (field 3) follows the name.
+  // In /proc/<pid>/stat, the name of the process is in parentheses and can contain spaces. The state (field 3) follows.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', startTicks: fields[22 - 3] ?? '' };
 }

@@ -1,4 +1,4 @@
-/** Checks whether a node responds. Each kind of node gets a request that only this kind can answer. */
+/** Checks whether a node of a stack responds, with a request that only this kind of node can answer. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -11,7 +11,7 @@ import {
 
 const PROBE_TIMEOUT_MS = 2_000;
 
-/** Metadata request, version 1, without topics: size, API key, version, correlation id, client id, and number of topics. */
+/** Kafka metadata request, version 1: size, API key, version, correlation id, client id, and number of topics. */
 const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
 
 export async function answers(node: Node): Promise<boolean> {
@@ -27,7 +27,7 @@ export async function answers(node: Node): Promise<boolean> {
   }
 }
 
-/** Returns the ids of the live brokers that the broker on this port lists. Empty if the broker does not respond. */
+/** Asks the broker on this port for the ids of all live brokers. Returns an empty list if the broker does not respond. */
 export function brokersKnownTo(port: number): Promise<number[]> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -41,7 +41,7 @@ export function brokersKnownTo(port: number): Promise<number[]> {
       socket.destroy();
     });
     socket.on('timeout', () => socket.destroy());
-    // Ignores the error. The `close` event follows and resolves the promise with an empty list.
+    // After an error, the `close` event resolves the promise with an empty list.
     socket.on('error', () => {});
     socket.on('close', () => resolve([]));
   });
@@ -58,7 +58,7 @@ function brokerIdsIn(answer: Buffer): number[] {
     at += 4;
     at += 2 + answer.readInt16BE(at);
     at += 4;
-    // The length of a missing rack is -1.
+    // The length -1 means that the broker has no rack.
     at += 2 + Math.max(0, answer.readInt16BE(at));
   }
   return ids;
@@ -74,7 +74,7 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
   }
 }
 
-/** Sends the password of the stack, so that another ClickHouse on this port does not count as the node. */
+/** The password distinguishes the ClickHouse of this stack from another ClickHouse on the same port. */
 async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
   const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
   try {

@@ -4,13 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { type Jars, QUICK_START } from './jars.ts';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder, type RegistryNode } from './stackState.ts';
 
-/** Timeout of the registry for opening its database file. With the default of 5 s, the registry exits on a busy machine. */
+/** Timeout for opening the database file. With the default of 5 s, the schema registry exits on a busy machine. */
 const DATABASE_TIMEOUT = '120S';
 
-/**
- * Returns Java's arguments for the registry. The registry stores its schemas in a file instead of memory (the default),
- * because the schema ids in topics must survive a restart.
- */
+/** The registry stores its schemas in a file instead of in memory, because the schema ids in topics must survive a restart. */
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');
   return [
@@ -29,7 +26,7 @@ const MAIN = fileURLToPath(new URL('../../services/runtime/src/clickhouse/chdb/m
 
 export const CLICKHOUSE_ARGUMENTS = [MAIN];
 
-/** Returns the environment of ClickHouse. It contains the settings, because every user of the machine can read a command line. */
+/** Returns ClickHouse's settings as environment variables, because every user of the machine can read a command line. */
 export function clickhouseEnvironment(
   folder: string,
   { port, password }: ClickHouseNode,
@@ -39,7 +36,7 @@ export function clickhouseEnvironment(
     EMBEDDED_CLICKHOUSE_PORT: String(port),
     EMBEDDED_CLICKHOUSE_USERNAME: CLICKHOUSE_USER,
     EMBEDDED_CLICKHOUSE_PASSWORD: password,
-    // Both accounts have the same password.
+    // The administrator and the read-only account of ClickHouse have the same password.
     EMBEDDED_CLICKHOUSE_READER_PASSWORD: password,
   };
 }

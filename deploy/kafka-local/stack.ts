@@ -1,4 +1,4 @@
-/** Command `npm run stack`, which manages a local stack: Kafka, a schema registry, ClickHouse, and an S3 server. */
+/** The command `npm run stack`, which manages a local stack: Kafka, a schema registry, ClickHouse, and an S3 server. */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
@@ -38,7 +38,6 @@ interface Options {
   readonly s3?: boolean | undefined;
 }
 
-/** Runs a command. @returns the text for standard output. */
 async function run(
   folders: StackFolders,
   [command, ...names]: string[],

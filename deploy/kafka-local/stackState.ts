@@ -1,4 +1,4 @@
-/** State of a stack, which is stored between commands: the nodes with their ports and processes. */
+/** The state file of a stack, which contains the ports and the processes of the nodes. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { freePorts } from './freePorts.ts';
 import type { OwnProcess } from './ownProcess.ts';
 
 export const CLICKHOUSE_USER = 'questlog';
-/** Name of the read-only account, which is the default name in the embedded engine. */
+/** Default name of the read-only account in the embedded ClickHouse. */
 const CLICKHOUSE_READER = 'reader';
 const CLICKHOUSE_DATABASE = 'questlog';
 export const S3_ACCESS_KEY_ID = 'questlog';
@@ -18,7 +18,7 @@ export interface BrokerNode {
   readonly id: number;
   readonly port: number;
   readonly controllerPort: number;
-  /** Id of the log directory, which identifies the first voters of the quorum. */
+  /** Id of the broker's log directory. Kafka identifies the first voters of the quorum by this id. */
   readonly directoryId: string;
   process?: OwnProcess;
 }
@@ -43,7 +43,6 @@ export interface S3Node {
   readonly name: string;
   readonly port: number;
   readonly secret: string;
-  /** Path of the server's executable. */
   readonly program: string;
   process?: OwnProcess;
 }
@@ -54,14 +53,14 @@ export interface Stack {
   readonly clusterId: string;
   readonly brokers: readonly BrokerNode[];
   readonly registry: RegistryNode;
-  /** Undefined if an earlier version created the stack. The next `up` adds the node. */
+  /** Undefined if an earlier version of `npm run stack` created the stack. The next `up` adds ClickHouse. */
   clickhouse?: ClickHouseNode;
-  /** Undefined unless an S3 server was requested. */
+  /** Undefined if no `up` has requested an S3 server. */
   s3?: S3Node;
   isFormatted: boolean;
 }
 
-/** Returns the folder that contains the whole state of a cluster. Removing the folder resets the cluster. */
+/** Returns the folder with the whole state of the cluster. A cluster without this folder starts empty. */
 export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }
@@ -70,7 +69,7 @@ export function nodesOf({ brokers, registry, clickhouse, s3 }: Stack): readonly 
   return [...brokers, registry, clickhouse, s3].filter((node) => node !== undefined);
 }
 
-/** Returns the environment variables for clients of the stack, one per line. */
+/** Returns the environment variables with which Questlog connects to the stack, one per line. */
 export function environmentOf({ brokers, registry, clickhouse, s3 }: Stack): string {
   const addresses = brokers.map(({ port }) => `127.0.0.1:${port}`).join(',');
   const lines = [`KAFKA_BROKERS=${addresses}\n`, `SCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`];
@@ -127,7 +126,7 @@ export function loadStack(folder: string): Stack | undefined {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/** Writes the state atomically, so that no process's identity is lost. The mode is 0600, because the file has a password. */
+/** Replaces the state file atomically. Only the owner can read the file, because it contains a password. */
 export function saveStack(folder: string, stack: Stack): void {
   const path = statePath(folder);
   mkdirSync(clusterFolder(folder), { recursive: true });
@@ -139,7 +138,7 @@ function statePath(folder: string): string {
   return join(clusterFolder(folder), 'stack.json');
 }
 
-/** Returns 128 random bits in Kafka's format. Kafka's command line would treat an id with a leading dash as an option. */
+/** Returns 128 random bits in the format of Kafka. Kafka's command line would treat an id with a leading dash as an option. */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? kafkaUuid() : id;

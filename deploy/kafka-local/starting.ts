@@ -1,4 +1,4 @@
-/** Starts nodes, waits until the nodes respond, and stops nodes. */
+/** Starts and stops the nodes of a stack. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokerArguments } from './brokerSetup.ts';
@@ -11,12 +11,12 @@ import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from '
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
-/** Time limit of a start. Three brokers and the registry take 10 s on two idle cores, and several times as long on busy cores. */
+/** Time limit of a start. Three brokers and the registry need 10 s on two idle cores, and much longer on busy cores. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
 
-/** Starts the nodes that are not running, and returns when all nodes respond. Stops the started nodes after a failure. */
+/** Starts the nodes that are not running, and returns when all nodes respond. After a failure, stops the started nodes. */
 export async function startAll(
   folder: string,
   stack: Stack,
@@ -73,7 +73,7 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
   }
 }
 
-/** Returns true if all nodes respond and each running broker lists all running brokers. Clients can connect to any broker. */
+/** Returns true if all nodes respond and each broker lists all brokers, so that clients can connect to any broker. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
     if (!isAlive(node.process)) throw new Error(exitMessage(folder, node));
@@ -88,7 +88,7 @@ async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** Returns a message with the last lines of the node's log, because the log of a temporary folder is removed. */
+/** Returns an error message with the last lines of the node's log, because the log of a temporary folder is removed. */
 function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');

@@ -1,11 +1,11 @@
-/** Polls until a condition is true. */
+/** Polls until a condition is true or a result is available. */
 import { setTimeout as pause } from 'node:timers/promises';
 
 const POLL_MS = 100;
 
 export interface WaitOptions {
   readonly timeoutMs: number;
-  /** Noun phrase that completes the message "timed out … while waiting for". */
+  /** Name of the condition in the error message "timed out … while waiting for". */
   readonly what: string;
 }
 
@@ -14,7 +14,7 @@ export async function waitUntil(isTrue: () => Promise<boolean>, options: WaitOpt
   await waitFor(async () => (await isTrue()) || undefined, options);
 }
 
-/** Polls until a result is not undefined, and returns this result. @throws after the timeout, or immediately if `poll` throws. */
+/** Calls `poll` until its result is not undefined. @throws after the timeout, or immediately if `poll` throws. */
 export async function waitFor<T>(
   poll: () => Promise<T | undefined>,
   { timeoutMs, what }: WaitOptions,

@@ -1,6 +1,6 @@
 /**
- * A bug tracker on Kafka. It consumes `questlog.linked-events.v1` and prints the trail of a report after each change of the
- * trail. The consumer reads only committed records (the default of kafkajs), so it receives each change of a link once.
+ * A bug tracker that consumes `questlog.linked-events.v1` and prints the events of a report after each change. kafkajs reads
+ * only committed records by default, so the tracker receives each change of a link one time.
  */
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ const {
   TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
 } = process.env;
 
-// kafkajs has no zstd codec, so the example adds the codec of Node.
+// kafkajs has no zstd codec, so this file adds the codec of Node.
 const decompress = promisify(zstdDecompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
   compress: (encoder) => promisify(zstdCompress)(encoder.buffer),
@@ -33,14 +33,13 @@ const trails = openTrails(TRAIL_FILE);
 await consumer.connect();
 await consumer.subscribe({ topic: `${QUESTLOG_PREFIX}questlog.linked-events.v1`, fromBeginning: true });
 await consumer.run({
-  // Saves the trails before kafkajs commits the offsets. If a record is read again, `apply` ignores the record because its version
-  // is not newer than the stored version.
+  // Saves the changes before kafkajs commits the offsets. `apply` ignores a record that arrives again after a crash.
   eachBatch: async ({ batch }) => {
     const changed = new Set<string>();
     for (const { value } of batch.messages) {
       if (value === null) continue;
       const link = await registry.decode(value);
-      // Report ids are unique only inside a project.
+      // Report ids are unique only within a project.
       if (projectId !== undefined && link.projectId !== projectId) continue;
       const event = { ...link.event, occurredAt: isoOf(link.event.occurredAt) };
       if (trails.apply({ ...link, event })) changed.add(link.reportId);
@@ -52,7 +51,7 @@ await consumer.run({
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void consumer.disconnect());
 
-/** Formats a time in microseconds since 1970. Adds the last three digits, because a `Date` stores only milliseconds. */
+/** A `Date` stores only milliseconds, so the last three digits of the microseconds are added as text. */
 function isoOf(micros: number): string {
   const millis = Math.floor(micros / 1_000);
   const rest = String(micros - millis * 1_000).padStart(3, '0');

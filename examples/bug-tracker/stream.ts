@@ -1,6 +1,6 @@
 /**
- * A bug tracker over HTTP. It follows `GET /v1/linked-events` and prints the trail of a report after each change of the trail.
- * After a broken connection or a restart, the tracker continues at its saved position.
+ * A bug tracker that follows `GET /v1/linked-events` and prints the events of a report after each change. After a lost
+ * connection or a restart, the tracker continues at its saved position.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +12,7 @@ interface Message {
   readonly data: string | undefined;
 }
 
-/** Time without data after which the tracker treats the connection as lost. The server sends a keep-alive message every 15 s. */
+/** The tracker treats a connection without data for this time as lost. Questlog sends a keep-alive message every 15 s. */
 const SILENCE_MS = 45_000;
 const RETRY_MS = 1_000;
 
@@ -28,7 +28,7 @@ for (;;) {
   await pause(waitMs);
 }
 
-/** Follows the stream until the server ends it. Returns the time to wait before the next connection, in milliseconds. */
+/** Follows the stream until Questlog ends it. Returns the time until the next connection, in milliseconds. */
 async function follow(): Promise<number> {
   const silence = new AbortController();
   const watch = setTimeout(() => silence.abort(new Error('the server is silent')), SILENCE_MS);
@@ -41,7 +41,7 @@ async function follow(): Promise<number> {
       signal: silence.signal,
     });
     if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
-    // Exits on every other error status, because a retry would fail in the same way.
+    // Any other error status ends the tracker, because a retry would fail in the same way.
     if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -56,15 +56,12 @@ async function follow(): Promise<number> {
   }
 }
 
-/**
- * Prints each changed report once, then saves the links and the position. If the tracker crashes before it saves, it prints the
- * reports again.
- */
+/** Prints the changed reports, then saves the links. After a crash before the save, the tracker prints the reports again. */
 function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {
     if (event === 'gap' && data !== undefined) printGap(JSON.parse(data));
-    // Ignores messages with other names, because a later version of Questlog may add such messages.
+    // Ignores messages with other names, which a later version of Questlog can add.
     if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
       if (trails.apply(change)) changed.add(change.reportId);
@@ -75,16 +72,13 @@ function receive(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/**
- * Prints a warning that links expired before this tracker received them. A tracker that needs all links must read its reports
- * again.
- */
+/** Warns that links expired before this tracker received the links. A tracker that needs all links must read its reports. */
 function printGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);
 }
 
-/** Parses the fields of one message (WHATWG HTML, section 9.2). Ignores comments and unknown field names. */
+/** Parses one server-sent event (WHATWG HTML, section 9.2). Ignores comments and unknown field names. */
 function messageOf(block: string): Message {
   const valuesOf = (name: string): string[] =>
     block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));

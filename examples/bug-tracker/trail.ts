@@ -1,11 +1,11 @@
 /**
- * The trails of bug reports. A trail contains the events of one report, ordered by time. One file stores the trails and the
- * position in the stream. The file is replaced atomically, so the trails and the position are always consistent.
+ * Stores the events of each report, ordered by time, and the position in the stream. A single file contains both and is
+ * replaced atomically, so events and position always match.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** The fields of a linked event that a trail prints. The message has more fields than these. */
+/** The fields of a linked event that the example prints. The messages of Questlog have more fields. */
 export interface LinkChange {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
@@ -16,9 +16,9 @@ export interface LinkChange {
 }
 
 export interface Trails {
-  /** Position at which the tracker continues the stream. Undefined if the tracker reads the stream from the start. */
+  /** Position at which the tracker continues the stream. Undefined before the first start. */
   readonly token: string | undefined;
-  /** Applies a change. Returns false if the version of the change is not newer than the saved version of the link. */
+  /** Applies a change of a link. Returns false if the saved version of the link is at least as new as the change. */
   apply(change: LinkChange): boolean;
   print(reportId: string): void;
   save(token?: string): void;
@@ -58,7 +58,7 @@ function byTime({ event: a }: LinkChange, { event: b }: LinkChange): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Formats one line of a trail. Quotes the event type, because an event type can contain line breaks. */
+/** Formats an event as a line of text. Quotes the event type, because an event type can contain line breaks. */
 function lineOf({ kind, source, event: { eventType, occurredAt } }: LinkChange): string {
   return `  ${occurredAt}  ${JSON.stringify(eventType)}  ${source}${kind === 'unlinked' ? ' - unlinked' : ''}`;
 }

@@ -1,4 +1,4 @@
-/** S3 server of a stack: its build with Go, its command line, and its environment. */
+/** Builds the S3 server of a stack with Go, and creates its command line and its environment. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,27 +7,22 @@ import { clusterFolder, S3_ACCESS_KEY_ID, S3_BUCKET, type S3Node } from '../stac
 
 const VERSION = 'v1.8.0';
 const PACKAGE = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`;
-/** Compiler options without optimizations, which would take a third of the build time. The server handles few requests. */
+/** Disables optimizations, which would take a third of the build time of the S3 server. */
 const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 
-/**
- * Builds the server if it is missing.
- * @param jarsFolder the folder of the jars. The server is stored next to this folder, which several stacks can share.
- * @returns the path of the executable.
- * @throws if the server must be built, but Go is missing or fails.
- */
+/** Returns the path of the S3 server, and builds a missing server in a folder next to the folder of the jars. */
 export async function provideS3Server(jarsFolder: string): Promise<string> {
   const folder = join(dirname(jarsFolder), `versitygw-${VERSION}`);
   const program = join(folder, 'versitygw');
   if (existsSync(program)) return program;
   await withLock(folder, async () => {
-    // Another stack may have built the server while this stack waited.
+    // Another stack can have built the server while this stack waited for the lock.
     if (!existsSync(program)) build(folder);
   });
   return program;
 }
 
-/** Returns the server's arguments. Object metadata has its own folder, because some file systems lack extended attributes. */
+/** Object metadata has its own folder, because some file systems have no extended attributes. */
 export function s3Arguments(folder: string, { port }: S3Node): string[] {
   const data = join(clusterFolder(folder), 's3');
   const [objects, attributes] = [join(data, 'objects'), join(data, 'attributes')];
@@ -35,7 +30,7 @@ export function s3Arguments(folder: string, { port }: S3Node): string[] {
   return ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', '--sidecar', attributes, objects];
 }
 
-/** Returns the environment of the server. It contains the account, because every user of the machine can read a command line. */
+/** Returns the account as environment variables, because every user of the machine can read command-line arguments. */
 export function s3Environment({ secret }: S3Node): Readonly<Record<string, string>> {
   return { ROOT_ACCESS_KEY: S3_ACCESS_KEY_ID, ROOT_SECRET_KEY: secret };
 }

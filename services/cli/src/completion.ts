@@ -26,7 +26,7 @@ export function completionScript(program: Command, shell: Shell): string {
   return shell === 'bash' ? bash(levels) : `autoload -U +X bashcompinit && bashcompinit\n${bash(levels)}`;
 }
 
-/** Words that can follow a command, such as the commands after `tenants` and the options after `tenants create`. */
+/** The commands and options that can follow a command, for example after `questlog tenants create`. */
 interface Level {
   readonly path: readonly string[];
   readonly commands: readonly Command[];

@@ -1,7 +1,4 @@
-/**
- * Connects commands to a running Questlog. Loads the code that reads settings only when a function is called, so that `--help`
- * is fast.
- */
+/** Connects commands to a running Questlog. Imports the code for settings only when it is needed, so that `--help` is fast. */
 
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -23,7 +20,7 @@ export class Endpoint {
     return `${this.url}/#token=${encodeURIComponent(this.#token)}`;
   }
 
-  /** @throws Rejected with the detail of the problem. @throws Unavailable if a retry may succeed. */
+  /** @throws Rejected with the `detail` of the problem document. @throws Unavailable if a retry can succeed. */
   async request(
     method: string,
     path: string,
@@ -48,10 +45,7 @@ export class Endpoint {
       : new Rejected(message, code);
   }
 
-  /**
-   * Sends a request that is safe to retry.
-   * @throws Unavailable if no attempt succeeds within a minute after the first failure.
-   */
+  /** Sends a request, and retries for a minute after the first failure. @throws Unavailable if all attempts fail. */
   async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
     const limit = new AbortController();
     let failedMs: number | undefined;
@@ -72,7 +66,7 @@ export class Endpoint {
   }
 }
 
-/** Reports an outage on standard error once per interval. All concurrent requests share the interval. */
+/** Reports on standard error that Questlog does not answer, at most one time per interval for all concurrent requests. */
 class Outage {
   #sinceMs: number | undefined;
   #nextMs = 0;
@@ -95,7 +89,7 @@ class Outage {
 
 export class Rejected extends Error {
   override readonly name = 'Refused';
-  /** Problem code. Undefined if the response is not from Questlog. */
+  /** Code of the problem document, such as `precondition_failed`. Undefined if the response is not from Questlog. */
   readonly code: string | undefined;
 
   constructor(message: string, code: string | undefined) {
@@ -105,23 +99,22 @@ export class Rejected extends Error {
 }
 
 export interface RequestOptions {
-  /** Body of the request. An object is sent as JSON, and a string is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** A running Questlog. A getter throws an `Error` if the address of its listener is unknown. */
+/** The HTTP listeners for operators and for games. A getter throws an `Error` if the address of its listener is unknown. */
 export interface Connection {
   readonly admin: Endpoint;
   readonly game: Endpoint;
-  /** Id of the session of the demo. Undefined if the settings name another Questlog. */
+  /** Id of the session that `npm start` creates for the demo. Undefined if the settings contain another address or token. */
   readonly demoSessionId: string | undefined;
 }
 
 /**
- * Reads the addresses and tokens from the settings or from the credentials file. Does not send a token from the credentials file
- * to an address from the settings. @throws StartRefused if a setting is invalid.
+ * Reads the addresses and tokens from the settings, or from the credentials file. Never sends a token from the file to an
+ * address from the settings.
  */
 export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   const { readCredentials } = await import('@questlog/questlog/credentials');
@@ -153,10 +146,7 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/**
- * Returns the path of a credentials file. The file belongs to the Kafka deployment if the settings name Kafka, otherwise to the
- * last start.
- */
+/** Returns the credentials file of the Kafka deployment if the settings name Kafka, or of the latest start. */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');
@@ -169,7 +159,6 @@ interface Address {
   readonly token: string;
 }
 
-/** Time after the first failure during which a request is retried. A restart of Questlog takes less time. */
 const MAX_RETRY_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
 const TRANSIENT_STATUSES = [429, 502, 503, 504];

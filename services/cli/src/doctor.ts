@@ -1,7 +1,4 @@
-/**
- * The command `questlog doctor`. It checks a Questlog on this machine or on another machine, and suggests a fix for each
- * problem.
- */
+/** The command `questlog doctor`. It checks a local or remote Questlog and suggests a fix for each problem. */
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
@@ -17,18 +14,16 @@ export interface Finding {
   readonly check: string;
   readonly state: 'ok' | 'warn' | 'fail';
   readonly found: string;
-  /** Suggested action. Undefined if the check passed. */
   readonly cure?: string;
 }
 
 const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
 const MIB = 1024 * 1024;
-/** Free disk space below which the log may be unable to store events. */
+/** The command warns if the disk of the data folder has less free space than this. */
 const MIN_FREE_DISK_BYTES = 128 * MIB;
 const LOW_DISK_BYTES = 1024 * MIB;
 const MAX_CLOCK_DIFFERENCE_MS = 5_000;
-/** Time limit of a request. The readiness checks take less time. */
 const REQUEST_TIMEOUT_MS = 5_000;
 const GROUP_AND_OTHERS = 0o077;
 
@@ -53,7 +48,7 @@ function table(findings: readonly Finding[]): string {
   return lines.join('');
 }
 
-/** Runs the checks. If `QUESTLOG_ADMIN_URL` is set, Questlog may run on another machine, so local folders are not checked. */
+/** Runs the checks. With `QUESTLOG_ADMIN_URL`, Questlog can run on another machine, so local folders are not checked. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const { Endpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];
@@ -81,7 +76,6 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const admin = new Endpoint(target.adminUrl, target.adminToken);
   const adminChecks = await adminFindings(admin.url);
   findings.push(...adminChecks);
-  // Skips ClickHouse if the admin listener did not answer, because that failure is already in the findings.
   if (adminChecks.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
   return [...findings, await gameFinding(target.gameUrl)];
 }
@@ -118,7 +112,7 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; cred
   }
 }
 
-/** Checks that only the owner can read the data. Other users may have access to the data folder if they cannot read its content. */
+/** Warns if other users of the machine can read the content of the data folder. */
 function folderFinding(dataDir: string): Finding {
   const check = 'data folder';
   try {
@@ -154,7 +148,7 @@ export function diskFinding(freeBytes: number): Finding {
   return { check: 'disk', state, found, cure: 'free space: Questlog rejects events when the disk is full' };
 }
 
-/** @param date the value of the `Date` header, with a resolution of one second. */
+/** @param date the `Date` header of a response. The header has a resolution of one second. */
 export function clockFinding(date: string | null, nowMs: number): Finding {
   const check = 'clock';
   const differenceMs = Math.abs(nowMs - Date.parse(date ?? ''));
@@ -171,7 +165,7 @@ export function clockFinding(date: string | null, nowMs: number): Finding {
   return { check, state: 'warn', found, cure: 'synchronize both machines with a time server (NTP)' };
 }
 
-/** Checks the admin listener, its readiness, and its clock. Omits the clock if the listener does not answer. */
+/** Checks the admin listener, its readiness, and its clock. If the listener does not answer, the clock is not checked. */
 async function adminFindings(url: string): Promise<Finding[]> {
   const check = 'admin listener';
   try {

@@ -1,8 +1,5 @@
 #!/usr/bin/env node
-/**
- * Entry point of the command `questlog`. The exit code is 0 if the command succeeds and 1 if it fails. It is 2 after a usage
- * error and 130 after Ctrl-C.
- */
+/** Entry point of the command `questlog`. The exit code is 1 after a failure, 2 after a usage error, and 130 after Ctrl-C. */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { CommanderError } from 'commander';
 import { forTerminal } from './print.ts';
@@ -18,7 +15,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  // Loads the connection code only if a command needs it, so that help is printed at once.
+  // Loads the connection code only if a command needs it, so that `--help` is fast.
   await questlog(
     async () => (await import('./connection.ts')).connect(process.env),
     process.env,

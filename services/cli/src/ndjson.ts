@@ -1,4 +1,4 @@
-/** Reads the lines of an NDJSON file. The memory is bounded by the maximum length of a line. */
+/** Reads the lines of an NDJSON file. The reader has at most one line in memory. */
 
 export interface Line {
   /** Line number as an editor shows it. The first line is 1, and blank lines count. */
@@ -33,7 +33,7 @@ export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<L
 
 function lineOf(number: number, bytes: Buffer): Line {
   try {
-    // The decoder removes a byte order mark at the start of the line.
+    // `TextDecoder` removes a byte order mark at the start of the line.
     return { number, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
   } catch (cause) {
     throw new Error(`line ${number} is not valid UTF-8`, { cause });

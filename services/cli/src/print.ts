@@ -11,7 +11,7 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
   if (rows.length === 0) process.stderr.write('none\n');
 }
 
-/** Serializes the fields and the payload. Copies the text of the payload, because parsing the payload would change its numbers. */
+/** Serializes an event. Copies the text of its payload, because parsing the payload would change its numbers. */
 export function withPayload(fields: object, payload: string, space = 0): string {
   return jsonText({ ...fields, payload: null }, space).replace(/null(?=\s*\}$)/, () =>
     unchangedJson(payload),
@@ -37,7 +37,7 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** Prints the progress of a command to standard error. On a terminal, it overwrites one line and starts after two seconds. */
+/** Prints the progress of a command to standard error, on a terminal as one line that appears after two seconds. */
 export class Progress {
   #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
 
@@ -51,7 +51,6 @@ export class Progress {
     }
   }
 
-  /** Clears the progress line on a terminal, so that other text can be printed there. */
   clear(): void {
     if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
   }

@@ -86,7 +86,7 @@ send, trail and simulate.`,
   return withSuggestions(program);
 }
 
-/** Applies the settings of the program to a command and its subcommands, because `addCommand` does not inherit these settings. */
+/** Makes a command and its subcommands throw a `CommanderError` after a usage error, instead of exiting the process. */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
   return withSuggestions(command).exitOverride();

@@ -1,7 +1,4 @@
-/**
- * The command `questlog send`. It sends events from an argument, a file, or standard input. Questlog stores each event once
- * despite retries.
- */
+/** The command `questlog send`. It sends events from an argument, a file, or standard input. Retries create no duplicates. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,9 +10,8 @@ import { example } from './manage.ts';
 import { type Line, MAX_LINE_BYTES, readLines } from './ndjson.ts';
 import { count, escapeControls, Progress } from './print.ts';
 
-/** Maximum number of events per request. Revision B of the contract allows 200, and revision A allows 500. */
 const MAX_EVENTS_PER_REQUEST = 200;
-/** Maximum bytes per request, half of the limit of a request body. A line of maximum size fits. */
+/** Half of the maximum size of a request body, so that one line of maximum size fits into a request. */
 const MAX_BYTES_PER_REQUEST = MAX_LINE_BYTES;
 
 export function sendCommand(connect: () => Promise<Connection>): Command {
@@ -69,9 +65,7 @@ export function sendCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/**
- * Returns a message about the events that are stored and the events that may be stored. The message lets the user resume a file.
- */
+/** Returns how many events of the file are stored, so that the user can send only the other events after a failure. */
 function storedText(sent: number, inFlight: number): string {
   const parts: string[] = [];
   if (sent > 0) parts.push(`the first ${count(sent)} events are stored`);
@@ -85,10 +79,7 @@ async function* eventLines(event: string | undefined, file: string | undefined):
   else yield* readLines(file === '-' ? process.stdin : createReadStream(file ?? ''));
 }
 
-/**
- * Yields batches of lines. @throws Error that names a line that is not a JSON object. The generator yields the batches before
- * that line first.
- */
+/** Yields batches of lines. @throws Error that names a line that is not a JSON object. */
 export async function* batches(
   lines: AsyncIterable<Line>,
   sessionId: string | undefined,
@@ -112,7 +103,7 @@ export async function* batches(
   if (batch.length > 0) yield batch;
 }
 
-/** Adds the session to a line without a session. Edits the text of the line, so that the payload keeps its exact bytes. */
+/** Adds a session id to a line. Edits the text of the line, so that the payload keeps its exact bytes. */
 function withSession(line: string, number: number, sessionId: string | undefined): string {
   const event = parsed(line);
   if (event === undefined) throw new Error(`line ${number} is not a JSON object`);
@@ -130,7 +121,7 @@ function parsed(line: string): object | undefined {
   }
 }
 
-/** Sends a batch. All retries use the same idempotency key. A single event is sent as an object, not as an array. */
+/** Sends a batch. All attempts use the same idempotency key. A single event is sent as an object, not as an array. */
 async function post({ game }: Connection, batch: readonly string[]): Promise<Response> {
   const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
   const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;

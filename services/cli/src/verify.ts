@@ -1,4 +1,4 @@
-/** The command `questlog verify`. It compares the accepted events with the log and with ClickHouse, and prints the differences. */
+/** The command `questlog verify`. It compares the accepted events with the log and ClickHouse, and prints the differences. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
@@ -64,7 +64,7 @@ export function parseTime(text: string): string {
   );
 }
 
-/** Starts the verification. Waits while another verification runs, because Questlog runs only one verification at a time. */
+/** Starts a verification. If another verification is running, waits for its end, because Questlog runs only one at a time. */
 async function startVerification({ admin }: Connection, body: object): Promise<Response> {
   for (;;) {
     try {

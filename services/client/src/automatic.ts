@@ -4,10 +4,7 @@ import type { Game } from './client.ts';
 export interface AutomaticOptions {
   /** True to send uncaught errors and unhandled rejections as `error` events. The default is true. */
   readonly errors?: boolean;
-  /**
-   * True to count frames that take more than 50 ms. A `performance` event reports the count every ten seconds. The default is
-   * true.
-   */
+  /** True to report every ten seconds how many frames took more than 50 ms (`performance` event). The default is true. */
   readonly frames?: boolean;
   /** True to send a `state_change` event when the page becomes visible or hidden. The default is true. */
   readonly visibility?: boolean;
@@ -15,7 +12,7 @@ export interface AutomaticOptions {
 
 const SLOW_FRAME_MS = 50;
 const PERIOD_MS = 10_000;
-/** Maximum number of `error` events per period. Without a limit, an error in every frame would fill the queue. */
+/** Limits the `error` events per period, because a game with an error in every frame would fill its queue. */
 const MAX_ERRORS = 10;
 
 interface PageEvent {
@@ -24,7 +21,6 @@ interface PageEvent {
   readonly reason?: unknown;
 }
 
-/** The parts of a browser page that this module uses. The types of Node do not include them. */
 interface Page {
   readonly document?: { readonly visibilityState: string };
   addEventListener?(
@@ -35,7 +31,7 @@ interface Page {
   requestAnimationFrame?(onFrame: (ms: number) => void): number;
 }
 
-/** Starts to send the automatic events. @returns a function that stops the automatic events. */
+/** Starts to send the automatic events. Returns a function that stops the automatic events. */
 export function noteAutomatically(game: Pick<Game, 'event'>, options: AutomaticOptions = {}): () => void {
   const { errors = true, frames = true, visibility = true } = options;
   const page = globalThis as Page;
@@ -95,7 +91,7 @@ function reportSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSi
     }
     page.requestAnimationFrame?.(onFrame);
   };
-  // A hidden page draws no frames. The time without frames must not count as a slow frame.
+  // A hidden page draws no frames. The time for which the page was hidden must not count as a slow frame.
   const resetLastFrame = (): void => {
     lastMs = undefined;
   };

@@ -1,16 +1,15 @@
-/** Checks the options of a game before the client sends a request. */
+/** Checks the options that a game passes to `start`, before the client sends a request. */
 import type { GameOptions } from './gameOptions.ts';
 import { PAGE } from './page.ts';
 
 const CHANNELS = ['dev', 'qa', 'alpha', 'beta', 'staging', 'prod'];
-/** Maximum number of events per request in revision A of the API. Revision B allows 200. */
+/** Revision A of the API allows 500 events per request, and revision B allows 200. */
 const MAX_BATCH_EVENTS = 500;
 
 type Rule = readonly [isValid: (value: unknown) => boolean, expected: string];
 
 const ADDRESS: Rule = [isAddress, 'an address such as https://telemetry.your-game.example'];
 const TOKEN: Rule = [(value) => /^[\x21-\x7e]+$/.test(textOf(value)), 'an access token'];
-/** Accepts any object and null. A session treats null as an omitted field. */
 const OBJECT: Rule = [(value) => typeof value === 'object' && !Array.isArray(value), 'an object'];
 const TEXT: Rule = [(value) => typeof value === 'string' || value === null, 'a string'];
 const NEEDED: Rule = [(value) => textOf(value) !== '', 'a string that is not empty'];
@@ -50,10 +49,7 @@ function wrong(name: string, expected: string): TypeError {
   return new TypeError(`start: ${name} must be ${expected}`);
 }
 
-/**
- * Accepts a URL, or a path on the server of the page. Rejects a URL with a user name, a query, or a fragment. The client appends
- * `/v1/ingest` to the URL.
- */
+/** Accepts a URL or a path. Rejects a user name, a query, and a fragment, because the client appends `/v1/ingest`. */
 function isAddress(value: unknown): boolean {
   const text = textOf(value);
   try {

@@ -1,7 +1,4 @@
-/**
- * The client of Questlog for games. It starts a session, and sends the events and reports in order. Questlog stores each event
- * and report once.
- */
+/** The client of Questlog for games. It sends sessions, events, and reports in order, and without duplicates after a retry. */
 
 import { checkOptions } from './checkOptions.ts';
 import { Delivery } from './delivery.ts';
@@ -15,14 +12,14 @@ export type { QueueChange, QueueEntry, QueueStore, StoredEntry } from './queue.t
 
 const DEFAULT_END_TIMEOUT_MS = 2_000;
 
-/** Starts a session. Does not wait for the network. @throws TypeError that names a missing or invalid option. */
+/** Starts a session without waiting for the network. @throws TypeError that names a missing or invalid option. */
 export async function start(options: GameOptions): Promise<Game> {
   checkOptions(options);
   const { queue, onProblem } = options;
   try {
     return new Game(options, queue, (await queue?.open()) ?? []);
   } catch (error) {
-    // Continues with a queue in memory, because a browser can forbid storage, for example in a private window.
+    // A browser can forbid storage, for example in a private window. The client then uses a queue in memory.
     onProblem?.({ kind: 'queue', code: 'not_opened', message: String(error) });
     return new Game(options, undefined, []);
   }
@@ -59,12 +56,11 @@ export class Game {
     return this.#delivery.session.id;
   }
 
-  /** Numbers of events by outcome. `queued` includes sessions and reports. */
+  /** Number of events by outcome. `queued` also counts queued sessions and reports. */
   get counts(): { queued: number; sent: number; refused: number; dropped: number; uncertain: number } {
     return { queued: this.#queue.length, ...this.#delivery.counts };
   }
 
-  /** Queues an event for the next batch. */
   event(eventType: string, payload: object = {}): void {
     if (!this.#isRecording) return;
     try {
@@ -76,10 +72,9 @@ export class Game {
   }
 
   /**
-   * Files a bug report. Questlog links the report to the events of the session around the time of the report.
+   * Files a bug report, which Questlog links to the events of the session around the time of the report.
    * @returns the id of the report, after Questlog has stored the report.
-   * @throws Error if Questlog rejects the report, if the queue is full or cleared, or if the client stops. A persistent queue
-   *   keeps the report for the next start.
+   * @throws Error if Questlog rejects the report, if the queue is full or cleared, or if the client stops.
    */
   report({ context, attachments, window, ...report }: BugReport): Promise<string> {
     const filed = new Promise<string>((resolve, reject) => {
@@ -90,25 +85,25 @@ export class Game {
       this.#delivery.reports.set(id, { resolve, reject });
       if (!this.#delivery.isFailing) void this.flush();
     });
-    // Prevents an unhandled rejection in a game that ignores the promise. `onProblem` reports the failure too.
+    // A game can ignore the promise, because the client also calls `onProblem` for a failed report.
     filed.catch(() => {});
     return filed;
   }
 
-  /** Uploads a file at once. Pass the result in the `attachments` of a report. @throws Error if the upload fails or is rejected. */
+  /** Uploads a file immediately. Pass the result in the `attachments` of a report. @throws Error if the upload fails. */
   async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
     const sessionId = this.sessionId;
     const isWanted = (): boolean => this.#delivery.canSend() && this.sessionId === sessionId;
     return await upload(this.#options, { data, file, isWanted, signal: this.#delivery.signal });
   }
 
-  /** Sends the queued entries. @returns true if all entries were sent. */
+  /** Sends the queue. @returns true if all events and reports of the queue were sent. */
   flush(): Promise<boolean> {
     return this.#delivery.flush();
   }
 
   /**
-   * Sends the queued entries for up to `endWithinMs`, then stops the client. A persistent queue keeps unsent entries.
+   * Sends the queue for up to `endWithinMs`, then stops the client. A persistent queue keeps unsent entries.
    * @returns true if all entries were sent.
    */
   async end(): Promise<boolean> {
@@ -125,7 +120,7 @@ export class Game {
     return isDone;
   }
 
-  /** Grants or withdraws consent. Without consent, the client records no events, and the queue is cleared. */
+  /** Grants or withdraws the player's consent. Without consent, the client records no events, and it clears the queue. */
   consent(isGiven: boolean): void {
     this.#isRecording = isGiven && !this.#hasEnded;
     this.#delivery.hasConsent = isGiven;
@@ -138,10 +133,7 @@ export class Game {
     void this.flush();
   }
 
-  /**
-   * Clears the queue and starts a session without a player. If the options require consent, the game must call `consent(true)`
-   * again.
-   */
+  /** Clears the queue and starts a session without a player. Required consent must be given again with `consent(true)`. */
   forget(): void {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();
@@ -178,7 +170,7 @@ export class Game {
     PAGE.addEventListener?.(event, listener, { signal: this.#delivery.signal });
   }
 
-  /** Calls `onProblem` in a microtask, so that an error in `onProblem` does not interrupt the client. */
+  /** Calls `onProblem` in a microtask, so that an exception of `onProblem` does not interrupt the client. */
   #report(problem: ClientProblem): void {
     queueMicrotask(() => this.#options.onProblem?.(problem));
   }

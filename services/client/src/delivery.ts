@@ -1,4 +1,4 @@
-/** Sends the entries of a queue. It sends one request after another, until Questlog has accepted or rejected each entry. */
+/** Sends the entries of the queue (sessions, events, and reports) in order, one request after another. */
 import type { ClientProblem, GameOptions } from './gameOptions.ts';
 import { Outage } from './outage.ts';
 import { PAGE } from './page.ts';
@@ -6,13 +6,10 @@ import { fieldOf, KEEPALIVE_BYTES, post, type Reply, uuid } from './post.ts';
 import type { Lost, Queue, Unit } from './queue.ts';
 import { verdictOf } from './verdict.ts';
 
-/**
- * Time during which a batch is retried with the same key. Questlog keeps a key for 24 h. The last minute is reserved for the
- * network.
- */
+/** Questlog keeps an idempotency key for 24 h. Retries end a minute earlier, because a request takes time. */
 const KEY_LIFETIME_MS = (24 * 60 - 1) * 60_000;
 const MAX_BACK_OFF_MS = 60_000;
-/** Time after which an entry is retried if a proxy rejected it. The client sends other entries during this time. */
+/** Delay before the retry of a report that a proxy rejected. The client sends other entries first. */
 const BLOCKED_RETRY_MS = 60_000;
 const AFTER_BLOCKED_MS = 1_000;
 const OFFLINE = { code: 'offline', message: 'the browser is offline' };
@@ -30,7 +27,6 @@ export class Delivery {
   readonly reports = new Map<number, { resolve(id: string): void; reject(error: Error): void }>();
   isStopped = false;
   hasConsent = false;
-  /** Id of the session to which new events belong, and the JSON that registers the session. */
   session = { id: '', text: '' };
   readonly #game: Game;
   readonly #queue: Queue;
@@ -40,13 +36,13 @@ export class Delivery {
   #mayGzip = typeof CompressionStream === 'function';
   #maxEvents: number;
   #failures = 0;
-  /** Earliest time of the next request as a value of `performance.now()`. Changes of the system clock do not affect this time. */
+  /** Earliest time of the next request as a value of `performance.now()`, because the system clock can change. */
   #notBeforeMs = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<boolean> | undefined;
-  /** Id of the last entry that is sent without waiting for a full batch. */
+  /** The client sends entries up to this id immediately. Entries with a higher id wait for a full batch. */
   #upTo = 0;
-  /** Key of the batch for which the client has registered the session again. */
+  /** Idempotency key of the batch for which the client registered the session again. */
   #registeredFor: string | undefined;
 
   constructor(game: Game, queue: Queue) {
@@ -62,17 +58,16 @@ export class Delivery {
     return this.#stopped.signal;
   }
 
-  /** True if the last request failed. The next request then waits for the end of the back-off. */
   get isFailing(): boolean {
     return this.#failures > 0;
   }
 
-  /** Sends all entries that are in the queue at the time of the call. @returns true if all these entries were sent. */
+  /** Sends the entries that are in the queue at the time of the call. @returns true if all these entries were sent. */
   flush(): Promise<boolean> {
     return this.#run(this.#queue.lastId);
   }
 
-  /** Sends full batches at once. Sends the remaining events after the flush interval. */
+  /** Sends a full batch immediately. Sends an incomplete batch after the flush interval. */
   eventAdded(): void {
     if (this.#isFull() && !this.isFailing) void this.#run(0);
     else this.flushAfter(this.#intervalMs);
@@ -96,7 +91,7 @@ export class Delivery {
     this.#upTo = Math.max(this.#upTo, upTo);
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // Starts in a microtask. Otherwise, a drain that has nothing to send would end before `#running` is set.
+    // Calls `#drain` in a microtask, because a call that finds nothing to send would otherwise end before `#running` is set.
     this.#running ??= Promise.resolve().then(() => this.#drain());
     return this.#running;
   }
@@ -109,7 +104,7 @@ export class Delivery {
     return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine === false;
   }
 
-  /** Sends one request after another, in the order of the queue. Returns true if all entries up to `#upTo` were sent. */
+  /** Sends one request after another in the order of the queue. Returns true if all entries up to `#upTo` were sent. */
   async #drain(): Promise<boolean> {
     for (let isDone = false; ; ) {
       const { head, nextIndex } = this.#queue;
@@ -124,7 +119,7 @@ export class Delivery {
     }
   }
 
-  /** Sends entries at once with `keepalive`. A browser limits the bytes that a closing page can send. */
+  /** Sends entries with `keepalive` when the page closes. A browser limits the total bytes of requests with `keepalive`. */
   sendBeforeClose(): void {
     let availableBytes = KEEPALIVE_BYTES;
     for (let at = 0; this.canSend() && performance.now() >= this.#notBeforeMs; ) {
@@ -133,16 +128,16 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Sends no events after a session, because the events could arrive before the session.
+      // Requests of a closing page run concurrently, so events could arrive before the request that registers their session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
   }
 
   /**
-   * Sends a unit, unless a request with the unit is in flight.
-   * @param closingUnit the unit to send while the page closes. The request must start without waiting.
-   * @returns true if the next request can be sent.
+   * Sends one request, or returns the result of a running request with the same entries.
+   * @param closingUnit set when the page closes. The request then starts before the store has the key of the batch.
+   * @returns true if the next request can start.
    */
   #send(at: number, closingUnit?: Unit): Promise<boolean> {
     const unit = closingUnit ?? this.#queue.unitAt(at, { events: this.#maxEvents, bytes: KEEPALIVE_BYTES });
@@ -154,7 +149,6 @@ export class Delivery {
     return head.inFlight;
   }
 
-  /** @returns true if the next request can be sent. */
   async #attempt(unit: Unit, isClosing: boolean): Promise<boolean> {
     const [head] = unit;
     if (this.#isKeyExpired(unit)) return true;
@@ -172,7 +166,6 @@ export class Delivery {
     const reply = await (head.kind === 'event'
       ? this.#sendEvents(sendRequest, unit, isClosing)
       : sendRequest(`${head.kind}s`, head.text));
-    // Ignores the reply if the queue was cleared or the client was stopped during the request.
     if (!this.#queue.has(head)) return true;
     if (this.isStopped) return false;
     const isDone = this.#settle(unit, reply);
@@ -180,10 +173,7 @@ export class Delivery {
     return isDone;
   }
 
-  /**
-   * Handles a batch with an expired key. Drops the batch if Questlog may have stored it. Otherwise, removes the key. Returns
-   * false if the key is valid.
-   */
+  /** If the key of a batch has expired, drops a batch that Questlog may have stored, and removes the key of another batch. */
   #isKeyExpired(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;
@@ -209,7 +199,7 @@ export class Delivery {
     const [first]: unknown[] = Array.isArray(reply.body) ? reply.body : [];
     const isUnknown = fieldOf(first, 'code') === 'unknown_session' && head.text.includes(this.session.id);
     if (!isUnknown || this.#registeredFor === key) return reply;
-    // Registers the session again if Questlog does not know the session, at most once per batch.
+    // Registers the session again if Questlog does not know the session id of the batch, at most one time per batch.
     this.#registeredFor = key;
     await sendRequest('sessions', this.session.text);
     return await sendRequest('events', text, headers);
@@ -245,10 +235,7 @@ export class Delivery {
     return true;
   }
 
-  /**
-   * Handles a rejection by a proxy. Splits a batch that is too large for the proxy. Delays a single entry, so that other entries
-   * are sent before it.
-   */
+  /** Splits a batch that is too large for a proxy. Retries a report later if a proxy rejects the report. */
   #blocked(unit: Unit, { status, retryAfterMs }: Reply): boolean {
     const [head] = unit;
     if (status === 413 && unit.length > 1 && !head.batch?.mayBeStored) {
@@ -274,9 +261,7 @@ export class Delivery {
     this.#queue.remove(unit);
   }
 
-  /**
-   * Handles a rejection of a whole request by Questlog. Splits a batch into halves, so that Questlog can store the valid events.
-   */
+  /** Splits a batch that Questlog rejected as a whole, so that Questlog can store the valid events of the batch. */
   #requestRejected(unit: Unit, problem: { code: string; message: string }): void {
     const [head] = unit;
     if (head.batch?.mayBeStored) {
@@ -301,7 +286,7 @@ export class Delivery {
     this.#game.report({ kind: 'refused', code, message, entry });
   }
 
-  /** Schedules the next request after a random delay (full jitter), so that many games do not retry at the same time. */
+  /** Waits for a random time (full jitter), so that the games of many players do not retry at the same time. */
   #backOff(retryAfterMs = 0): false {
     this.#failures += 1;
     this.#notBeforeMs = performance.now() + retryAfterMs;
@@ -311,7 +296,7 @@ export class Delivery {
     return false;
   }
 
-  /** Aborts the requests and removes the listeners. The entries stay in the queue. */
+  /** Aborts the requests. The unsent entries stay in the queue. */
   stop(): void {
     this.isStopped = true;
     this.rejectReports('the game stopped or ended; with a persistent queue the next start files the report');

@@ -11,15 +11,12 @@ import {
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 const MAX_APPENDED_BYTES = 1_048_576;
-/**
- * Minimum time between two attempts to rewrite the file. Without this limit, every event would cause an attempt and slow the
- * game on a full disk.
- */
+/** Limits the attempts to rewrite the file, because every event would cause an attempt while the disk is full. */
 const REWRITE_RETRY_MS = 5_000;
 
 /**
- * Creates a queue for one process. When `event()` returns, the file contains the event. The key of a batch is flushed to disk
- * before it is sent.
+ * Creates a queue for one process. The file contains an event when `event()` returns. The idempotency key of a batch is flushed
+ * to disk before the batch is sent.
  */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
@@ -67,7 +64,7 @@ export function fileQueue(path: string): QueueStore {
   return {
     open: async () => {
       const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
-      // Ignores a partial last line. A crash during a write can leave such a line.
+      // Ignores a partial last line, which a crash during a write can leave.
       for (const line of lines.slice(0, -1)) apply(JSON.parse(line));
       rewrite();
       isOpen = true;
@@ -78,9 +75,9 @@ export function fileQueue(path: string): QueueStore {
       apply(changes);
       const line = `${JSON.stringify(changes)}\n`;
       appendedBytes += line.length;
-      // Rewrites the file after a failed append, because a failed append can leave a partial line.
+      // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Retries at once for keys and removed entries. Otherwise, the next start would send stored events again.
+        // If the file lacks a new key or the removal of an entry, the next start can send stored events again.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

@@ -1,4 +1,4 @@
-/** Types of the options and problems of a game. */
+/** Types of the options of a game, and of the problems that the client reports to a game. */
 import type { QueueStore } from './queue.ts';
 
 export interface GameOptions {
@@ -14,15 +14,15 @@ export interface GameOptions {
   };
   readonly player?: { readonly externalId?: string; readonly deviceId?: string };
   readonly metadata?: object;
-  /** If the value is `required`, the client sends nothing and stores nothing on the device before `consent(true)`. */
+  /** With `required`, the client sends nothing and stores nothing on the device before the game calls `consent(true)`. */
   readonly consent?: 'required';
-  /** Queue that survives a restart, from `indexedDbQueue()` or `fileQueue()`. By default, the queue is in memory. */
+  /** Queue from `indexedDbQueue()` or `fileQueue()`, which keeps events after a restart. By default, the queue is in memory. */
   readonly queue?: QueueStore;
-  /** Maximum bytes of the queue. A full queue drops its oldest events and counts them. The default is 4 MiB. */
+  /** Maximum bytes of the queue. A full queue drops its oldest events and counts the dropped events. The default is 4 MiB. */
   readonly maxQueueBytes?: number;
-  /** Maximum number of events per request. Revision A of the contract allows 500, and revision B allows 200. The default is 200. */
+  /** Maximum number of events per request, by default 200. Revision A of the contract allows 500, and revision B allows 200. */
   readonly maxBatchEvents?: number;
-  /** Maximum time that an event waits for a full batch, in milliseconds. The default is 5 s. */
+  /** Maximum time that an event waits until its batch is full, in milliseconds. The default is 5 s. */
   readonly flushIntervalMs?: number;
   /** Maximum time that `end()` takes, in milliseconds. The default is 2 s. */
   readonly endWithinMs?: number;
@@ -30,19 +30,16 @@ export interface GameOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** A problem that the client reports to the game. Only `stopped` needs an action: the game needs another token. */
+/** A problem that the client reports to the game. Only the kind `stopped` needs an action: the game needs another token. */
 export type ClientProblem =
-  /**
-   * Questlog does not respond or cannot accept entries. The entries stay in the queue. This problem is reported at most once per
-   * minute.
-   */
+  /** Questlog does not respond or cannot store anything. The client reports `unreachable` at most one time per minute. */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
   /** Questlog responds again after an `unreachable` problem. */
   | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
   /** Questlog rejected an event or a report. `entry` is the JSON of the event or the report. */
   | { readonly kind: 'refused'; readonly code: string; readonly message: string; readonly entry: string }
-  /** The client removed events from the queue. Questlog has not stored `dropped` events, but may have stored `uncertain` events. */
+  /** The client removed events. Questlog did not store `dropped` events, and may have stored `uncertain` events. */
   | { readonly kind: 'dropped' | 'uncertain'; readonly events: number };
 
 export interface BugReport {
@@ -53,7 +50,6 @@ export interface BugReport {
   readonly sourceChannel?: string;
   readonly fingerprint?: string;
   readonly context?: object;
-  /** Results of `upload()`. */
   readonly attachments?: readonly ReportFile[];
   readonly window?: { readonly beforeMs?: number; readonly afterMs?: number };
 }

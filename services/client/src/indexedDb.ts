@@ -1,7 +1,6 @@
 /** Keeps the queue of a client in IndexedDB, so that queued events survive when the page or the browser closes. */
 import type { QueueEntry, QueueStore } from './queue.ts';
 
-/** The parts of IndexedDB that this module uses. The types of Node do not include them. */
 interface DatabaseRequest<T> {
   readonly result: T;
   readonly error: unknown;
@@ -34,9 +33,8 @@ interface Locks {
 type Key = [tab: string, id: number];
 
 /**
- * Creates a queue with separate entries for each tab. A new tab takes over the entries of closed tabs. The queue needs Web
- * Locks, which browsers provide only on https and localhost. Without Web Locks, the queue is in memory and `onProblem` reports
- * the reason.
+ * Creates a queue with separate entries for each browser tab. A new tab takes over the entries of closed tabs. Web Locks show
+ * which tabs are open, and browsers provide Web Locks only on https and localhost.
  */
 export function indexedDbQueue(name = 'questlog'): QueueStore {
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');
@@ -88,7 +86,7 @@ export function indexedDbQueue(name = 'questlog'): QueueStore {
           if (entry === null) entries.delete([tab, id]);
           else entries.put(entry, [tab, id]);
         }
-        // Commits explicitly, because the browser aborts open transactions when the page closes.
+        // Without an explicit commit, the browser aborts the open transaction when the page closes.
         transaction.commit();
       }),
     close: () => {
@@ -103,7 +101,7 @@ function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
-/** Resolves when the lock is acquired. The lock is released when the signal aborts or the page closes. */
+/** Waits until the lock is acquired. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const waitForRelease = (): Promise<void> =>

@@ -1,4 +1,4 @@
-/** Reports when Questlog becomes unreachable and when Questlog responds again. */
+/** Reports to the game when Questlog becomes unreachable and when Questlog responds again. */
 import type { ClientProblem } from './gameOptions.ts';
 
 const REPORT_INTERVAL_MS = 60_000;
@@ -15,7 +15,7 @@ export class Outage {
     this.#report = report;
   }
 
-  /** Reports a failure at most once per minute. The limit also applies to several outages within a minute. */
+  /** Reports a failure at most one time per minute, even if several outages start within a minute. */
   failed({ code, message }: { code: string; message: string }, waiting: number): void {
     const nowMs = performance.now();
     this.#beganMs ??= nowMs;

@@ -1,4 +1,4 @@
-/** The parts of a browser page that the client uses. Outside of a browser, each part may be undefined. */
+/** Declares the browser objects that the client uses. Outside of a browser, each object can be undefined. */
 export const PAGE: {
   readonly addEventListener?: (event: string, listener: () => void, options: { signal: AbortSignal }) => void;
   readonly document?: { readonly visibilityState: string };

@@ -1,17 +1,12 @@
 /** Sends one request to Questlog and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/**
- * Maximum bytes of a request body that the browser sends even if the page closes. Browsers allow 64 KiB for all bodies together.
- */
+/** A browser finishes a request of at most this size after the page closes. All requests together can have 64 KiB. */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
-/**
- * Hint for an error in a browser. A browser hides the response of a server that does not allow the origin of the page, such as
- * the admin listener.
- */
+/** If Questlog does not allow the origin of the page, the browser reports only that the request failed. */
 const BROWSER_HINT =
   ' (check the network, the address and its port, which is 8080 for games, and QUESTLOG_CORS_ORIGINS)';
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -20,21 +15,21 @@ const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False if the page closes. The request must then start without waiting for the compression. */
+  /** False if the page closes, because the request must then start without waiting for the compression. */
   readonly mayGzip: boolean;
-  /** Returns false to cancel the request. Called directly before the request is sent. */
+  /** Called directly before the request starts. The result false cancels the request. */
   isWanted(): boolean;
   readonly signal: AbortSignal;
 }
 
 export interface Reply {
-  /** HTTP status. The value is 0 if there is no complete response. */
+  /** HTTP status of the response. 0 if the response is missing or incomplete. */
   readonly status: number;
   readonly body?: unknown;
   readonly retryAfterMs?: number;
   readonly isUnsent?: boolean;
   readonly isRedirected?: boolean;
-  /** Code of a problem, or code of a network error. The code is `not_questlog` if the response is not from Questlog. */
+  /** Code of Questlog's problem document, or code of the network error. `not_questlog` if the response is not from Questlog. */
   readonly code: string;
   readonly message: string;
 }
@@ -80,7 +75,7 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
 function noReply(url: string, error: unknown): Reply {
   const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
   const code = fieldOf(cause, 'code');
-  // Node stores the reason in `cause`. The reason has no code if fetch forbids the port. A browser gives no reason.
+  // For a failed request, Node gives a reason in `cause`, and a code unless fetch forbids the port. A browser gives no reason.
   let reason = code ?? fieldOf(cause, 'message') ?? `${message}${BROWSER_HINT}`;
   if (name === 'TimeoutError') reason = `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))
@@ -89,13 +84,13 @@ function noReply(url: string, error: unknown): Reply {
   return { status: 0, isUnsent, code: code ?? name, message: `cannot reach ${url}: ${reason}` };
 }
 
-/** Adds a timeout to a signal. Without `AbortSignal.any` (Node before 20.3, old browsers), only the timeout applies. */
+/** Adds a timeout to a signal. Node before 20.3 and old browsers have no `AbortSignal.any` and use only the timeout. */
 function withTimeout(ms: number, signal: AbortSignal): AbortSignal {
   const limit = AbortSignal.timeout(ms);
   return AbortSignal.any?.([limit, signal]) ?? limit;
 }
 
-/** Uploads a file. @throws Error if the file is rejected, if the upload is canceled, or if the network fails. */
+/** Uploads a file. @throws Error if Questlog rejects the file, if the upload is canceled, or if the network fails. */
 export async function upload(
   options: GameOptions,
   upload: {
@@ -125,7 +120,7 @@ export async function upload(
   return { uploadId, ...file };
 }
 
-/** Returns the code if the body is a problem document of Questlog. Otherwise, returns undefined. */
+/** Returns the code of a response body that is a problem document of Questlog. Returns undefined for any other body. */
 export function codeOf(body: unknown): string | undefined {
   const code = fieldOf(body, 'code');
   return fieldOf(body, 'type') === `urn:questlog:problem:${code}` ? code : undefined;
@@ -154,7 +149,7 @@ async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Response(zipped).arrayBuffer());
 }
 
-/** Returns a UUIDv7 if a time is given, otherwise a UUIDv4. `crypto.randomUUID` does not exist on pages without TLS. */
+/** Returns a UUIDv7 if a time is given, otherwise a UUIDv4. Pages without TLS have no `crypto.randomUUID`. */
 export function uuid(ms?: number): string {
   const random = [...crypto.getRandomValues(new Uint8Array(16))];
   const hex = random.map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -1,24 +1,21 @@
-/** The queue of a client. Its size is limited. The queue is persistent if it has a store. */
+/** The queue of a client. Its size is limited. The queue survives a restart of the game if it has a store. */
 
-/** Stores a queue persistently. A store applies changes in order, and applies the changes of one call atomically. */
+/** Keeps the entries of a queue after a restart. A store applies changes in order, and the changes of one call atomically. */
 export interface QueueStore {
-  /** Returns the entries of the previous run, ordered by id. */
+  /** Returns the entries from before the restart, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;
   write(changes: readonly QueueChange[]): void | Promise<void>;
   close(): void | Promise<void>;
 }
 
 export type StoredEntry = readonly [id: number, entry: QueueEntry];
-/** A change of one entry. Null removes the entry. */
+/** Change of the entry with an id. Null removes the entry. */
 export type QueueChange = readonly [id: number, entry: QueueEntry | null];
 
 export interface QueueEntry {
   readonly kind: 'session' | 'event' | 'report';
   readonly text: string;
-  /**
-   * `Idempotency-Key` and number of events of a batch. Only the first event of a batch has this field. Undefined if the batch
-   * was never sent.
-   */
+  /** Idempotency key and number of events of a batch. Only the first event of the batch has this field. */
   readonly batch?: { readonly key: string; readonly count: number };
   readonly lost?: Lost;
 }
@@ -32,7 +29,7 @@ interface Batch {
   readonly key: string;
   readonly firstId: number;
   readonly count: number;
-  /** True if Questlog may have stored the batch. */
+  /** True if the client does not know whether Questlog stored the batch. */
   mayBeStored: boolean;
 }
 
@@ -43,12 +40,12 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  /** Earliest time of a retry as a value of `performance.now()`. Undefined if no proxy has rejected the entry. */
+  /** Earliest time of the retry as a value of `performance.now()`. Undefined if no proxy has rejected the entry. */
   notBeforeMs?: number | undefined;
   inFlight?: Promise<boolean> | undefined;
 }
 
-/** The entries that one request contains: one session, one report, or the events of one batch. */
+/** The entries of one request: one session, one report, or the events of one batch. */
 export type Unit = readonly [Item, ...Item[]];
 
 export class Queue {
@@ -60,9 +57,9 @@ export class Queue {
   #nextId = 1;
   #changes: QueueChange[] = [];
   #lastWrite: Promise<void> | undefined;
-  /** Ids of the entries of the previous run. If the queue is cleared before consent, these entries are removed from the store. */
+  /** Ids of the entries from before the restart. `clear` removes these entries from the store. */
   readonly #storedIds: readonly number[];
-  /** False before consent, because the changes must then stay in memory. */
+  /** False until the player consents, because changes must stay in memory until consent. */
   isPersistent = true;
 
   constructor(
@@ -133,14 +130,14 @@ export class Queue {
     }
     const isTooLarge = bytes > availableBytes && kind !== 'session';
     if (isTooLarge && kind === 'report') throw new Error('the queue is full: the report was not added');
-    // Drops only the new event, because the queue would still be too full without its older events.
+    // Without the older events, the queue would still have too little space for the new event.
     if (isTooLarge) return { id: item.id, dropped: 1 };
     for (const queued of dropped) this.remove([queued]);
     this.#push(item);
     return { id: item.id, dropped: dropped.length };
   }
 
-  /** Counts lost events in a `questlog_lost` event. The event is in the queue and is updated until it is sent. */
+  /** Counts lost events in a `questlog_lost` event in the queue. Updates the numbers in this event until the event is sent. */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };
@@ -158,7 +155,7 @@ export class Queue {
     this.#recordChange(item);
   }
 
-  /** Returns the entries of one request, starting at an index. A batch that was sent before keeps its entries. */
+  /** Returns the entries of the request that starts at this index. A retry contains the same events as the first attempt. */
   unitAt(at: number, limits: { events: number; bytes: number }): Unit | undefined {
     const head = this.#items[at];
     if (head === undefined || head.kind !== 'event') return head && [head];
@@ -173,7 +170,7 @@ export class Queue {
     return unit;
   }
 
-  /** Assigns an idempotency key to a batch. `persist()` must write the key before the first attempt. */
+  /** Assigns an idempotency key to a batch. The caller must call `persist()` before it sends the batch. */
   assignKey(unit: Unit, key: string): Batch {
     const batch: Batch = { key, firstId: unit[0].id, count: unit.length, mayBeStored: false };
     for (const item of unit) item.batch = batch;
@@ -204,7 +201,7 @@ export class Queue {
     this.isPersistent = isPersistent;
   }
 
-  /** Writes the changes to the store in order. If a write fails, reports the failure and continues in memory. */
+  /** Writes the changes to the store in order. If a write fails, reports the failure and keeps the changes in memory. */
   persist(isAll = false): Promise<void> | undefined {
     if (isAll) {
       const current = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);

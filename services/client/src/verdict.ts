@@ -8,27 +8,27 @@ interface Problem {
 }
 
 export type Verdict =
-  /** `accepted` means that Questlog has stored the entries, except entries that the response rejects individually. */
+  /** `accepted` means that Questlog stored the entries, except the entries that the response rejects individually. */
   | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
   | ({ readonly kind: 'refused' } & Problem)
-  /** No request can succeed until someone changes the token or the project. */
+  /** Every request will fail until the operator changes the token or the project. */
   | ({ readonly kind: 'stopped' } & Problem)
-  /** Questlog did not respond, or cannot accept the entries now. `isBlocked` is true if a proxy rejects this request. */
+  /** Questlog did not respond, or cannot store the entries now. `isBlocked` is true if a proxy rejected the request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOP_CODES = ['unauthorized', 'forbidden', 'suspended'];
-/** Codes of problems that do not concern the entries. The server is wrong, or a proxy has changed the request. */
+/** Codes of problems with the request itself: the URL leads to another server, or a proxy has changed the request. */
 const NOT_ABOUT_ENTRIES = [
   ...['not_found', 'method_not_allowed', 'misdirected_request', 'request_timeout'],
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip true if the request may be compressed. A retry without compression can then succeed. */
+/** @param mayGzip true if the client can compress the request. Without compression, a retry can succeed. */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;
   if (isOk && isAnswer(unit, body)) {
-    // Retries the batch with the same key, so that Questlog stores the elements that are missing.
+    // If Questlog rejects some elements as `rate_limited`, the client retries the whole batch with the same idempotency key.
     const isTooFast =
       Array.isArray(body) && body.some((element) => fieldOf(element, 'code') === 'rate_limited');
     return { kind: isTooFast ? 'tooFast' : 'accepted' };
@@ -43,7 +43,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // After a redirect, a rejection does not prove that the token is invalid. A redirect to another host removes the token.
+  // A redirect to another host removes the token, so a rejection after a redirect does not prove that the token is invalid.
   if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
     return { kind: 'refused', ...problem };
@@ -51,7 +51,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
 }
 
-/** Returns true if a body has the form of a response from Questlog: an id, or one element for each event. */
+/** Returns true if a body has the form of a response from Questlog: an id, or one element for each event of the batch. */
 function isAnswer([head, ...others]: Unit, body: unknown): boolean {
   if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
   if (!Array.isArray(body) || body.length !== 1 + others.length) return false;

@@ -1,7 +1,4 @@
-/**
- * Connects the parts of the console: the pages for operators, the sign-in, the live tail, and the lag. The admin listener serves
- * the console.
- */
+/** Combines the parts of the console, which the admin listener serves: the pages, the sign-in, the live tail, and the lag. */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -29,11 +26,11 @@ export interface ConsoleDependencies {
 }
 
 export interface Console {
-  /** Middleware of the sign-in. It must run before the check of the admin token. */
+  /** The middleware that signs operators in. It must run before the middleware that checks the admin token. */
   readonly signIn: Middleware;
-  /** Routes of the console. The pages are public. Routes under `/admin/` need the admin token. */
+  /** The routes of the pages need no token. The routes under `/admin/` need the admin token. */
   readonly router: RouterInstance;
-  /** Ends all streams and rejects new streams. */
+  /** Ends all live tails, and rejects new live tails. */
   close(): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Serves `GET /admin/lag`. The answer contains the free disk space and the lag of each consumer group. The lag is given in
- * records, in time, and as a share of the retention of the log. Records that are unprocessed for longer than the retention are
- * lost. The answer is cached for one second.
+ * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group. The lag is given in records, in time, and
+ * as a share of the log's retention, because unprocessed records are lost after the retention. An answer is cached for one
+ * second.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';
@@ -12,7 +12,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 export interface LagAnswer {
   readonly at: string;
   readonly consumers: readonly ConsumerLag[];
-  /** Size and free space of the disk with the data folder. Null if the process has no data folder. */
+  /** Disk of the data folder. Null if the process has no data folder. */
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Streams new records of the events topic to all subscribers. All subscribers share one tail of the log. The tail decodes a
- * limited number of bytes, so that subscribers do not slow ingest. The tail counts the records that it skips.
+ * Sends new records of the events topic to all subscribers of the live tail. Decodes a limited number of bytes per second and
+ * skips the other records, so that live tails do not slow ingest.
  */
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -11,11 +11,11 @@ import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eve
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Subscriber {
-  /** Id of the tenant whose events the subscriber receives. Null if it receives the events of all tenants. */
+  /** Id of the tenant whose events the subscriber receives, or null for the events of all tenants. */
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
   receive(record: EventsAccepted, at: EventAt): void;
-  /** Called for a record that was skipped, so that the subscriber can count the record. */
+  /** Called for each record that the live tail skips, so that the subscriber can count the skipped records. */
   skip(): void;
   end(): void;
 }
@@ -29,15 +29,13 @@ export interface LiveTailDependencies {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly logger: Logger;
-  /** Returns a monotonic time in milliseconds. */
   readonly nowMs: () => number;
 }
 
 export const MAX_SUBSCRIBERS = 32;
 /**
- * Maximum bytes that are decoded per window for all subscribers together. Decoding these bytes takes about 2 % of a thread. The
- * same limit applies to the bytes of the payloads that filters parse. A limit in bytes, unlike a limit in time, does not depend
- * on the load of the machine.
+ * Maximum bytes that the live tail decodes per window, and maximum bytes of the payloads that filters parse. Decoding takes
+ * about 2 % of a thread. A limit in time would depend on the load of the machine.
  */
 const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -90,7 +88,7 @@ export class LiveTail {
     const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#receive(batch) });
     tail.failed.catch((error: unknown) => {
       logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
-      // Closes the tail. The subscribers reconnect, and the first subscriber opens a new tail.
+      // Ends the streams of all subscribers. The first subscriber that reconnects opens a new tail of the log.
       void this.#closeTail();
       for (const subscriber of this.#subscribers) subscriber.end();
     });
@@ -122,17 +120,14 @@ export class LiveTail {
           continue;
         }
         subscriber.receive(accepted, { partition, offset: record.offset });
-        // Moves the subscriber to the end of the set, so that other subscribers can use the next budget before it.
+        // Moves the subscriber behind the other subscribers, so that all subscribers get a part of the byte limit.
         if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
           this.#subscribers.add(subscriber);
       }
     }
   }
 
-  /**
-   * Returns undefined if the record is invalid or its schema is unavailable. The projector writes a dead letter for an invalid
-   * record.
-   */
+  /** Returns undefined if the schema is unavailable or the record is invalid. The projector handles invalid records. */
   async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
     try {
       return await this.#deps.codec.decode(value);
@@ -152,10 +147,7 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /**
-   * Returns false if the budget of this window is used up. The last record may exceed the budget. Its excess is subtracted from
-   * the next windows.
-   */
+  /** Returns false if the byte limit of this window is reached. A record that exceeds the limit reduces the next limits. */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);
@@ -166,12 +158,11 @@ class Budget {
   }
 }
 
-/** Conditions of a filter. An event matches if it meets all conditions. */
 export interface TailFilter {
   readonly projectId: string | null;
   readonly eventType: string | null;
   readonly sessionIds: ReadonlySet<string> | null;
-  /** A path in the payload, and the expected value at the path as text. */
+  /** Path of a value in the payload, and the expected value as text. */
   readonly where: { readonly path: readonly string[]; readonly value: string } | null;
 }
 

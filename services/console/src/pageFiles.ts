@@ -1,7 +1,4 @@
-/**
- * Serves the page of the console, its modules without types, and its libraries. The responses have a strict
- * Content-Security-Policy.
- */
+/** Serves the page of the console, its modules, and its libraries with a strict Content-Security-Policy. */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -11,7 +8,6 @@ import { fileURLToPath } from 'node:url';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import { answerProblem } from './answerProblem.ts';
 
-/** Module specifiers of the files of the libraries, by import name. */
 const LIBRARIES: Readonly<Record<string, string>> = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -58,15 +54,14 @@ const HEADERS = {
   'Cache-Control': 'no-cache',
 };
 
-/** Serves `GET /` and the files under `/ui/`. The files contain no data, so requests for them need no token. */
+/** Serves `GET /` and the files under `/ui/` without a token, because the files contain no data. */
 export function pageFiles(router: RouterInstance): void {
   const files = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
   const cache = new Map<string, Promise<{ readonly text: string; readonly tag: string }>>();
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
     const loaded = cache.get(key) ?? load().then((text) => ({ text, tag: etagOf(text) }));
     cache.set(key, loaded);
-    // Removes a failed read from the cache, so that the next request reads the file again. A read can fail because of too many
-    // open files.
+    // Removes a failed read from the cache. A read can fail because too many files are open.
     loaded.catch(() => cache.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });
@@ -101,11 +96,11 @@ function libraryPath(file: string): string {
 async function textOf(path: string): Promise<string> {
   const text = await readFile(path, 'utf8');
   if (path.endsWith('.ts')) return stripTypes(text);
-  // Turns the minified script of uPlot into a module. The result is a third of the size of the module that uPlot provides.
+  // Adds an `export` to the minified script of uPlot. The result has a third of the size of uPlot's own module.
   return path.endsWith('.iife.min.js') ? `${text}\nexport default uPlot;\n` : text;
 }
 
-/** Removes the types from a module. Suppresses the warning of Node that the function is experimental. */
+/** Removes the TypeScript types from a module, without Node's warning that the function is experimental. */
 function stripTypes(code: string): string {
   const { emitWarning } = process;
   process.emitWarning = () => {};

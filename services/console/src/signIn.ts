@@ -1,7 +1,6 @@
 /**
- * Signs operators in. The server exchanges the admin token for a cookie, and the browser sends the cookie instead of the token.
- * The server stores no sessions. The admin token signs the cookie, so every ingest accepts the cookie, also after a restart. The
- * cookie becomes invalid when the token changes.
+ * Exchanges the admin token for a cookie, which the browser sends with each request. The server stores no sessions. The admin
+ * token signs the cookie, so every ingest process accepts the cookie until the admin token changes.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
@@ -22,8 +21,7 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Compares the texts of the cookies. Base64 has several encodings of one signature, and each encoding would be a different
-    // session in the audit.
+    // Accepts only one base64 encoding of a signature, because each encoding would be a different session in the audit.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
@@ -36,7 +34,7 @@ export function signIn(adminToken: string): Middleware {
     ctx.status = 204;
   };
   return async (ctx, next) => {
-    // Sign-in and sign-out are changes too, so a page of another origin must not be able to cause them.
+    // A page of another origin must not be able to sign an operator in or out.
     const isForm = ctx.method === 'POST' && (ctx.path === '/login' || ctx.path === '/logout');
     const usesCookie = ctx.get('Authorization') === '' && !isFromOtherOrigin(ctx) && isSignedIn(ctx);
     if ((isForm || (usesCookie && !SAFE_METHODS.includes(ctx.method))) && !isSameOrigin(ctx)) {
@@ -62,13 +60,13 @@ export function signIn(adminToken: string): Middleware {
       return answerProblem(ctx, 'unauthorized', notAdminToken(String(token)));
     }
     const expiresMs = String(Date.now() + SESSION_MS);
-    // Without the nonce, an operator could compute the cookie of another operator by guessing the time of the sign-in.
+    // Without the nonce, the cookie would depend only on the time of the sign-in, which another operator could guess.
     const nonce = randomBytes(16).toString('base64url');
     setCookie(ctx, cookieOf(ctx.host, expiresMs, nonce), SESSION_MS / 1000);
   };
 }
 
-/** Returns a name that depends on host and port, because browsers share cookies between all ports of a host. */
+/** The cookie name contains the host and the port, because browsers share cookies between all ports of a host. */
 function cookieName(host: string): string {
   return `questlog_${sha256(host).toString('hex', 0, 4)}`;
 }
@@ -81,7 +79,7 @@ function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }
 
-/** Returns true if the page has the same host. Ignores the scheme, because a proxy may terminate TLS and so change the scheme. */
+/** Compares only the host of the page, because the scheme can change at a proxy that terminates TLS. */
 function isSameOrigin(ctx: Context): boolean {
   return URL.parse(ctx.get('Origin'))?.host === ctx.host;
 }

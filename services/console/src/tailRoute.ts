@@ -1,5 +1,5 @@
 /**
- * Serves `GET /admin/tail`. The route sends new events as server-sent events at a limited rate, and the number of matching
+ * Serves `GET /admin/tail`, which sends new events as server-sent events at a limited rate, and the number of all matching
  * events. The payload of an event is a string with the text that the game sent.
  */
 import type { ServerResponse } from 'node:http';
@@ -15,9 +15,9 @@ import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter 
 const FLUSH_MS = 200;
 const FLUSHES_PER_COUNT = 5;
 const MAX_EVENTS_PER_FLUSH = 20;
-/** Maximum number of characters per flush. This limit bounds the memory of a connection, because one event can have 256 KiB. */
+/** Limits the memory of a connection, because one event can have 256 KiB. */
 const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
-/** Time without a successful write after which the server closes a connection. */
+/** The server closes the connection if no write succeeds during this time. */
 const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;
 const MAX_PLAYER_SESSIONS = 1_000;
@@ -48,7 +48,7 @@ export function tailRoute(
     const subscriber = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
     await tail.subscribe(subscriber);
     ctx.respond = false;
-    // Loads the sessions of the player repeatedly, because the player can start a new session.
+    // Loads the sessions again, because the player can start a new session during the live tail.
     const refresh =
       player === null
         ? undefined
@@ -108,7 +108,7 @@ async function sessionsOf(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The connection of one subscriber. It counts all matching events, and drops events above the rate limit. */
+/** The connection of one subscriber of the live tail. Counts all matching events, and drops events above the rate limit. */
 class Stream implements Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
@@ -146,7 +146,7 @@ class Stream implements Subscriber {
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',
-      // Tells nginx and other proxies not to buffer the messages.
+      // Tells nginx and other proxies not to buffer the events.
       'X-Accel-Buffering': 'no',
     });
     response.write(`retry: ${RETRY_MS}\n\n`);

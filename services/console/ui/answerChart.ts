@@ -1,15 +1,12 @@
 /** Converts a result of ClickHouse into a chart over time. */
 
-/** A result of ClickHouse. All values are texts, so that numbers are not rounded. */
+/** A query result of ClickHouse. All values are texts, so that large numbers are not rounded. */
 export interface Answer {
   readonly meta: readonly { name: string; type: string }[];
   readonly data: readonly (readonly (string | null)[])[];
 }
 
-/**
- * Returns a chart if the first column contains times and another column contains numbers. Returns a message if a chart would be
- * misleading.
- */
+/** Returns a chart of the number columns over a first column with times, or a message if two rows have the same time. */
 export function chartOf({ meta, data }: Answer) {
   const type = meta[0]?.type ?? '';
   const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
@@ -34,12 +31,12 @@ export function chartOf({ meta, data }: Answer) {
   };
 }
 
-/** Returns local midnight of a day in seconds, so that an axis in local time shows the name of the same day. */
+/** Returns midnight of a day in the time zone of the browser, so that the axis of the chart shows the right day. */
 export function localMidnight(day: string): number {
   return new Date(`${day}T00:00:00`).getTime() / 1000;
 }
 
-/** Returns true for NULL. ClickHouse writes NULL as `ᴺᵁᴸᴸ` in this format. */
+/** Returns true for NULL, which ClickHouse writes as `ᴺᵁᴸᴸ` in this output format. */
 export function isNull(value: string | null | undefined): boolean {
   return value === null || value === undefined || value === 'ᴺᵁᴸᴸ';
 }
@@ -50,12 +47,12 @@ export function isNumeric(type: string): boolean {
 
 const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;
 
-/** Parses a time and returns it in seconds. The time zone is UTC if the type of the column names no zone. */
+/** Returns a time in seconds. The time is in UTC if the type of the column names no time zone. */
 function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // Computes the offset twice, because the first offset belongs to a slightly different time.
+  // The offset of a time zone depends on the time. The first result is approximate, so the offset is computed again.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 
@@ -63,7 +60,7 @@ function secondsOfUtc(text: string): number {
   return Date.parse(`${text.replace(' ', 'T')}Z`) / 1000;
 }
 
-/** Returns the offset of a zone in seconds, or NaN if the browser does not support the zone. */
+/** Returns the offset of a time zone in seconds, or NaN if the browser does not know the time zone. */
 function offsetOf(zone: string, seconds: number): number {
   if (zone === 'UTC') return 0;
   const whole = Math.floor(seconds);
@@ -74,7 +71,7 @@ function offsetOf(zone: string, seconds: number): number {
   }
 }
 
-/** Adds a time without a value in each gap of a regular series. The chart then draws no line across the gap. */
+/** Adds a time without a value in each gap between regular times, so that the chart draws no line across the gap. */
 function withGaps(times: readonly number[]): readonly number[] {
   const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
   const step = Math.min(...steps);

@@ -1,4 +1,4 @@
-/** A chart over time with lines or bars. It uses the colors of the page. */
+/** A chart over time with lines or bars, in the colors of the page. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import UPlot from 'uplot';
@@ -7,7 +7,7 @@ import { html } from './html.ts';
 
 export interface Series {
   readonly name: string;
-  /** Values in the order of the times. Null if a time has no value. */
+  /** One value for each time of the chart. Null if the time has no value. */
   readonly values: readonly (number | null)[];
 }
 
@@ -16,10 +16,7 @@ const CHARACTER_WIDTH = 7;
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
-/**
- * @param times the times in seconds since the epoch, in ascending order.
- * @param totalOf name of the time range. If it is set, the legend shows totals, otherwise the newest values.
- */
+/** @param times seconds since the epoch, in ascending order. @param totalOf time range of the totals in the legend. */
 export function Chart({
   label,
   times,
@@ -66,8 +63,7 @@ export function Chart({
         width: element.clientWidth || 600,
         height: HEIGHT,
         axes,
-        // Reserves space for half of the last label and a margin for wide fonts. The last label is centered below the newest
-        // value.
+        // Reserves space for half of the last label, which is centered below the newest value, and a margin for wide fonts.
         padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + LABEL_GAP) / 2, null, null],
         ...(areBars && { scales: { x: { range: withMargin } } }),
         series: [
@@ -114,7 +110,7 @@ function sumOf(values: ArrayLike<number | null | undefined> = []): number {
   return Array.from(values).reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
-/** Formats the time at an index. The text contains only the date if all times are midnight. */
+/** Formats a time of the chart, without the time of day if all times are midnight. */
 function timeText(times: ArrayLike<number>, at: number): string {
   const seconds = times[at];
   if (seconds === undefined) return '–';
@@ -130,7 +126,7 @@ function numberText(n: number | null | undefined): string {
   return n == null ? '–' : n.toLocaleString(undefined, { maximumFractionDigits: 2 });
 }
 
-/** Extends the range by half a step on both sides, so that the first bar and the last bar have full width. */
+/** Adds half a step on each side of the chart, so that the first bar and the last bar have the full width. */
 function withMargin({ data: [times] }: UPlot, min: number, max: number): [number, number] {
   const half = (max - min) / Math.max(1, times.length - 1) / 2;
   return [min - half, max + half];
@@ -138,7 +134,7 @@ function withMargin({ data: [times] }: UPlot, min: number, max: number): [number
 
 const DARK = matchMedia('(prefers-color-scheme: dark)');
 
-/** Redraws the chart when the color scheme changes. A canvas does not adopt a new color scheme by itself. */
+/** Redraws the chart when the color scheme changes, because a canvas keeps its old colors. */
 function useColorScheme(): boolean {
   const [isDark, setDark] = useState(DARK.matches);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Forms in dialogs. A problem of a field appears next to the field. The text of the problem uses the labels of the form. */
+/** Forms in dialogs. An error of a field appears next to the field and uses the label of the field. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type LabelledField, problemInWords } from './format.ts';
@@ -9,9 +9,9 @@ export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
-  /** Options from which the user selects exactly one. */
+  /** The user selects exactly one of these options. */
   readonly options?: readonly Option[];
-  /** Options from which the user selects any number. If this list is set, `value` is ignored. */
+  /** The user selects any number of these options. A field with this list does not use `value`. */
   readonly checks?: readonly (Option & { readonly isChecked: boolean })[];
 }
 
@@ -61,7 +61,7 @@ export function FormDialog({
     const detail = problems.get(name);
     return detail && problemInWords(detail, fields);
   };
-  // Closes the dialog before the dialog is removed, because the browser restores the focus only when a dialog closes.
+  // The browser restores the focus only if the dialog is closed before it is removed.
   const close = () => form.current?.closest('dialog')?.close();
   const onSubmit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
@@ -116,10 +116,7 @@ function FieldInput({ field, problem }: { field: Field; problem: string | undefi
   </div>`;
 }
 
-/**
- * Returns the fields that the user has changed. Unchanged fields are not sent, because another operator may have changed them
- * since.
- */
+/** Returns the fields that the user has changed. Another operator can have changed the other fields, so they are not sent. */
 export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
   const isChanged = (name: string, value: unknown) =>
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);

@@ -1,9 +1,9 @@
-/** Formats numbers, times, and problems for the console. Pure. */
+/** Formats numbers, times, and error messages for the console. */
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** Units of an age: the length of the unit in seconds, and the age in seconds from which the next unit is used. */
+/** For each unit: its length in seconds, and the minimum age in seconds that is shown in this unit. */
 const AGES = [
   { unit: 's', seconds: 1, below: MINUTE },
   { unit: 'min', seconds: MINUTE, below: HOUR },
@@ -12,7 +12,7 @@ const AGES = [
   { unit: 'months', seconds: 30.4 * DAY, below: 730 * DAY },
   { unit: 'years', seconds: 365.25 * DAY, below: Number.POSITIVE_INFINITY },
 ];
-/** Age below which a time is shown as `just now`. A smaller difference can be a difference between the clocks of two machines. */
+/** Shorter ages are shown as `just now`, because the clocks of two machines can differ by a few seconds. */
 const JUST_NOW_SECONDS = 5;
 
 export function count(n: number): string {
@@ -28,7 +28,7 @@ export function relativeTime(atMs: number, nowMs: number): string {
   return atMs > nowMs ? `in ${text}` : `${text} ago`;
 }
 
-/** Formats a time in the language and the time zone of the reader, for example `Nov 28, 2026, 5:41:35 AM UTC`. */
+/** Formats a time in the language and the time zone of the browser, for example `Nov 28, 2026, 5:41:35 AM UTC`. */
 export function absoluteTime(at: Date): string {
   return at.toLocaleString(undefined, {
     ...{ year: 'numeric', month: 'short', day: 'numeric' },
@@ -49,7 +49,7 @@ export function dayName(at: Date): string {
   return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 }
 
-/** Formats the numbers of an axis. The labels are short but exact, so that two ticks never have the same label. */
+/** Formats the numbers of an axis as short labels, but never two numbers with the same label. */
 export function axisNumbers(values: readonly number[]): string[] {
   const largest = Math.max(...values.map(Math.abs));
   const isShort = largest < 10_000;
@@ -57,10 +57,7 @@ export function axisNumbers(values: readonly number[]): string[] {
   return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
 }
 
-/**
- * Formats the times of an axis. The text is `5:41 AM`, `5:41:35 AM` if the step is below a minute, or the day at midnight. A
- * tick at a fraction of a second has an empty label.
- */
+/** Formats the times of an axis as `5:41 AM`, with seconds if the step is below a minute, or as a day at midnight. */
 export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
   return seconds.map((second) => {
     if (stepSeconds < 1 && !Number.isInteger(second)) return '';
@@ -75,7 +72,7 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of values whose neighbors are missing. A line chart does not show such values. */
+/** Returns the indices of values without a previous and a next value. A line chart would not show these values. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],
@@ -83,14 +80,14 @@ export function lonePoints(values: ArrayLike<number | null | undefined>): number
 }
 
 export interface LabelledField {
-  /** Name of the field in the API, for example `reportWindow/beforeMs`. */
+  /** Path of the field in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
-  /** Number of units of the API in one unit of the form, for example 1,000 if the form shows seconds. */
+  /** Units of the API in one unit of the form: 1,000 if the form shows seconds and the API uses milliseconds. */
   readonly scale?: number;
 }
 
-/** Returns the sentence of the API with the labels and the units of the form. */
+/** Replaces field names in an error message of the API by labels of the form, and converts numbers to the form's units. */
 export function problemInWords(detail: string, fields: readonly LabelledField[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
     const apiName = name.replaceAll('/', '.');
@@ -106,7 +103,7 @@ export function problemInWords(detail: string, fields: readonly LabelledField[])
   }, detail);
 }
 
-/** Returns the index at which the name is a separate word. Returns -1 if there is no such index. */
+/** Returns the position of a field name as a separate word, or -1 if the text does not contain the name. */
 function indexOfName(text: string, name: string): number {
   const isPartOfName = (character = ''): boolean => /[\w.]/.test(character);
   for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {

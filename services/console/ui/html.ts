@@ -14,25 +14,25 @@ export interface ListedProject {
 }
 
 export interface PageProps {
-  /** Undefined if all projects are selected. */
+  /** The project that is selected in the header. Undefined if all projects are selected. */
   readonly project: ListedProject | undefined;
   readonly projects: readonly ListedProject[];
-  /** Last part of an address of the form `#/<path>/<argument>`. */
+  /** The part `<argument>` of a console address `#/<path>/<argument>`. */
   readonly argument: string;
   readonly onProjects: () => void;
 }
 
-/** The last result of a query. It also has the error of a later attempt if that attempt failed. */
+/** The latest result of a query. If a later attempt failed, `error` is the error of that attempt. */
 export interface QueryState<T> {
   readonly value: T | undefined;
   readonly error: Error | undefined;
   readonly refresh: () => void;
 }
 
-/** Time limit of a query. It is longer than the 25 s that an SQL statement can take. */
+/** Longer than 25 s, which is the maximum duration of an SQL statement. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/** Runs a query each time `key` changes. With `everyMs`, also repeats the query while the page is visible. */
+/** Runs a query when `key` changes. With `everyMs`, also repeats the query while the page is visible. */
 export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: number): QueryState<T> {
   const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
   const latest = useRef(query);
@@ -43,8 +43,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
     const ownNumber = numbers.current.asked;
     const settle = (next: { value: T } | { error: Error }) => {
       clearTimeout(timeout);
-      // Ignores the result of a query that was started before the current result was requested. A failed query keeps the last
-      // value.
+      // Ignores a result that arrives after the result of a newer query. A failed query keeps the value of an earlier query.
       if (ownNumber < numbers.current.settled) return;
       numbers.current.settled = ownNumber;
       setState(
@@ -60,7 +59,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   }, [key]);
   useEffect(() => {
     refresh();
-    // Starts no new query while a response is pending, because a second query would slow down the first query.
+    // Waits for the running query, because a second query would slow down the first query.
     const tick = () => document.hidden || numbers.current.asked > numbers.current.settled || refresh();
     const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
     return () => {
@@ -73,7 +72,7 @@ export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: numb
   return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, refresh };
 }
 
-/** Shows a time in two forms: relative to now, and as an absolute time with its zone. A tooltip shows the time in UTC. */
+/** Shows a time relative to now and as an absolute time. A tooltip shows the time in UTC. */
 export function Time({ at }: { at: string | number | Date }): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
@@ -90,7 +89,7 @@ export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }
 
-/** A message on an empty page. It explains the next step. */
+/** The content of a page without data. It explains what the operator can do next. */
 export function Empty({ children }: { children?: ComponentChildren }): VNode {
   return html`<div class="empty">${children}</div>`;
 }
@@ -99,7 +98,7 @@ export function Loading(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
-/** Returns a page that loads its module when the page is opened. */
+/** Returns a page whose module is loaded only when the operator opens the page. */
 export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
   let view: ((props: PageProps) => VNode) | undefined;
   return (props) => {
@@ -111,7 +110,7 @@ export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (pro
   };
 }
 
-/** Decodes a part of an address. If the text has an invalid escape sequence, returns the text unchanged. */
+/** Decodes percent-encoded text from an address. Returns text with an invalid escape sequence unchanged. */
 export function decodeAddress(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -126,7 +125,7 @@ export function isShort(text: string): boolean {
   return text.length <= MAX_SHORT_CHARACTERS;
 }
 
-/** Returns the content of a table cell. A long value is shortened, and a tooltip shows the whole value. */
+/** Returns the content of a table cell. A long text is shortened, and a tooltip shows the whole text. */
 export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChildren {
   return isShort(text) && tag === 'span'
     ? text
@@ -137,7 +136,7 @@ export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => ComponentChildren;
   readonly isNumber?: boolean;
-  /** True if the cell has one line and takes the remaining width of the table. */
+  /** True if the cells of the column have one line and take the remaining width of the table. */
   readonly isRest?: boolean;
 }
 
@@ -148,11 +147,7 @@ function widthOf(content: ComponentChildren): string | undefined {
   return LONG_WORD.test(content) ? 'long' : isShort(content) ? 'one-line' : undefined;
 }
 
-/**
- * A table. On a phone, each row is a card.
- * @param scrolls directions in which the table scrolls in a box. `down` fits a table with content below it. `both` also fits a
- *   table with many columns.
- */
+/** A table. On a phone, each row is a card. @param scrolls the directions in which the table scrolls inside its box. */
 export function Table<Row>({
   label,
   rows,
@@ -169,7 +164,7 @@ export function Table<Row>({
     const content = column.of(row);
     return html`<td class=${classOf(column)} data-title=${column.title}><div class=${widthOf(content)}>${content}</div></td>`;
   };
-  // Gives each row a key. Without keys, the focus would move to another row when a row is inserted.
+  // Each row needs a key. Without keys, the focus would move to another row when a row is inserted.
   return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>

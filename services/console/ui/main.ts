@@ -10,13 +10,12 @@ const PROJECT_KEY = 'questlog-project';
 const SIGNED_IN_KEY = 'questlog-signed-in';
 const PROJECTS_EVERY_MS = 10_000;
 
-/** Parses an address of the form `#/<page>/<argument>`. */
 function routeOf(hash: string): { path: string; argument: string } {
   const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
   return { path, argument: decodeAddress(argument) };
 }
 
-/** @param onToken called if the address contains a token. The sign-in form uses the token and removes it from the address. */
+/** @param onToken called if the address contains an admin token, which the sign-in form then uses. */
 function useRoute(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -27,10 +26,7 @@ function useRoute(onToken: () => void): { path: string; argument: string } {
   return routeOf(hash);
 }
 
-/**
- * The console, or the sign-in form if the operator is not signed in. Sends no request to check this, because the browser would
- * log a 401 as an error.
- */
+/** The console, or the sign-in form. Decides without a request, because the browser would log a 401 as an error. */
 function App(): VNode {
   const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {
@@ -95,7 +91,6 @@ const root = document.getElementById('console');
 if (root === null) throw new Error('the page has no element for the console');
 render(html`<${App} />`, root);
 
-/** Returns the value of `aria-current` for a link. The attribute also highlights the link. */
 function currentOf(path: string, page: Page): 'page' | 'true' | undefined {
   if (path === page.path) return 'page';
   return path === page.under ? 'true' : undefined;

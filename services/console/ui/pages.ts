@@ -7,7 +7,7 @@ export interface Page {
   readonly path: string;
   readonly title: string;
   readonly view: (props: PageProps) => VNode;
-  /** Path of the parent page. A page with a parent page is not in the navigation and has its own `h1`. */
+  /** Path of the parent page. A page with a parent page is not in the navigation, and has its own `h1`. */
   readonly under?: string;
 }
 

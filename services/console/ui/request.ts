@@ -1,9 +1,9 @@
-/** Sends requests to Questlog. If the session of the operator has ended, dispatches an event on the window. */
+/** Sends requests to Questlog. If the operator is no longer signed in, dispatches an event on the window. */
 
-/** A rejected request. It contains the detail of the problem document (RFC 9457), and the problems of single fields. */
+/** An error response of Questlog, with the detail of the problem document (RFC 9457). */
 export class Rejected extends Error {
   readonly status: number;
-  /** Problems by the name of the field, for example `reportWindow/beforeMs`. */
+  /** Error message for each invalid field. The key is the path of the field, for example `reportWindow/beforeMs`. */
   readonly fields: ReadonlyMap<string, string>;
 
   constructor(status: number, message: string, fields: ReadonlyMap<string, string> = new Map()) {
@@ -19,7 +19,7 @@ export function errorOf(thrown: unknown): Error {
 
 export const SIGNED_OUT = 'questlog-signed-out';
 
-/** @throws Rejected for an error status. @throws Error if there is no response. */
+/** @throws Rejected for an error status. @throws Error if Questlog does not respond. */
 export async function request(method: string, path: string, body?: unknown): Promise<Response> {
   const response = await fetch(path, {
     method,
@@ -47,7 +47,7 @@ export async function json<T>(method: string, path: string, body?: unknown): Pro
   return await (await request(method, path, body)).json();
 }
 
-/** Runs a query in ClickHouse and returns the rows. Pass values as parameters (`{name:Type}`), not as part of the text. */
+/** Returns the rows of a query. Pass values as parameters (`{name:Type}`), never as part of the text. */
 export async function sql<Row>(
   query: string,
   parameters: Readonly<Record<string, string | number | readonly string[]>> = {},

@@ -1,4 +1,4 @@
-/** The sign-in form. It accepts the admin token as input or from the address (`#token=…`). */
+/** The sign-in form. The operator types the admin token or opens an address that ends with `#token=…`. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html } from './html.ts';
@@ -7,10 +7,7 @@ export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
 }
 
-/**
- * Returns the token after `#` in the address. Browsers do not send this part. Removes the token from the address and the
- * history.
- */
+/** Returns the token after `#` in the address, and removes it from the address and the browser history. */
 function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');

@@ -1,4 +1,4 @@
-/** The active switches of the projects that the page shows. */
+/** The active switches of the projects that the page shows. A switch rejects or samples events. */
 import type { VNode } from 'preact';
 import { Failure, html, Table, Time, useQuery } from './html.ts';
 import { json } from './request.ts';
@@ -24,7 +24,7 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** Interval at which the list is loaded again. A new switch changes the numbers of the other switches. */
+/** The list is loaded again in this interval, because a switch of another operator changes the numbers of the switches. */
 const REFRESH_MS = 10_000;
 
 export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {

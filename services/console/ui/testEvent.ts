@@ -23,7 +23,7 @@ const ROW_QUERY = `SELECT log_partition, log_offset FROM events
   WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
     AND id_at = fromUnixTimestamp64Milli({ms:Int64}) AND id = {id:UUID}`;
 
-/** Sends a test event when the component is mounted. To send another event, render the component with a new key. */
+/** Sends one test event when the component is mounted. A component with a new key sends another test event. */
 export function TestEvent({ project }: { project: ListedProject }): VNode {
   const { event, row, isLate, error } = useTestEvent(project);
   return html`<div class="card" role="status" aria-label="Test event">

@@ -81,7 +81,7 @@ export function compactCommand(env: NodeJS.ProcessEnv): Command {
   });
 }
 
-/** Waits until the backup ends. Returns undefined if Questlog restarts, because a restart ends the backup. */
+/** Waits until the backup ends. Returns undefined if Questlog restarts during the backup, because a restart ends the backup. */
 async function waitForBackup(id: string, listBackups: () => Promise<Backup[]>): Promise<Backup | undefined> {
   for (;;) {
     const backup = (await listBackups()).find((one) => one.id === id);

@@ -1,4 +1,4 @@
-/** Writes the output file of a command. The file gets its final name only after it is complete. */
+/** Writes the output file of a command. */
 import { createWriteStream } from 'node:fs';
 import { realpath, rename, rm, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 
 /**
- * Writes the content to a temporary file and renames that file at the end. A failure leaves an older file unchanged.
- * @throws Error that names the file if the write fails, or if the path is not a regular file.
+ * Writes to a temporary file and renames the file at the end, so that a failure leaves an older file unchanged. @throws Error
+ * that names the file if the write fails, or if the path is not a regular file.
  */
 export async function writeAtomically(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {

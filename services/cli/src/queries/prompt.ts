@@ -9,7 +9,7 @@ import { completions, type Names, onOneLine, splitStatements } from './statement
 
 const PROMPT = 'questlog> ';
 const CONTINUATION_PROMPT = '       -> ';
-/** Maximum time that a completion waits for the names of tables and columns. The user cannot type during this time. */
+/** A completion waits at most this time for names from ClickHouse, because the user cannot type during the wait. */
 const NAMES_TIMEOUT_MS = 1_000;
 const NO_NAMES: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;
@@ -18,7 +18,6 @@ const HISTORY_ENTRY_CHARACTERS = 10_000;
 export interface PromptOptions {
   readonly input: Readable;
   readonly output: Writable;
-  /** Path of the file with earlier statements, the oldest first. */
   readonly historyPath: string;
   execute(statement: string, signal: AbortSignal): Promise<void>;
   loadNames(signal: AbortSignal): Promise<Names>;
@@ -46,7 +45,7 @@ export async function runPrompt({
     completer: async (line: string) =>
       completions(line, await withinLimit(loadedNames, NAMES_TIMEOUT_MS, () => NO_NAMES)),
   });
-  // Replaces the history of readline, which contains lines, with the history of statements.
+  // The history of readline consists of lines, but a statement can have several lines.
   lines.on('history', (readlineHistory) =>
     readlineHistory.splice(0, readlineHistory.length, ...history.entries()),
   );
@@ -88,12 +87,12 @@ export async function runPrompt({
 }
 
 interface History {
-  /** Returns the statements in the order that readline expects: the newest first. */
+  /** Returns the statements with the newest first, as readline expects. */
   entries(): string[];
   add(statement: string): void;
 }
 
-/** Opens a history file that only its owner can read, because a statement may contain the name of a player. */
+/** Opens a history file that only its owner can read, because a statement can contain the name of a player. */
 function openHistory(path: string, print: (text: string) => void): History {
   let entries = read(path);
   let isWritable = true;

@@ -35,7 +35,7 @@ function trail(connect: () => Promise<Connection>): Command {
       if (page.events.length > 0) rawPages.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
       cursor = page.next;
     }
-    // Copies the text of the responses, because parsing and serializing a payload would change its numbers.
+    // Copies the payloads as text, because parsing and serializing a payload would change its numbers.
     if (json) return void process.stdout.write(`[${unchangedJson(rawPages.join(',\n'))}]\n`);
     process.stderr.write(`${heading(report)}\n`);
     printRows(events, TRAIL_COLUMNS, false);

@@ -14,7 +14,7 @@ import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
 /**
- * Matches a statement that ends with a FORMAT clause. It can also match a string or a comment at the end, and the answer is then
+ * Matches a FORMAT clause at the end of a statement. If the clause is part of a string or a comment, ClickHouse answers in
  * JSON.
  */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
@@ -76,7 +76,7 @@ async function answer(
   process.stdout.write(bytes.length === 0 && format === TABLE_FORMAT ? NO_ROWS : shown);
 }
 
-/** Writes the answer to a file. After Ctrl-C, no file remains. */
+/** Writes the answer of ClickHouse to a file. If the user presses Ctrl-C, no incomplete file remains. */
 async function save(
   admin: Endpoint,
   query: string,
@@ -118,7 +118,7 @@ const USE_OUTPUT =
   'use --output FILE instead of > FILE: the file then appears only after the answer is complete';
 const NO_ROWS = 'no rows\n';
 
-/** Adds a hint about `--param` to an error of ClickHouse about a parameter without a value. */
+/** Adds a hint about `--param` to ClickHouse's error about a parameter without a value. */
 function withParamHint(refused: Rejected): Rejected {
   const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
   if (name === undefined) return refused;

@@ -1,6 +1,6 @@
 /** Splits the input of the prompt into statements, and completes words. */
 
-/** Matches strings, quoted names, comments, and semicolons. An unclosed token extends to the end of the input. */
+/** Matches strings, quoted names, comments, and semicolons. An unclosed string or comment extends to the end of the input. */
 const TOKEN =
   /'(?:\\[\s\S]|[^'\\])*(?:'|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|;/g;
 
@@ -25,7 +25,7 @@ export function splitStatements(text: string): { statements: string[]; rest: str
   };
 }
 
-/** Returns the statement on one line. Removes `--` comments, because such a comment would hide the rest of the line. */
+/** Returns a statement as one line. Removes `--` comments, because they would hide the rest of the line. */
 export function onOneLine(statement: string): string {
   return statement
     .replace(TOKEN, (token) => {
@@ -41,10 +41,7 @@ export interface Names {
   readonly columns: readonly string[];
 }
 
-/**
- * Returns the completions of the last word of a line, and the word. A keyword is completed in lower case if the word is in lower
- * case.
- */
+/** Returns the completions of the last word of a line, and that word. A lower-case word gets lower-case keywords. */
 export function completions(line: string, { tables, columns }: Names): [string[], string] {
   const word = /\w*$/.exec(line)?.[0] ?? '';
   const isTable = /\b(from|join)\s+\w*$/i.test(line);

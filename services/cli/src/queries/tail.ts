@@ -9,7 +9,7 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 
-/** Time without data after which the command treats the connection as lost. The server sends a message every second. */
+/** The command treats a connection without data for this time as lost. Questlog sends a message every second. */
 const SILENCE_TIMEOUT_MS = 15_000;
 const COUNT_INTERVAL_MS = 5_000;
 const TYPE_WIDTH = 24;
@@ -70,7 +70,7 @@ interface TailEvent {
 interface Count {
   readonly matched: number;
   readonly shown: number;
-  /** Number of records that the server skipped to limit its load. */
+  /** Number of records that Questlog skipped to limit the load of the live tail. */
   readonly unreadRecords: number;
 }
 
@@ -80,8 +80,8 @@ interface TailHandlers {
 }
 
 /**
- * Follows the events until the signal aborts. Reconnects with new credentials, because a restart can change the address.
- * @throws Unavailable if the first request gets no response. @throws Rejected if the server rejects a request.
+ * Prints new events until the signal aborts. Reads the credentials before each connection, because a restart of Questlog can
+ * change the address. @throws Unavailable if the first connection fails.
  */
 async function tail(
   connect: () => Promise<Connection>,
@@ -114,7 +114,7 @@ async function tail(
   }
 }
 
-/** Prints the numbers of shown and matching events and of skipped records at most once per interval. */
+/** Prints the number of shown, matching, and skipped events, at most one time per interval. */
 class CountReporter {
   #lastText = '';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
@@ -141,7 +141,7 @@ interface ServerSentEvent {
   readonly data: string;
 }
 
-/** Yields server-sent events until the connection ends or sends no data for `SILENCE_TIMEOUT_MS`. */
+/** Yields server-sent events until the connection ends or receives no data for `SILENCE_TIMEOUT_MS`. */
 async function* serverSentEvents(stream: Response): AsyncGenerator<ServerSentEvent> {
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (reader === undefined) return;
@@ -175,10 +175,7 @@ function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
-/**
- * Formats an event as one line of JSON. Replaces line breaks in the payload with spaces. JSON allows line breaks only between
- * tokens.
- */
+/** Formats an event as one line. Replaces line breaks in the payload, because JSON allows line breaks only between tokens. */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }

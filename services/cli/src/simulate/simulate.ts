@@ -1,4 +1,4 @@
-/** The command `questlog simulate`. It sends a simulated game to a new project and checks that ClickHouse stores every event. */
+/** The command `questlog simulate`. It sends a simulated game to a new project and checks that ClickHouse has every event. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
@@ -15,7 +15,6 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const MAX_CONCURRENT_VISITS = 64;
 const POLL_MS = 500;
-/** Time without new rows after which the command stops waiting for ClickHouse. */
 const MAX_IDLE_MS = 60_000;
 
 interface Options {
@@ -86,7 +85,7 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Creates a project and its token. All simulations share one tenant, so that they do not fill the list of tenants. */
+/** Creates a project and its token. All simulations share one tenant. */
 async function newProject(
   admin: Endpoint,
   name: string,
@@ -108,17 +107,14 @@ interface Span {
   readonly toMs: number;
 }
 
-/**
- * Returns the simulated time range. Past days are whole UTC days, so that a seed gives the same daily counts at every time of
- * day.
- */
+/** A simulation of past days covers whole UTC days, so that a seed gives the same daily counts at every time of day. */
 function spanOf({ minutes, days }: Options, nowMs: number): Span {
   if (days === undefined) return { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS };
   const toMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   return { fromMs: toMs - days * DAY_MS, toMs };
 }
 
-/** Sends the visits until the end or until Ctrl-C. The counts include every request that was answered. */
+/** Sends the requests of all visits until Ctrl-C. Returns the number of events and reports that Questlog accepted. */
 async function play(
   game: Endpoint,
   { players, days, speed }: Options,
@@ -190,7 +186,7 @@ async function send(game: Endpoint, request: GameRequest): Promise<void> {
   }
 }
 
-/** Waits until ClickHouse has all events and reports, or until no new rows arrive. Returns the stored counts. */
+/** Waits until ClickHouse has all events and reports, or until no new rows arrive. Returns the number of stored rows. */
 async function waitUntilStored(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
   const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
     (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;

@@ -102,8 +102,7 @@ async function clear(
   let removed: string[] | undefined;
   const remaining = await change(admin, project, (current) => {
     const texts = current.map((one) => JSON.stringify(one));
-    // Selects the switches from the first list that the command reads, because a change by another operator can renumber the
-    // switches.
+    // Selects the switches only in the first attempt, because another operator can renumber the switches between two attempts.
     removed ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
     if (number !== undefined && removed.length === 0) throw new Error(`there is no switch ${number}`);
     const toRemove = [...removed];
@@ -116,7 +115,7 @@ async function clear(
   print(remaining, isJson);
 }
 
-/** Replaces the list of switches. If another operator has changed the list, reads the list again and repeats `update`. */
+/** Replaces the switches by the result of `update`. Calls `update` again if another operator changes the switches as well. */
 async function change(
   admin: Endpoint,
   project: string,
@@ -125,7 +124,7 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // Makes a weak tag strong. A proxy that compresses makes tags weak, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
+    // A proxy that compresses makes an `ETag` weak, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });

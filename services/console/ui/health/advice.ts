@@ -1,4 +1,4 @@
-/** Detects problems and suggests actions to the operator. Pure. */
+/** Detects problems of Questlog, and suggests actions to the operator. */
 import type { Rates } from './metricsHistory.ts';
 
 export interface Lag {
@@ -28,12 +28,12 @@ export interface Advice {
   readonly todo: string;
 }
 
-/** Lag above which the console shows advice. Events normally reach ClickHouse within ten seconds. */
+/** If a consumer has a longer lag, the console shows advice. Events normally reach ClickHouse within ten seconds. */
 const MAX_LAG_MS = 30_000;
 const MAX_RETENTION_SHARE = 0.1;
 const MAX_P99_MS = 1_000;
 const MIN_FREE_SHARE = 0.1;
-/** Free disk space below which the console shows that the disk is full. The log then cannot write, or soon cannot write. */
+/** Minimum free disk space. With less space, the log cannot write or will soon be unable to write. */
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -59,7 +59,7 @@ export function adviceOf(state: {
   const { lag, ready, rates, ledger } = state;
   const reported = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
-    // Shows a full disk before other problems, because a full disk causes most other problems.
+    // A full disk is the first problem in the list, because it causes most other problems.
     ...adviceOfDisk(lag?.disk),
     ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
       what: `${name}: ${sentence}.`,
@@ -82,7 +82,7 @@ function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
   return adviceIf(disk.freeBytes < MIN_FREE_SHARE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
 }
 
-/** @param reported the consumer groups whose lack of progress `GET /readyz` already reports. */
+/** @param reported the consumer groups that `GET /readyz` already reports as stuck. */
 function adviceOfConsumer(consumer: Lag['consumers'][number], reported: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);

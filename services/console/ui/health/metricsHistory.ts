@@ -1,4 +1,4 @@
-/** Computes rates from two responses of `GET /metrics`, and keeps the rates of the last ten minutes. Pure. */
+/** Computes rates from two responses of `GET /metrics`, and keeps the rates of the last ten minutes. */
 import { increase, type Labels, quantile, type Sample, total } from './prometheus.ts';
 
 export interface Scrape {
@@ -10,16 +10,16 @@ export interface Rates {
   readonly atMs: number;
   readonly events: number;
   readonly requests: number;
-  /** Number of responses with a 5xx status per second. */
+  /** Responses with a 5xx status per second. */
   readonly errors: number;
-  /** Number of responses with a 4xx status per second. */
+  /** Responses with a 4xx status per second. */
   readonly rejected: number;
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
 }
 
 export const HISTORY_MS = 10 * 60 * 1000;
-/** Route that the rates exclude, because the duration of a stream is not a response time. */
+/** The rates exclude this route, because its requests stay open for a long time. */
 const STREAM = '/v1/linked-events';
 
 export function ratesBetween(before: Scrape, after: Scrape): Rates {
@@ -44,7 +44,7 @@ export function ratesBetween(before: Scrape, after: Scrape): Rates {
   };
 }
 
-/** Returns true for routes of games. The routes for operators and of the console are excluded. */
+/** Returns true for the routes that games use, and false for the routes of operators and the console. */
 function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }

@@ -1,4 +1,4 @@
-/** Parses the text format of Prometheus, and computes increases and quantiles as PromQL does. Pure. */
+/** Parses the text format of Prometheus, and computes increases and quantiles as PromQL does. */
 
 export interface Sample {
   readonly name: string;
@@ -31,7 +31,7 @@ function numberOf(text: string): number {
   return Number(text.replace('Inf', 'Infinity'));
 }
 
-/** Returns the sum of all samples with a name. Returns undefined if there are no such samples. */
+/** Returns the sum of all samples with this name, or undefined if no sample has this name. */
 export function total(
   samples: readonly Sample[],
   name: string,
@@ -41,12 +41,12 @@ export function total(
   return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Returns the increase of a counter. If the new value is smaller, the counter was reset, and the increase is the new value. */
+/** Returns the increase of a counter. A smaller new value means a reset, and the increase is then the new value. */
 export function increase(before: number, after: number): number {
   return after < before ? after : after - before;
 }
 
-/** Computes `histogram_quantile(q, sum by (le) (increase(name)))`. Returns undefined if there are no new observations. */
+/** Computes `histogram_quantile(q, sum by (le) (increase(name)))`. Returns undefined without new observations. */
 export function quantile(
   q: number,
   [before, after]: readonly [readonly Sample[], readonly Sample[]],

@@ -1,4 +1,4 @@
-/** The page of the audit: changes by operators, and rejected credentials. */
+/** The audit page, which shows changes by operators and rejected credentials. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';

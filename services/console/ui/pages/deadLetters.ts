@@ -1,4 +1,4 @@
-/** The page of the dead letters, which are records that could not be processed. The operator can replay or discard them. */
+/** The page of the dead letters: records that could not be processed. The operator can replay or discard dead letters. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Dialog, FormDialog } from '../form.ts';

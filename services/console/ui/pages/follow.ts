@@ -33,7 +33,7 @@ const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, ev
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
-/** Returns the time at which a part was written, in seconds. A merged part was written later than its rows were inserted. */
+/** Returns the time at which ClickHouse wrote a part. A merged part is newer than its rows. */
 const PART_QUERY = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
   WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
 const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
@@ -46,12 +46,12 @@ const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, l
   ORDER BY changedAt, reportId LIMIT 100`;
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
-/** Time within which an event is normally linked to a report. */
+/** An event is normally linked to a report within this time. */
 const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;
 const SLOW_POLL_MS = 5_000;
-/** Delay above which the time of a merge is too inexact to be shown as the time of the insert. */
+/** The time of a merge is shown as the time of an insert only if the merge followed the event within this time. */
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
@@ -70,7 +70,7 @@ export function Follow({ argument, projects }: PageProps): VNode {
   </section>`;
 }
 
-/** Time of the insert into ClickHouse. If `isLatest` is true, the insert happened at this time or earlier. */
+/** Time of the insert into ClickHouse. If `isLatest` is true, the insert can be earlier than this time. */
 interface Projected {
   readonly atMs: number;
   readonly isLatest: boolean;
@@ -91,7 +91,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
     async () => {
       const seen = await fetchStatus();
       const isSoon = seen !== null || Date.now() - millisOf(id) < FRESH_MS;
-      // Continues to poll after the event is found, because a report that links the event may still be filed.
+      // A report that links the event can still arrive, so the page continues to load the status.
       setEveryMs(isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS);
       return seen;
     },
@@ -104,10 +104,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
   </div>`;
 }
 
-/**
- * Returns a function that loads the status of the event. Remembers that an earlier call did not find the event, because that
- * limits the time of the insert.
- */
+/** Loads the status of the event. An event that an earlier call did not find was inserted after the earlier call. */
 function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);

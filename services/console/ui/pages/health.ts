@@ -1,4 +1,4 @@
-/** The page of the health: request rates, response times, consumer lag, disk, memory, and suggested actions. */
+/** The health page: request rates, response times, consumer lag, disk, memory, and suggested actions. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -16,7 +16,7 @@ interface Usage {
 
 const REFRESH_MS = 2_000;
 const SLOW_REFRESH_MS = 10_000;
-/** Number of scrapes from which a figure is computed. Six scrapes cover ten seconds. */
+/** A figure is computed from the latest six scrapes of `GET /metrics`, which cover ten seconds. */
 const SCRAPES_PER_FIGURE = 6;
 const USAGE_QUERY = `SELECT
   (SELECT toString(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = currentDatabase()) AS disk,
@@ -27,7 +27,7 @@ async function scrape(): Promise<Scrape> {
   return { atMs: performance.timeOrigin + performance.now(), samples: parseMetrics(text) };
 }
 
-/** Requests `GET /readyz`. Accepts a 503 status, because a process that is not ready responds with 503. */
+/** A process that is not ready answers `GET /readyz` with the status 503 and a body. */
 async function readiness(): Promise<Ready> {
   const response = await fetch('/readyz').catch(() => {
     throw new Error('Questlog does not answer. Is it running?');
@@ -87,7 +87,7 @@ export function Health(): VNode {
   </section>`;
 }
 
-/** Returns undefined if the newest request failed, because the value of an older request does not show the current state. */
+/** Returns undefined after a failed request, because the value of an earlier request does not show the current state. */
 function current<T>({ value, error }: QueryState<T>): T | undefined {
   return error === undefined ? value : undefined;
 }
@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests the ledger of the last minute. The difference in the response covers the last day in any case. */
+/** Requests only the last minute. The field `difference` of the response covers the last day in any case. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);

@@ -121,7 +121,7 @@ function Section(props: {
   </div>`;
 }
 
-/** A button in a row. Its label for screen readers names the row, because all rows have buttons with the same text. */
+/** A button in a table row. Its label for screen readers names the row, because all rows have the same button text. */
 function RowButton({ text, of, onClick }: { text: string; of: string; onClick: () => void }): VNode {
   return html`<button class="link" aria-label=${`${text}: ${of}`} onClick=${onClick}>${text}</button>`;
 }
@@ -330,7 +330,7 @@ function TokenForm({
   return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-/** Shows a new token once. The token cannot be shown again, because Questlog stores only its SHA-256 hash. */
+/** Shows a new token a single time, because Questlog stores only the SHA-256 hash of a token. */
 function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
   const [message, setMessage] = useState('');
   const tokenElement = useRef<HTMLElement>(null);
@@ -339,7 +339,7 @@ function Secret({ token, onClose }: { token: string; onClose: () => void }): VNo
       await navigator.clipboard.writeText(token);
       setMessage('Copied.');
     } catch {
-      // Selects the token, because browsers allow a page to copy only with TLS or on localhost.
+      // Selects the token, so that the operator can copy it. Pages can copy text only with TLS or on localhost.
       if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
       setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
     }

@@ -1,7 +1,4 @@
-/**
- * The page of the quotas. For each tenant, it shows the events of this month, a forecast for the end of the month, and the
- * events by day.
- */
+/** The quota page. For each tenant, it shows the events of the month, a forecast for the whole month, and the events by day. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
@@ -52,7 +49,7 @@ async function loadMonth(): Promise<Month> {
       Number(events) / Math.max((now - first) * 1000, MIN_SPAN_MS),
     ]),
   );
-  // Uses the clock of ClickHouse if it is available, because the clock of this machine may be wrong.
+  // The clock of ClickHouse is preferred, because the clock of the operator's machine can be wrong.
   const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
   const usages = tenants.map((tenant) => {
     const usedByTenant = usedBy.get(tenant.id) ?? 0;
@@ -67,7 +64,7 @@ function endOfMonth(nowMs: number): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
 }
 
-/** Returns the used share of the quota. Returns -1 for a tenant without a quota, so that the tenant is last in the list. */
+/** Returns the used share of the quota, or -1 for a tenant without a quota, which is last in the list. */
 function share({ used, monthlySoftQuota }: Usage): number {
   return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
 }

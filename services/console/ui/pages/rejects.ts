@@ -1,4 +1,4 @@
-/** The page of rejected requests, ignored fields, and warnings. It shows them by field and over time, each with a sample. */
+/** The page of rejected requests, ignored fields, and warnings, grouped by field and with a sample of each. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -33,7 +33,7 @@ interface RejectedField {
 }
 
 interface Step {
-  /** Start of the step in seconds since the epoch. */
+  /** Start of the time step in seconds since the epoch. */
   readonly at: number;
   readonly name: string;
   readonly times: number;
@@ -48,10 +48,7 @@ type Range = (typeof RANGES)[number];
 
 const REFRESH_MS = 5_000;
 const MAX_ROWS = 200;
-/**
- * Maximum number of fields with a separate line in the chart. A fourth line shows all other fields, because the chart has four
- * colors.
- */
+/** The three most frequent fields have a line in the chart. The fourth color shows all other fields. */
 const MAX_LINES = 3;
 const OTHERS = 'others';
 const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
@@ -202,6 +199,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // Removes line breaks from field names, because the names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // Removes series without values. A row at the edge of the time range can be outside of the chart.
+  // Removes series without values, because a row at the edge of the time range can be outside of the chart.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

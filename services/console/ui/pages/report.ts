@@ -43,12 +43,12 @@ interface SessionRow extends BuildRow {
   readonly device: string | null;
 }
 
-/** Shows a file as `expired` if retention has removed the file. The id of a file contains the time of its upload. */
+/** Shows a file as `expired` if retention has removed the file. The file id contains the time of the upload. */
 const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
     if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
     'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),
   reports.attachments)`;
-/** Finds a report by its id. Prefers the selected project, because report ids are unique only within a project. */
+/** If several projects have a report with this id, finds the report of the selected project. */
 const REPORT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     named_session_id AS namedSessionId, build_id AS buildId, title, description, severity, reporter_type AS reporter,
     source_channel AS source, fingerprint, context, ${ATTACHMENTS} AS attachments, occurred_at AS occurredAt, received_at AS receivedAt,
@@ -65,7 +65,7 @@ const BUILD = `SELECT version, platform, channel FROM builds
   WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** Time after a report during which events and links of the report may still arrive. */
+/** Events and links of a report can arrive within this time after the report. */
 const FRESH_MS = 60_000;
 const POLL_MS = 2_000;
 const SLOW_POLL_MS = 15_000;
@@ -179,7 +179,7 @@ function Context({ text }: { text: string }): VNode {
   </section>`;
 }
 
-/** Adds line breaks and indentation outside of strings. Keeps numbers unchanged. */
+/** Adds line breaks and indentation to JSON text. Does not parse numbers, because parsing could change them. */
 function formatJson(text: string): string {
   let [out, depth, isInString] = ['', 0, false];
   for (let at = 0; at < text.length; at += 1) {

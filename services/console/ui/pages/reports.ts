@@ -62,7 +62,7 @@ const NO_FILTER: Filters = { search: '', severity: '', build: '', state: '' };
 export function Reports({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState(NO_FILTER);
   const [isGrouped, setGrouped] = useState(false);
-  // Key of the form. A new key renders the form again after filters are set outside of the form.
+  // This key changes when other code sets a filter, so that the form is rendered again.
   const [formKey, setFormKey] = useState(0);
   const onSearch = (event: SubmitEvent) => {
     event.preventDefault();
@@ -116,7 +116,6 @@ interface ListProps {
   readonly names: ReadonlyMap<string, string>;
 }
 
-/** Loads the first pages of a query. Returns a button that loads more rows if there are more. */
 function usePages<Row>(query: (limit: number) => Promise<Row[]>) {
   const [pages, setPages] = useState(1);
   const { value, error, refresh } = useQuery('rows', () => query(pages * PAGE_ROWS + 1), REFRESH_MS);

@@ -31,7 +31,7 @@ WHERE received_at > now() - INTERVAL 1 DAY
 GROUP BY hour
 ORDER BY hour`;
 const DRAFT_KEY = 'questlog-sql';
-/** Names of parameters that get their values from the project that is selected in the header. */
+/** Query parameters that get their values from the project that is selected in the header. */
 const PROJECT_PARAMETERS = ['project', 'tenant'];
 
 export function SqlPage({ argument, project, projects }: PageProps): VNode {
@@ -48,7 +48,6 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
   const { answer, error, isBusy = false, tookMs = 0 } = state;
   const run = async (): Promise<void> => {
     const runNumber = ++lastRun.current;
-    // Ignores the result of a query if a newer query was started.
     const settle = (next: Result) => runNumber === lastRun.current && setState(next);
     localStorage.setItem(DRAFT_KEY, text);
     setState((last) => ({ ...last, isBusy: true }));
@@ -86,7 +85,7 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
     write(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
     editor.current?.focus();
   };
-  // Renders the result only when the result changes, because rendering a large result takes long.
+  // Renders the result only when the result changes, because a large result takes long to render.
   const result = useMemo(
     () => answer && html`<${AnswerView} answer=${answer} tookMs=${tookMs} />`,
     [answer, tookMs],
@@ -135,13 +134,9 @@ function Parameters(props: {
   </fieldset>`;
 }
 
-/**
- * Returns the parameters of a query with their values. Typed values replace the defaults, which are the project and the last
- * thirty days.
- */
 function useParameters(text: string, project: ListedProject | undefined) {
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  // Removes typed values for the project and the tenant when another project is selected.
+  // Removes the typed ids of a project and a tenant when the operator selects another project.
   useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
   const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
   return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };
@@ -164,7 +159,7 @@ function parametersOf(text: string): string[] {
   return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
 }
 
-/** Returns the selected project and the last thirty days, including today. The end, `to`, is exclusive. */
+/** Returns the defaults of query parameters: the selected project, and the last thirty days with an exclusive end `to`. */
 function usualValues(project: ListedProject | undefined): Record<string, string> {
   const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
   const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };

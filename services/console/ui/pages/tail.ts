@@ -1,4 +1,4 @@
-/** The page of the live tail. It shows new events from the log. */
+/** The page of the live tail, which shows new events from the log. */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from '../form.ts';
@@ -18,7 +18,6 @@ interface TailEvent {
   readonly partition: number;
   readonly offset: number;
   readonly index: number;
-  /** Payload as the JSON text that the game sent. */
   readonly payload: string;
 }
 
@@ -42,13 +41,13 @@ const FILTERS = [
 interface Stream {
   readonly state: 'connecting' | 'open' | 'lost';
   readonly problem: string;
-  /** Time at which the stream was opened. Events are counted from this time. */
+  /** The page counts events from this time, at which the stream was opened. */
   readonly since?: Date;
 }
 
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
-/** Opens a stream. The stream reconnects even after the browser stops its own retries. */
+/** Opens a stream of new events. Reconnects even after the browser has stopped retrying. */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
@@ -82,7 +81,7 @@ function useStream(
         timer = setTimeout(open, REOPEN_MS);
       };
     };
-    // Closes the stream while the page is hidden, because a browser allows only six connections per host.
+    // Closes the stream in a hidden tab, because a browser allows only six connections per host.
     const reconnect = () => {
       close();
       setState({ query, ...CONNECTING });
@@ -98,7 +97,7 @@ function useStream(
   return state.query === query ? state : CONNECTING;
 }
 
-/** Requests the reason of a rejection, because an `EventSource` does not provide the reason. */
+/** Sends a request to get the reason of a rejection, because an `EventSource` does not show the reason. */
 async function rejectionReason(query: string): Promise<string> {
   try {
     const { body } = await request('GET', `/admin/tail?${query}`);
@@ -176,7 +175,7 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
   const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
-  // Only the state has a role. With a role for the counts, a screen reader would read every new count.
+  // Only the connection state has a `role`, because a screen reader would otherwise read every new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}

@@ -1,4 +1,4 @@
-/** The files of a report. It shows previews of images and texts, and a download for each file. HTML is never rendered. */
+/** The files of a report, with previews of images and texts. HTML files are never rendered. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
@@ -14,7 +14,7 @@ export interface ReportFile {
   readonly state: 'stored' | 'missing' | 'expired';
 }
 
-/** Matches types of images that cannot contain scripts. Ingest uses the same list. */
+/** Matches image types that cannot contain scripts. Ingest uses the same list. */
 const PICTURE = /^image\/(png|jpeg|webp|gif)\b/i;
 const TEXT = /^(text\/|application\/(json|xml))/i;
 const TEXT_NAME = /\.(log|txt|json|ndjson|csv|xml|ini|cfg|yaml|yml)$/i;

@@ -1,4 +1,4 @@
-/** Labels for reports and links. */
+/** Texts for the states of reports and links. */
 import type { VNode } from 'preact';
 import { count } from '../format.ts';
 import { html } from '../html.ts';
@@ -27,7 +27,7 @@ export const SOURCES: Readonly<Record<string, string>> = {
   session: 'in the session and the window of the report',
 };
 
-/** Formats an offset in seconds, for example `−1 m 20 s`. */
+/** Formats a time difference in seconds, for example `−1 m 20 s`. */
 export function offsetText(seconds: number): string {
   const sign = seconds < 0 ? '−' : '+';
   const size = Math.abs(seconds);

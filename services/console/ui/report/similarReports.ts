@@ -25,7 +25,7 @@ interface SimilarReport {
 const MAX_ROWS = 20;
 const MAX_REPORTS = 500;
 const LENGTHS = [3, 5, 8];
-/** Minimum number of equal event types. With fewer event types, many reports would match by chance. */
+/** With fewer than three equal event types, many reports would match by chance. */
 const MIN_EVENTS = 3;
 
 const FINGERPRINT_QUERY = `SELECT id, title, severity, session_id AS sessionId, received_at AS receivedAt FROM reports
@@ -36,7 +36,7 @@ const GROUP_QUERY = `SELECT occurrences, players, builds FROM report_groups
 const newestQuery = (columns: string) => `SELECT ${columns} FROM reports
   WHERE project_id = {projectId:UUID} AND session_id IS NOT NULL AND (id = {reportId:UUID} OR retracted_at IS NULL)
   ORDER BY id = {reportId:UUID} DESC, received_at DESC LIMIT ${MAX_REPORTS}`;
-/** Finds the reports with the same last event types. The event types of the events directly before each report are compared. */
+/** Finds reports whose last events before the report have the same event types, in the same order. */
 const SAME_EVENTS_QUERY = `WITH filed AS (${newestQuery('id, title, severity, session_id, received_at, occurred_at, from_micros')}),
   lasts AS (
     SELECT filed.id AS id, any(title) AS title, any(severity) AS severity, any(filed.session_id) AS sessionId,

@@ -24,7 +24,6 @@ export interface TrailProps {
   readonly projectId: string;
   readonly reportId: string;
   readonly sessionId: string | null;
-  /** Time of the report in microseconds since the epoch. */
   readonly atMicros: number;
   readonly fromMicros: number;
   readonly toMicros: number;
@@ -35,7 +34,7 @@ interface TrailRow {
   readonly id: string;
   readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
   readonly source: string;
-  /** `found` if the event is in ClickHouse, otherwise empty. */
+  /** `found` if ClickHouse contains the event, otherwise empty. */
   readonly found: '' | 'found';
   readonly type: string;
   readonly occurredAt: string;
@@ -56,7 +55,7 @@ const MAX_LANES = 7;
 const MIN_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
-/** Shows a link as `expired` if its event has expired. The id of an event contains the time of the event. */
+/** Shows a link as `expired` if retention has removed the event. The event id contains the time of the event. */
 const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
     (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
   'expired', toString(state))`;
@@ -64,7 +63,7 @@ const LINKS_CTE = `links AS (
   SELECT event_id, ${SHOWN_STATE} AS state, source FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
 )`;
-/** Finds the events by the primary key, which starts with the time from the id of the event. */
+/** The primary key of the table `events` starts with the time that the event id contains. */
 const EVENT_CONDITION = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
   AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)`;
 const PAGE_QUERY = `WITH ${LINKS_CTE}
@@ -90,7 +89,7 @@ const DOTS_QUERY = `WITH ${LINKS_CTE}
   FROM events
   WHERE ${EVENT_CONDITION} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   GROUP BY type, bucket ORDER BY type, bucket`;
-/** Compares each sequence number with the previous number. A step above 1 is a gap, and a step of 0 is a duplicate. */
+/** A sequence number that is more than 1 above the previous number follows a gap. An equal number is a duplicate. */
 const GAPS_QUERY = `SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
       groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing,
@@ -155,7 +154,7 @@ export function Trail(of: TrailProps): VNode {
   </div>`;
 }
 
-/** Returns the part of the window that contains the events and the report. Adds a margin on both sides. */
+/** Returns the time range of the events and the report, with a margin, limited to the report window. */
 function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: number, last: number) {
   const [begin, end] = [Math.min(first, atMicros), Math.max(last, atMicros)];
   const margin = Math.ceil(Math.max(end - begin, MIN_SPAN_MICROS) * 0.03);
@@ -170,7 +169,7 @@ const LINK_STATES = [
   ['retracted', 'retracted with the report'],
 ] as const;
 
-/** A timeline with one lane per event type. A dot is larger if more events happened at its time. */
+/** A timeline with one lane per event type. The size of a dot shows the number of events. */
 function Timeline({
   dots,
   atMicros,
@@ -296,7 +295,6 @@ interface Gaps {
   readonly expiredTo: string;
 }
 
-/** Shows the gaps in the sequence numbers of the events of the session. */
 export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailProps): VNode | null {
   const { value, error } = useQuery(
     sessionId ?? '',

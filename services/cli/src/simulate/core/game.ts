@@ -1,12 +1,11 @@
-/** Generates a reproducible game. The game has wrong clocks, periods without a connection, crashes, and lost responses. */
+/** Generates the requests of a simulated game from a seed. Simulated players have wrong clocks, outages, and crashes. */
 import { SeededRandom } from './seededRandom.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const BATCH_MS = 5_000;
-/** Maximum number of events of one request. Both revisions of the contract allow this number. */
+/** Both revisions of the contract allow 200 events per request. */
 const MAX_BATCH = 200;
-/** Maximum bytes of one request. The limit of the contract is far higher. */
 const MAX_BATCH_BYTES = 1024 * 1024;
 const LOG_LINES = 40;
 const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
@@ -21,7 +20,7 @@ const BUGS = [
 export interface SimulationOptions {
   readonly seed: number;
   readonly players: number;
-  /** Start of the simulated time in milliseconds since the epoch. The end, `toMs`, is exclusive. */
+  /** Start of the simulated time range, in milliseconds since the epoch. The end of the range, `toMs`, is exclusive. */
   readonly fromMs: number;
   readonly toMs: number;
 }
@@ -37,9 +36,9 @@ export interface GameRequest {
   readonly path: '/v1/ingest/events' | '/v1/ingest/reports';
   readonly body: object;
   readonly events: number;
-  /** True if the simulated client loses the first response and sends the request again. */
+  /** True to send the request a second time, as a client does that did not receive the response. */
   readonly isAnswerLost: boolean;
-  /** Lines of the log file of a crash. Undefined if the report has no files. */
+  /** Lines of the log file that is uploaded with a crash report. Undefined if the request has no files. */
   readonly logLines?: readonly string[];
 }
 
@@ -54,7 +53,7 @@ interface Player {
   readonly isOftenOffline: boolean;
   readonly variant: keyof typeof TUTORIAL_COMPLETION;
   readonly killsPerMinute: number;
-  /** Checkpoints that the player will pass in order. A player who gives up early has fewer checkpoints. */
+  /** Checkpoints that the player has not passed yet, in order. A player who gives up early has fewer checkpoints. */
   readonly remainingCheckpoints: Checkpoint[];
 }
 
@@ -69,7 +68,7 @@ interface GameEvent {
   readonly payload: object;
 }
 
-/** Yields the visits day by day. The visits of a day are ordered by time. */
+/** Yields the visits of all players day by day. The visits of a day are ordered by their start. */
 export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): Generator<Visit> {
   const random = new SeededRandom(seed);
   const all = Array.from({ length: players }, (_, n) => createPlayer(random.split(), n));
@@ -77,7 +76,7 @@ export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): G
   for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
     const endMs = Math.min(dayMs + DAY_MS, toMs);
     const visits = all.flatMap((player) => {
-      // In a live game, every player has one visit. The visit starts in the first half of the game and ends before the game ends.
+      // In a simulation of less than a day, every player makes one visit, which starts in the first half of the simulation.
       const times = isLive ? 1 : Math.floor(player.visitsPerDay + player.random.next());
       const within = (endMs - dayMs) * (isLive ? 0.5 : 1);
       return Array.from({ length: times }, () => dayMs + Math.floor(player.random.next() * within))
@@ -88,10 +87,7 @@ export function* visitsOf({ seed, players, fromMs, toMs }: SimulationOptions): G
   }
 }
 
-/**
- * Merges consecutive event requests up to `MAX_BATCH` events and `MAX_BATCH_BYTES`. Keeps the order of the requests and the
- * share of lost responses.
- */
+/** Merges consecutive event requests into requests of at most `MAX_BATCH` events and `MAX_BATCH_BYTES`, in the same order. */
 export function mergeRequests(requests: readonly GameRequest[]): GameRequest[] {
   const all: GameRequest[] = [];
   let bytes = 0;
@@ -157,7 +153,7 @@ function createVisit(player: Player, atMs: number, endMs: number): Visit {
   const hasCrashed = random.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
   const lengthMs = hasCrashed ? Math.ceil(plannedMs * random.next()) : plannedMs;
   const played = [...eventsOf(player, atMs, lengthMs, hasCrashed)]
-    // Removes events after the end of the session, such as a match that would be found later.
+    // Removes events after the end of the session. For example, a player can leave during a search for a match.
     .filter((happened) => happened.atMs <= atMs + lengthMs)
     .sort((a, b) => a.atMs - b.atMs);
   const sent = played.map(({ eventType, atMs: happenedMs, payload }, n) => ({
@@ -299,7 +295,7 @@ interface Batch {
   readonly to: number;
 }
 
-/** Splits events into batches. A batch is sent `batchMs` after its first event. A full batch is sent at that time too. */
+/** Splits events into batches. The game sends each batch `batchMs` after its first event, even if the batch is full earlier. */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {

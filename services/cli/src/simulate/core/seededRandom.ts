@@ -8,7 +8,7 @@ export class SeededRandom {
     this.#state = seed >>> 0;
   }
 
-  /** Returns a number from 0 to below 1. Uses mulberry32, which has a full period of 2^32. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). Uses mulberry32, which has a full period of 2^32. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
