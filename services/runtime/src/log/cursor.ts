@@ -1,23 +1,20 @@
-/**
- * Position of one reader in one partition. Each adapter implements its own cursors. All adapters share the readers that use the
- * cursors.
- */
+/** Reading position in one partition. Each adapter implements this interface. */
 import type { Batch, ReadOptions } from './log.ts';
 
 export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;
 
 export interface Cursor {
   readonly topic: string;
-  /** Offset at which the next `take` starts. */
+  /** Offset of the first record that the next `take` can return. */
   readonly position: number;
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next records, or undefined if there are no new records. The batch is empty if only transaction markers or the
-   * offsets of compacted records were passed.
-   * @throws LogTruncated once if the log was truncated below the position. The position then moves to the offset of the
+   * Returns the next records, or undefined if no new records exist. The batch is empty if the cursor found only transaction
+   * markers or compacted records.
+   * @throws LogTruncated one time if the log was truncated below the position. The position then moves to the offset of the
    *   truncation.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
-  /** Stops notifications and discards records that were read ahead. */
+  /** Stops calls of `notify` and discards records that were fetched ahead. */
   release(): void;
 }

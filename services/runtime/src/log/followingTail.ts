@@ -1,4 +1,4 @@
-/** Tail that every adapter uses. Passes batches to `onBatch`, tracks positions, and wakes callers that wait for offsets. */
+/** Reads a topic without a consumer group. Passes batches to `onBatch` and wakes callers that wait for offsets. */
 import { Unavailable } from '../process/errors.ts';
 import { Failure, Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor, ReadBounds } from './cursor.ts';
@@ -7,9 +7,7 @@ import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './l
 export interface TailSource {
   /** Opens a cursor. The cursor calls `notify` when new records may be available. */
   open(partition: number, position: number, notify: () => void): Cursor;
-  /** Called when the tail ends, so that the source stops reading ahead. */
   stop?(): void;
-  /** Called after the last `onBatch` has returned. */
   close?(): Promise<void>;
 }
 
@@ -18,7 +16,6 @@ const MAX_BATCH: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
 export class FollowingTail implements Tail {
   readonly #failure = new Failure();
   readonly failed = this.#failure.failed;
-  /** Resolves after the last `onBatch` has returned and the source is closed. */
   readonly ended: Promise<void>;
   readonly #options: TailOptions;
   readonly #source: TailSource;
@@ -67,13 +64,13 @@ export class FollowingTail implements Tail {
     }
   }
 
-  /** Closes the tail. Does not wait until the source is closed (see `ended`). */
+  /** Stops the tail without waiting for its source to close (see `ended`). */
   async close(): Promise<void> {
     this.#stop(new Unavailable(`the tail of ${this.#options.topic} was closed`));
     await this.#following;
   }
 
-  /** Ends the tail with an error. Rejects `failed` unless the tail has already ended. */
+  /** Ends the tail with an error. Rejects `failed` if the tail has not already ended. */
   fail(error: unknown): void {
     if (this.#end === undefined) this.#failure.fail(error);
     this.#stop(error);
@@ -85,7 +82,7 @@ export class FollowingTail implements Tail {
     const cursor = this.#source.open(partition, position, () => notifier.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
-      // Waits one turn of the event loop, so that the caller has the tail before the first batch.
+      // Waits one turn of the event loop, so that the caller of `tail` has its result before the first batch.
       await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
@@ -137,7 +134,7 @@ export class FollowingTail implements Tail {
   }
 }
 
-/** Returns the first offset to read in each partition, limited to the offsets that the log has. */
+/** Returns the start offset of each partition. An offset outside the log is moved to the nearest offset in the log. */
 export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {

@@ -1,4 +1,4 @@
-/** Partition of a group's topics that one member owns. Implements reads, commits, and the loss of ownership. */
+/** A partition that a member of a consumer group owns. Implements reads, commits, and the loss of ownership. */
 import { Fenced } from '../process/errors.ts';
 import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
@@ -21,7 +21,6 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
   #isReading = false;
   #activity = PROCESSING;
   #sinceMs = performance.now();
-  /** Index of the topic that the next read checks first. The index rotates, so that every topic is read. */
   #firstTopic = 0;
 
   constructor(group: string, partition: number, commits: Committer<AdapterCursor>) {
@@ -35,7 +34,6 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     return `${this.#activity} for ${seconds} s${this.signal.aborted ? ', and has lost the partition' : ''}`;
   }
 
-  /** Adds a topic before the owner receives the partition. The cursor calls `notify` when new records may be available. */
   add(committed: Committed | undefined, open: (notify: () => void) => AdapterCursor): void {
     const cursor = open(() => this.#notifier.notify());
     this.#topics.set(cursor.topic, { committed, cursor });
@@ -64,7 +62,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // Consecutive reads that return no records count as one wait.
+      // Consecutive reads without records are reported as one wait.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);
@@ -93,13 +91,12 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
       throw new Fenced(`${this.group} lost partition ${this.partition}; nothing was committed`);
   }
 
-  /** Asks the owner to stop. The owner can still commit finished work. */
   revoke(): void {
     this.#revoked.abort();
     this.#notifier.notify();
   }
 
-  /** Revokes the partition and rejects all later commits. */
+  /** Revokes the partition and rejects all later commits of the owner. */
   fence(): void {
     this.#isFenced = true;
     this.revoke();
@@ -154,9 +151,7 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/**
- * Returns the commit of a transaction with the adapter's cursor type. @throws Error if the partition belongs to another log.
- */
+/** Converts a commit to the cursor type of the adapter. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,
@@ -173,10 +168,10 @@ interface ConsumedTopic<AdapterCursor> {
   readonly cursor: AdapterCursor;
 }
 
-/** Maximum bytes of a commit's metadata, like Kafka's default (`offset.metadata.max.bytes`). */
+/** Default of Kafka's `offset.metadata.max.bytes`. */
 const MAX_METADATA_BYTES = 4096;
 
-/** @throws Error if the offset is beyond the end or the metadata exceeds Kafka's limit. Both errors are bugs in the caller. */
+/** @throws Error if the committed offset is above the end offset or the metadata exceeds Kafka's limit. */
 export function checkCommit(
   { topic, partition, endOffset }: { topic: string; partition: number; endOffset: number },
   { offset, metadata }: Committed,
@@ -189,7 +184,7 @@ export function checkCommit(
   }
 }
 
-/** Returns true if the loss of the partition alone explains the error. Such an error is `Fenced` or the abort of `signal`. */
+/** Returns true if the error only says that the partition was lost: the error is `Fenced` or the abort of `signal`. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (
@@ -199,7 +194,7 @@ export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   );
 }
 
-/** Returns the partition count that all topics share. @throws Error if the group has no topics or the counts differ. */
+/** Returns the partition count, which must be equal for all topics of the group. @throws Error if the counts differ. */
 export function commonPartitionCount(
   group: string,
   topics: readonly { readonly name: string; readonly partitions: number }[],

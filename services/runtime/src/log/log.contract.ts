@@ -1,6 +1,6 @@
 /**
- * Contract suite of the log, which runs against each adapter. The suite uses only the port and requires only what Kafka
- * guarantees. Code that uses the port is tested on the embedded log.
+ * Contract tests of the log, which every adapter must pass. The tests use only the interface in `log.ts` and require only
+ * guarantees that Kafka gives.
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
@@ -24,7 +24,7 @@ const PARTS: readonly ContractPart[] = [
   describeTransactions,
 ];
 
-/** @param parts the parts of the suite that run. Needed if other parts run with another harness. */
+/** @param parts the parts of the suite to run. Other parts can run with another harness. */
 export function describeLogContract(
   name: string,
   harness: LogHarness,

@@ -1,44 +1,39 @@
 /**
- * Port of the log, which is ordered, partitioned, and durable. There are two adapters: Kafka (`kafka/`) and SQLite in the same
- * process (`embedded/`). Both adapters must pass `log.contract.ts`. Offsets are numbers (exact up to 2^53). An offset is valid
+ * Interface of the log, which is ordered, partitioned, and durable. The adapters are Kafka (`kafka/`) and SQLite in the same
+ * process (`embedded/`). Each adapter must pass `log.contract.ts`. Offsets are numbers (exact up to 2^53). An offset is valid
  * only together with the `id` of its log.
  */
 
 export interface Log {
-  /**
-   * Id that is generated when the log is created. A log that is deleted and created again has another id, and its offsets start
-   * at 0.
-   */
+  /** Id that is generated when the log is created. A log that is created again has another id and starts at offset 0. */
   readonly id: string;
 
   /**
    * Creates the topics that are missing. Rejects with `StartRefused` if an existing topic was created with another partition
-   * count or has lost partitions. The partition count never changes, because records would then move to other partitions.
-   * Partitions that were added to a topic later are ignored. `addedPartitions` reports these partitions, and `consume` can read
-   * them.
+   * count. Partitions that were added later are ignored, because keys would move to other partitions. `addedPartitions` reports
+   * the added partitions, and `consume` can read them.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
   /**
-   * Appends either all records or none to one partition. The offsets of the records have no gaps. Concurrent appends keep the
-   * order of the calls. Resolves when the records are durable. The caller must not change the values before the promise
-   * resolves.
+   * Appends either all records or no record to one partition, with consecutive offsets. Concurrent appends keep the order of
+   * the calls. Resolves when the records are durable. The caller must not change the values before the promise resolves.
    * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. No record was appended.
-   * @throws Unavailable if the log cannot append now. The records may be stored nevertheless, unless the message says
-   *   otherwise. A retry must use the same append id.
+   * @throws Unavailable if the log cannot append. The records can still be stored unless the message says that nothing was
+   *   written. A retry must use the same append id.
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
 
-  /** Returns the partition count with which the topic was created. Works even if a partition has no leader. */
+  /** Returns the partition count with which the topic was created, even if a partition has no leader. */
   partitionCount(topic: string): Promise<number>;
 
-  /** Returns the end offset of each partition, which is the offset of the next record (Kafka's high watermark). */
+  /** Returns the end offset of each partition: the offset of the next record (Kafka's high watermark). */
   endOffsets(topic: string): Promise<number[]>;
 
-  /** Returns the end offset of one partition. Works even if other partitions have no leader. */
+  /** Returns the end offset of one partition, even if other partitions have no leader. */
   endOffset(topic: string, partition: number): Promise<number>;
 
-  /** Returns the oldest offset that can be read, for each partition. */
+  /** For each partition, returns the oldest offset that can be read. */
   startOffsets(topic: string): Promise<number[]>;
 
   /** Returns the start offset and the end offset of each partition. An entry is undefined if the partition has no leader. */
@@ -46,25 +41,22 @@ export interface Log {
 
   retention(topic: string): Promise<TopicRetention>;
 
-  /** Returns the committed offset of the group for each partition. An entry is undefined if the group never committed. */
+  /** Returns the committed offset of the group in each partition. An entry is undefined if the group has never committed. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 
-  /** Reads a topic without a consumer group, starting at `from`, until the tail is closed. */
+  /** Reads a topic from `from` on, without a consumer group, until the tail is closed. */
   tail(options: TailOptions): Promise<Tail>;
 
-  /** Returns the topics that have more partitions than they were created with. */
+  /** Returns the topics that have more partitions than at their creation. */
   addedPartitions(): Promise<readonly AddedPartitions[]>;
 
-  /** Joins a consumer group. One member owns partition p of all topics, so all topics must have the same partition count. */
+  /** Joins a consumer group. A member owns the same partition numbers in all topics, whose partition counts must be equal. */
   consume(options: ConsumeOptions): Promise<Consumer>;
 
-  /** Initializes a transactional producer. Fences older producers with the same transactional id (KIP-98). */
+  /** Opens a transactional producer and fences older producers with the same transactional id (KIP-98). */
   transactionalProducer(transactionalId: string): Promise<TransactionalProducer>;
 
-  /**
-   * Returns the partitions that currently accept no appends or return no records. A log in a single file does not have this
-   * method.
-   */
+  /** Returns the partitions that currently accept no appends or return no records. The embedded log has no such method. */
   unavailablePartitions?(): readonly UnavailablePartition[];
 
   /** Stops all tails and consumers, waits for running appends, and closes the log. */
@@ -79,7 +71,7 @@ export interface OffsetRange {
 /** Retention of a topic. The times are infinite if records do not expire. */
 export interface TopicRetention {
   readonly retentionMs: number;
-  /** Time after which a record is deleted, if every group has read the record. */
+  /** Time after which a record is deleted, provided that every group has committed a higher offset. */
   readonly deletedAfterMs: number;
 }
 
@@ -94,13 +86,10 @@ export interface UnavailablePartition {
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
-  /** Policy `delete` deletes old records that every group has committed. Policy `compact` keeps the last record of each key. */
+  /** Policy `delete` removes old records after every group's commit. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /**
-   * Compression that the topic applies to every batch. It is set for topics with external producers, because the readers
-   * support neither lz4 nor snappy. Undefined if batches keep the compression of their producer.
-   */
+  /** Compression of every batch. Needed for external producers, because Questlog reads neither lz4 nor snappy. */
   readonly compression?: 'zstd';
 }
 
@@ -108,14 +97,14 @@ export type Headers = Readonly<Record<string, string>>;
 
 export interface NewRecord {
   readonly key: string | null;
-  /** Null for a tombstone, which makes compaction remove the key. */
+  /** Null for a tombstone, which removes the key during compaction. */
   readonly value: Buffer | null;
   readonly headers?: Headers;
 }
 
 export interface LogRecord {
   readonly offset: number;
-  /** Time at which the log stored the record, in milliseconds since the epoch. */
+  /** Time at which the log stored the record, in milliseconds since 1970. */
   readonly timestampMs: number;
   readonly key: string | null;
   readonly value: Buffer | null;
@@ -123,12 +112,12 @@ export interface LogRecord {
 }
 
 export interface Appended {
-  /** Offset of the first record. The offsets of the other records follow without gaps. */
+  /** Offset of the first record. The other records have the following offsets. */
   readonly baseOffset: number;
 }
 
 export interface Committed {
-  /** Offset that the group reads next. */
+  /** Offset of the next record that the group must read. */
   readonly offset: number;
   /** Text that the group stores with the offset, at most 4,096 bytes (Kafka's limit). */
   readonly metadata: string;
@@ -137,48 +126,44 @@ export interface Committed {
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
-  /** Records of the batch. Empty if the read passed only transaction markers or the offsets of compacted records. */
+  /** Records of the batch. Empty if the read only skipped transaction markers or compacted records. */
   readonly records: readonly LogRecord[];
-  /**
-   * Offset at which the next read starts. It is past transaction markers and gaps, so a reader always reaches the end offset.
-   */
+  /** Offset at which the next read starts, after transaction markers and gaps. A reader always reaches the end offset. */
   readonly nextOffset: number;
-  /** Leader epoch of the last record (KIP-101). Undefined if the log has no leader epochs. */
+  /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
-  /** True if the records directly before this batch expired before they were read. */
+  /** True if records directly before this batch expired before the reader read them. */
   readonly isAfterExpired?: boolean;
 }
 
 export interface TailOptions {
   readonly topic: string;
-  /** First offset to read in each partition. An offset outside the log is moved to the start or the end of the log. */
+  /** First offset to read in each partition. An offset outside the log is moved to the nearest offset in the log. */
   readonly from: readonly number[] | 'earliest';
   /** Partitions to read. Undefined for all partitions. */
   readonly partitions?: readonly number[];
-  /** Called in offset order, with one call at a time per partition. A rejection ends the tail (see `failed`). */
+  /** Called with the batches in offset order, one call at a time per partition. A rejection ends the tail (see `failed`). */
   onBatch(batch: Batch): void | Promise<void>;
   /**
-   * Called if the log was truncated at `offset`, which is below the position of the tail. The tail then continues at `offset`.
-   * The call keeps the order with the calls of `onBatch`. If `from` is beyond the end of the log, the call happens before the
-   * first batch. An exception ends the tail.
+   * Called if the log was truncated at `offset`, below the position of the tail. The tail then continues at `offset`. If `from`
+   * is above the end offset, the call occurs before the first batch. An exception ends the tail.
    */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** Partition count with which the topic was created. It is also the number of the first added partition. */
+  /** Partition count with which the topic was created. This count is also the number of the first added partition. */
   readonly originalPartitions: number;
-  /** Current partition count. */
   readonly partitions: number;
-  /** Number of records in the added partitions. External producers wrote these records. */
+  /** Number of records in the added partitions, which external producers wrote. */
   readonly records: number;
 }
 
 export interface Tail {
-  /** Returns the offset that is read next, for each partition. All records below this offset were passed to `onBatch`. */
+  /** Returns the next offset to read in each partition. `onBatch` has received all records below this offset. */
   positions(): readonly number[];
-  /** Resolves when every partition has reached its entry in `offsets`. Rejects if the tail is closed or fails. */
+  /** Resolves when every partition has reached its offset in `offsets`. Rejects if the tail is closed or fails. */
   waitForOffsets(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
   /** Rejects if the tail fails. Never resolves. */
   readonly failed: Promise<never>;
@@ -188,18 +173,18 @@ export interface Tail {
 export interface ConsumeOptions {
   readonly group: string;
   readonly topics: readonly string[];
-  /** Set if the consumer reads only the partitions that were added to the topics after their creation. */
+  /** Set to read only the partitions that were added to the topics after their creation. */
   readonly partitions?: 'added';
   /**
-   * Processes one partition while this member owns the partition. Must return soon after `signal` aborts. A rejection
-   * stops the consumer and rejects `failed`. A `Fenced` error after the loss of the partition is ignored.
+   * Called for each partition that this member owns. Must return soon after `signal` aborts. If the promise rejects, the
+   * consumer stops and `failed` rejects. After the loss of the partition, `Fenced` is ignored.
    */
   process(owned: OwnedPartition): Promise<void>;
 }
 
 export interface Consumer {
   assigned(): readonly number[];
-  /** Returns what the member does with a partition, as a clause without a subject. Example: "waits for records for 40 s". */
+  /** Returns the current activity of the member in a partition, for example "waits for records for 40 s". */
   activity(partition: number): string;
   readonly failed: Promise<never>;
   /** Revokes all partitions, waits until every `process` call has ended, and leaves the group. */
@@ -210,25 +195,24 @@ export interface OwnedPartition {
   readonly partition: number;
   /** Aborts when the partition is lost or the consumer stops. */
   readonly signal: AbortSignal;
-  /** Returns the offset that the group had committed when the partition was assigned. */
+  /** Returns the group's committed offset at the time when the member received the partition. */
   committed(topic: string): Committed | undefined;
-  /** Returns the offset at which the next read of the topic starts. A new group starts at the earliest record. */
+  /** Returns the offset at which the next read of the topic starts. A group without a commit starts at the earliest record. */
   position(topic: string): number;
   /**
-   * Moves the position. If a leader epoch is given, the adapter compares the epoch with the log and reports a truncation.
+   * Moves the position. With a leader epoch, the adapter also detects a truncation of the log.
    * @param leaderEpoch the leader epoch of the record before `offset`, from a `Batch`.
    * @param maxLeaderEpoch an upper bound of the leader epochs before `offset`, if the exact epoch is unknown.
    */
   seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next batch of `topic`, or of any topic if `topic` is undefined. Waits up to `waitMs`. Returns undefined if no
-   * records arrived or the partition was lost. Only one read may run at a time.
-   * @throws LogTruncated once if the log was truncated below the position.
+   * Returns the next batch, or undefined if no records arrive within `waitMs` or the partition is lost. Concurrent reads are
+   * not allowed.
+   * @throws LogTruncated one time if the log was truncated below the position.
    */
   read(options: ReadOptions): Promise<Batch | undefined>;
   /**
-   * Commits an offset. The commit of an offset that was read succeeds even if the log was truncated after the read. The next
-   * `read` reports the truncation.
+   * Commits an offset, even if the log was truncated after the read. The next `read` reports the truncation.
    * @throws Fenced if another member owns the partition. The offset was not committed.
    */
   commit(topic: string, committed: Committed): Promise<void>;
@@ -237,16 +221,16 @@ export interface OwnedPartition {
 export interface ReadOptions {
   readonly topic?: string;
   readonly maxRecords: number;
-  /** Maximum bytes of keys and values. A read returns at least one record, even if this record is larger. */
+  /** Maximum bytes of keys and values in the batch. If the first record is larger, the batch contains only this record. */
   readonly maxBytes: number;
   readonly waitMs: number;
 }
 
 export interface TransactionalProducer {
   /**
-   * Appends all records and commits all offsets, or does nothing. Resolves when the outcome is decided. On Kafka, end offsets,
-   * readers, and `committed` show the outcome a moment later, when the markers are written.
-   * @throws Fenced if a newer producer has the transactional id, or if another member owns the partition.
+   * Appends all records and commits all offsets, or does nothing. Resolves when the transaction has ended. On Kafka, end
+   * offsets, readers, and `committed` show the result after a short delay, because the brokers first write transaction markers.
+   * @throws Fenced if a newer producer uses the transactional id or another member owns the partition.
    */
   commit(transaction: Transaction): Promise<readonly Appended[]>;
   close(): Promise<void>;
@@ -254,11 +238,11 @@ export interface TransactionalProducer {
 
 export interface Transaction {
   readonly appends: readonly { topic: string; partition: number; records: readonly NewRecord[] }[];
-  /** Offsets that are committed together with the appends. The caller must own the partitions of these offsets. */
+  /** Offsets that are committed together with the appends. The caller must own the partitions of the offsets. */
   readonly commits?: readonly { owned: OwnedPartition; topic: string; committed: Committed }[];
 }
 
-/** Reports that a record exceeds the topic's size limit. No record was appended, and a retry fails again. */
+/** Reports that a record exceeds the topic's size limit. No record was appended, and a retry would fail again. */
 export class RecordTooLarge extends Error {
   override readonly name = 'RecordTooLarge';
   readonly bytes: number;
@@ -272,8 +256,8 @@ export class RecordTooLarge extends Error {
 }
 
 /**
- * Reports that the log lost records (unclean election, power loss, restored older files). The log may have grown again since.
- * The records from `offset` on are not the records that were read. The position was moved to `offset`.
+ * Reports that the log lost records, for example through an unclean leader election, a power loss, or restored files. The
+ * records from `offset` on differ from the records that were read. The reader continues at `offset`.
  */
 export class LogTruncated extends Error {
   override readonly name = 'LogTruncated';

@@ -1,4 +1,4 @@
-/** Reports partitions that accept no appends or return no records, as health warnings and metrics. */
+/** Reports log partitions that accept no appends or return no records, as health warnings and metrics. */
 import { Gauge } from 'prom-client';
 import type { Health } from '../process/health.ts';
 import type { MetricsRegistry } from '../process/metrics.ts';
@@ -6,13 +6,10 @@ import type { Log } from './log.ts';
 
 type MonitoredLog = Pick<Log, 'unavailablePartitions'>;
 
-/** Maximum number of partitions that the warning lists. The warning only counts the other partitions. */
+/** Maximum number of partitions in the warning. Further partitions are only counted. */
 const MAX_LISTED = 5;
 
-/**
- * Adds a health warning about unavailable partitions. A process that appends stays ready. For consumers, `progress.ts` decides
- * about readiness.
- */
+/** Adds a health warning about unavailable partitions. `progress.ts` decides whether a consumer is ready. */
 export function warnOfUnavailablePartitions(log: MonitoredLog, health: Health): void {
   health.warn('partitions', () => {
     const unavailable = log.unavailablePartitions?.() ?? [];

@@ -1,14 +1,9 @@
-/**
- * Waits at startup while a partition has no leader. A restart would not help, because the new process would have to wait too.
- */
+/** Waits at the start until a partition has a leader. A restart would not help, because the new process would also wait. */
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Log } from './log.ts';
 
-/**
- * Returns the end offset of a topic with one partition. Waits until the partition has a leader, and logs a warning during the
- * wait.
- */
+/** Returns the end offset of a topic with one partition. While the partition has no leader, logs a warning and waits. */
 export function waitForEndOffset(
   log: Pick<Log, 'endOffset'>,
   logger: Logger,
@@ -16,7 +11,7 @@ export function waitForEndOffset(
 ): Promise<number> {
   const partition = 0;
   return retryUntilAvailable(() => log.endOffset(topic, partition), {
-    // This signal never aborts, because a stop ends the process.
+    // The signal never aborts, because a stop during the wait ends the process.
     signal: new AbortController().signal,
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),

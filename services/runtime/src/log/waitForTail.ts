@@ -1,8 +1,8 @@
-/** Waits for a tail with a time limit, because a client waits for the response. */
+/** Waits until a tail of the log has read the given offsets, with a time limit because a client waits for the response. */
 import { Unavailable } from '../process/errors.ts';
 import type { Tail } from './log.ts';
 
-/** Waits until the tail has read all records below the offsets. @throws Unavailable with `message` after `limitMs`. */
+/** Waits until the tail has read all records below the offsets. @throws Unavailable after `limitMs`. */
 export async function waitForTail(
   tail: Tail,
   offsets: readonly number[],
@@ -13,17 +13,14 @@ export async function waitForTail(
   await waitUnlessAborted(AbortSignal.timeout(limitMs), tail, offsets, message);
 }
 
-/**
- * Resolves when the tail has reached the offsets. Rejects if the tail makes no progress. The lack of progress is noticed after
- * `limitMs` to twice `limitMs`.
- */
+/** Waits until the tail reaches the offsets. Rejects after `limitMs` to twice `limitMs` without progress of the tail. */
 export async function waitWhileTailMoves(
   tail: Tail,
   offsets: readonly number[],
   { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
 ): Promise<void> {
   const stalled = new AbortController();
-  // Compares positions instead of records, because a tail that passes transaction markers and gaps also makes progress.
+  // Compares positions instead of counting records, because a tail that skips transaction markers also makes progress.
   let previous = tail.positions().join();
   const timer = setInterval(() => {
     const current = tail.positions().join();
@@ -37,7 +34,7 @@ export async function waitWhileTailMoves(
   }
 }
 
-/** @throws Unavailable with `message` if the signal aborts. If the tail failed, the error of the tail is thrown. */
+/** @throws Unavailable with `message` if the signal aborts, or the tail's own error if the tail failed. */
 async function waitUnlessAborted(
   signal: AbortSignal,
   tail: Tail,

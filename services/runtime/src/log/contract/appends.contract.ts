@@ -1,4 +1,4 @@
-/** Contract of topics and appends. */
+/** Contract tests for the creation of topics and for appends. Every log adapter runs these tests. */
 import { describe, expect, it } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import { yieldToEventLoop } from '../../process/waiting.ts';
@@ -58,8 +58,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // The calls are spread over several turns of the event loop. Some calls happen before the topic's limits are cached,
-        // and some happen after that.
+        // Pauses between some calls, so that some appends start before the limits of the topic are cached and some start later.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);

@@ -1,4 +1,4 @@
-/** Contract of one member of a consumer group: reads, seeks, and commits. */
+/** Contract tests for a consumer group with one member: reads, seeks, and commits. */
 import { describe, expect, it } from 'vitest';
 import {
   aMember,

@@ -1,25 +1,20 @@
-/**
- * Harness of the contract tests. Contains the adapter under test, topics with unique names, and functions that wait for
- * conditions.
- */
+/** Test harness of the contract tests, with functions that create topics and wait for conditions. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
 export interface LogHarness {
-  /** Opens the log. Called once per suite. The log may contain other topics. */
+  /** Opens the log under test. Called one time per suite. The log can contain topics of other tests. */
   open(): Promise<Log>;
   /** Closes the log and reopens it. Undefined if the adapter cannot reopen a log. */
   reopen?(log: Log): Promise<Log>;
-  /** Runs compaction and removes old tombstones. Undefined if the adapter cannot start a compaction. */
+  /** Runs compaction and deletes expired tombstones. Undefined if the adapter cannot start a compaction on request. */
   compact?(log: Log): Promise<void>;
-  /**
-   * Removes the partition's records from the offset on, while readers are open. Undefined if the adapter cannot remove records.
-   */
+  /** Truncates a partition at the offset while readers are open. Undefined if the adapter cannot truncate partitions. */
   truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
-  /** Deletes all commits of a group that has no members. Undefined if the adapter cannot delete commits. */
+  /** Deletes all commits of a group without members. Undefined if the adapter cannot delete commits. */
   deleteCommits?(group: string): Promise<void>;
-  /** Removes the resources of the harness. Called once, after the log is closed. */
+  /** Removes the files or brokers of the harness. Called one time, after the log is closed. */
   dispose(): Promise<void>;
 }
 
@@ -76,8 +71,8 @@ export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]>
 }
 
 /**
- * Waits until the topic contains exactly these records. The wait is needed because a committed transaction becomes visible with
- * a delay.
+ * Waits until a read of the topic returns exactly these records. The records of a committed transaction become visible with a
+ * delay.
  */
 export async function untilReads(
   log: Log,
@@ -91,7 +86,7 @@ export async function textsToEnd(log: Log, topic: string): Promise<(string | und
   return (await readToEnd(log, topic)).map((records) => records.map(textOf));
 }
 
-/** Waits until a condition is true. The test's timeout is the limit. */
+/** Waits until the condition is true or the test times out. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, CONDITION_POLL_MS));
 }
@@ -109,7 +104,7 @@ export async function readUntilLost(
   }
 }
 
-/** Joins a group. The test can access the partitions that the member owns. */
+/** Adds a member to a group. Returns the member's consumer and the partitions that the member owns. */
 export async function aMember(
   log: Log,
   group: string,
@@ -149,7 +144,7 @@ export async function nextRecords(owned: OwnedPartition, topic?: string): Promis
   }
 }
 
-/** Waits until the member owns `count` partitions and processes all of them. */
+/** Waits until the member owns `count` partitions and `process` runs for each of the partitions. */
 export async function untilAssigned(
   { consumer, owned }: { consumer: Consumer; owned: readonly OwnedPartition[] },
   count: number,

@@ -1,4 +1,4 @@
-/** Contract of a consumer group with several members: partitions move between members, and no records are lost. */
+/** Contract tests for a consumer group with several members: partitions move between members without a loss of records. */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import type { Consumer } from '../log.ts';

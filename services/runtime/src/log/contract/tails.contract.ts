@@ -1,4 +1,4 @@
-/** Contract of tails. A tail reads without a consumer group. */
+/** Contract tests for tails. A tail reads a topic without a consumer group. */
 import { describe, expect, it } from 'vitest';
 import type { Batch, Log, TailOptions } from '../log.ts';
 import { aName, aRecord, aTopic, readToEnd, type Subject, textOf, textsToEnd, until } from './harness.ts';
@@ -35,7 +35,6 @@ export function describeTails({ harness, log }: Subject): void {
       const { tail, texts } = await aTail(log(), { topic, from: 'earliest', partitions: [1] });
       for (const partition of [0, 2, 1]) await log().append(topic, partition, [aRecord(`${partition}`)]);
       await tail.waitForOffsets([0, 1, 0]);
-      // The records were readable, because a tail of all partitions reached the end.
       expect(await textsToEnd(log(), topic)).toEqual([['0'], ['1'], ['2']]);
       expect(texts).toEqual([[], ['1'], []]);
       await tail.close();
@@ -102,7 +101,6 @@ export function describeTails({ harness, log }: Subject): void {
       });
       const reached = tail.waitForOffsets([1]).then(() => expect(isDone).toBe(true));
       await started.promise;
-      // The batch was readable, because another tail reached the end.
       expect(await textsToEnd(log(), topic)).toEqual([['slow']]);
       expect(tail.positions()).toEqual([0]);
       mayFinish.resolve();
@@ -167,7 +165,8 @@ export function describeTails({ harness, log }: Subject): void {
         await producer.commit({ appends: [{ topic, partition: 1, records: [aRecord(text)] }] });
       }
       await producer.close();
-      // There are three records and three transaction markers. Kafka writes the last marker shortly after the commit.
+      // The partition contains three records and three transaction markers. Kafka writes a transaction marker shortly after the
+      // commit.
       await until(async () => (await log().endOffsets(topic))[1] === 6);
       await tail.waitForOffsets([0, 6]);
       expect(tail.positions()).toEqual([0, 6]);
@@ -183,7 +182,7 @@ export function describeTails({ harness, log }: Subject): void {
       await log().append(topic, 0, [{ key: 'b', value: null }]);
       await harness.compact?.(log());
       const [records = []] = await readToEnd(log(), topic);
-      // Compaction may run late, but it always keeps the last record of each key.
+      // Compaction can remove old values late, but it never removes the latest record of a key.
       expect(records[0]).toMatchObject({ offset: 0, key: 'a', value: Buffer.from('kept') });
       const last = records.findLast((record) => record.key === 'b');
       expect(last?.value ?? null).toBeNull();

@@ -1,4 +1,7 @@
-/** Contract of transactions. A transaction makes all its writes or none. Only the newest producer can write. */
+/**
+ * Contract tests for transactions. A transaction applies all of its writes or none. Only the newest producer of a transactional
+ * id can write.
+ */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { RecordTooLarge } from '../log.ts';
@@ -55,7 +58,7 @@ export function describeTransactions({ log }: Subject): void {
         texts.push(text, `after ${text}`);
       }
       await untilReads(log(), topic, [texts]);
-      // Every transaction ends with a marker. The marker takes one offset, and readers do not receive it.
+      // Every transaction ends with a marker. The marker takes one offset, and readers do not receive the marker.
       await until(async () => (await log().endOffsets(topic))[0] === 9);
       const [records = []] = await readToEnd(log(), topic);
       expect(records.map(textOf)).toEqual(texts);

@@ -1,4 +1,4 @@
-/** Contract of a truncated log. Every affected reader gets one LogTruncated and then continues with the current records. */
+/** Contract tests for a truncated log. Every affected reader receives one `LogTruncated` and then the current records. */
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { LogTruncated, type OwnedPartition } from '../log.ts';
@@ -30,8 +30,8 @@ export function describeTruncation({ harness, log }: Subject): void {
     return texts;
   };
   /**
-   * Makes one append per text, because a log may be truncated only between appends. The first append may fail once with
-   * Unavailable, because a truncated log may have lost its producer state.
+   * Appends each text separately, because the tests truncate the log between two appends. After a truncation, the first append
+   * can fail with `Unavailable`, because Kafka may have lost the state of the producer.
    */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
@@ -76,7 +76,6 @@ export function describeTruncation({ harness, log }: Subject): void {
         );
         seen.push(...(await batch));
       }
-      // The outcome depends on how far the log has read ahead for its readers.
       const truncation = { offset: 1 };
       expect([['x'], ['b', truncation, 'x'], ['b', 'c', truncation, 'x']]).toContainEqual(seen);
       await member.consumer.stop();
@@ -100,9 +99,9 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * Offsets alone do not show this truncation. A log with leader epochs compares the epoch of the position. The embedded log
-     * has no epochs. Its commits are in the same file as its records, so a restored file has matching commits. Consumers also
-     * compare the record itself (`findTruncation`).
+     * After a truncation and later appends, the end offset is above the reader's position, so only a leader epoch reveals the
+     * truncation. The embedded log has no leader epochs. A restored file of the embedded log contains commits that match its
+     * records.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
@@ -158,7 +157,6 @@ export function describeTruncation({ harness, log }: Subject): void {
       await tail.waitForOffsets([0, 2]);
       await truncate(topic, 1, 1);
       await append(topic, 1, ...later);
-      // The tail has already read all records below the truncation, so the wait ends.
       await tail.waitForOffsets([0, 1]);
       await until(() => seen.at(-1) === later.at(-1));
       expect(seen).toEqual(['a', 'b', { partition: 1, offset: 1 }, ...later]);

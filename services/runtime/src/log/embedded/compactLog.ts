@@ -1,4 +1,4 @@
-/** Rewrites the file of a closed log without the bytes of deleted records. */
+/** Compacts the file of a closed log: removes the bytes that deleted records left in the file. */
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -10,15 +10,15 @@ export interface CompactedLog {
 }
 
 const MIB = 1024 * 1024;
-/** Number of copies that `VACUUM` writes. The first copy is in a temporary file, the second in the write-ahead log. */
+/** `VACUUM` writes the whole file two times: to a temporary file and to the write-ahead log. */
 const COPIES = 2;
-/** Factor for the additional bytes of the frame headers in the write-ahead log and of the pointer map pages. */
+/** Factor by which frame headers and pointer map pages increase the size of a `VACUUM` copy. */
 const OVERHEAD = 1.01;
 
 /**
- * Rewrites the file in one transaction (`VACUUM`). If the process is killed, the file is either unchanged or completely
- * rewritten.
- * @param reservedBytes a function that returns how many bytes must stay free on the disk.
+ * Rewrites the log's file with `VACUUM` in one transaction. If the process is killed, the file is either unchanged or
+ * completely rewritten.
+ * @param reservedBytes a function that returns the number of bytes that must stay free on the disk.
  * @throws StartRefused if the log is missing or another process uses the log.
  * @throws Unavailable if the disk has too little free space.
  */

@@ -1,7 +1,4 @@
-/**
- * Assigns the partitions of a group to its n members. Partition p belongs to member p mod n. Each partition moves independently
- * of the other partitions.
- */
+/** Assigns the partitions of a consumer group to its n members. Partition p belongs to member p mod n. */
 import { Failure, settledWithin, yieldToEventLoop } from '../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
@@ -12,7 +9,7 @@ import type { TopicState } from './topicCatalog.ts';
 export interface ConsumerGroupDeps {
   readonly records: RecordStore;
   readonly groupCommit: GroupCommit;
-  /** Maximum time to wait until an owner releases a partition. After this time, the owner is fenced. */
+  /** Maximum time that an owner has to release a partition. After this time, the owner is fenced. */
   readonly revokeWaitMs: number;
 }
 
@@ -21,7 +18,7 @@ export class ConsumerGroup {
   readonly #topics: readonly TopicState[];
   readonly #deps: ConsumerGroupDeps;
   readonly #slots: Slot[];
-  /** Members in the order in which they joined. This order determines the assignment. */
+  /** Members of the group, oldest first. The assignment depends on this order. */
   #members: Member[] = [];
 
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
@@ -62,14 +59,14 @@ export class ConsumerGroup {
     await this.#settle();
   }
 
-  /** Returns the partitions of the member that are not being revoked. */
+  /** Returns the partitions that the member owns, except partitions in a move to another member. */
   #assigned(member: Member): number[] {
     return this.#slots.flatMap(({ owner }, partition) =>
       owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
     );
   }
 
-  /** Returns true if the group has no members and the work of all former members has ended. */
+  /** Returns true if the group has no members and `process` has returned for all former members. */
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&
@@ -91,7 +88,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Moves the partition to its target member. Repeats the move until the target no longer changes. */
+  /** Moves the partition to the member in the current assignment. Repeats the move if the assignment changes. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
     await yieldToEventLoop();
     for (
@@ -115,10 +112,7 @@ export class ConsumerGroup {
     return this.#members[partition % this.#members.length];
   }
 
-  /**
-   * Makes the member the owner of the partition. Returns undefined if the partition cannot be opened. The member then leaves
-   * the group.
-   */
+  /** Makes the member the owner of the partition. If the partition cannot be opened, the member leaves the group. */
   #assign(member: Member, partition: number): Owner | undefined {
     try {
       const { records, groupCommit } = this.#deps;
@@ -135,7 +129,7 @@ export class ConsumerGroup {
     }
   }
 
-  /** Calls the member's `process`. Never rejects. */
+  /** Runs the member's `process`. If `process` fails, the member leaves the group. */
   async #process(member: Member, owned: OwnedPartition): Promise<void> {
     try {
       await member.options.process(owned);
@@ -158,7 +152,6 @@ interface Slot {
 interface Owner {
   readonly member: Member;
   readonly owned: GroupPartition<RecordCursor>;
-  /** Resolves when `process` has returned or failed. */
   readonly done: Promise<void>;
 }
 

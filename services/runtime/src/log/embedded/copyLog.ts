@@ -1,4 +1,4 @@
-/** Copies the log's file for a backup while the log is in use. */
+/** Copies the file of the embedded log for a backup while the log is in use. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -7,27 +7,21 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   readonly path: string;
   /**
-   * Groups whose commits are read before `beforeCopy` is called. These commits are copied without metadata, because the
-   * metadata refers to tables that are not in the backup. The commits of other groups match the copied records.
+   * Groups whose commits are read before `beforeCopy`. The copy contains these commits without metadata, because the metadata
+   * refers to tables that are not in the backup. The commits of other groups are copied together with the records.
    */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` are read and before the file is copied. */
   beforeCopy(): Promise<void>;
-  /** Keys of compacted topics. The copy does not contain the records of these keys. */
+  /** Keys of compacted topics. The copy contains no records with these keys. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];
   readonly signal: AbortSignal;
 }
 
-/**
- * Number of 8 KiB pages that one step copies. Appends wait for each step. In the last step, appends wait until the copy is on
- * disk.
- */
+/** Number of 8 KiB pages per step. Appends wait during each step and during the final flush to disk. */
 const PAGES_PER_STEP = 100;
 
-/**
- * Copies the file. The caller must stop retention during the copy, because retention could delete records after the earlier
- * commits.
- */
+/** Copies the log's file. The caller must stop retention, which could delete records that a group needs after a restore. */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const earlierCommits = sqlite
     .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")
@@ -45,7 +39,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
   const copied = new DatabaseSync(copy.path);
   try {
-    // Deletes the write-ahead log of the copy, so that the copy is one file.
+    // The journal mode DELETE removes the write-ahead log of the copy, so that the copy is one file.
     copied.exec('PRAGMA secure_delete = ON; PRAGMA journal_mode = DELETE; BEGIN');
     const deleteCommits = copied.prepare('DELETE FROM commits WHERE consumer_group = ?');
     const commit = copied.prepare('INSERT INTO commits VALUES (?, ?, ?, ?)');
@@ -58,7 +52,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/** Retries the first step if another write uses the file. In this case, Node fails with the message "not an error". */
+/** Retries the first step of the copy while another write uses the file. Node then fails with the message "not an error". */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {
@@ -97,16 +91,13 @@ class FileFlusher {
     });
   }
 
-  /**
-   * Must be called after SQLite has closed the file, because closing any descriptor of a file drops the process's locks on the
-   * file.
-   */
+  /** Must be called after SQLite has closed the file, because closing a descriptor releases the file's locks (POSIX). */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();
   }
 
-  /** Ignores errors, because SQLite reports a lasting error at the end of the copy. */
+  /** Ignores errors, because SQLite also reports a lasting error at the end of the copy. */
   async #flush(): Promise<void> {
     try {
       this.#file ??= await open(this.#path, 'r+');

@@ -9,31 +9,24 @@ import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 export interface LogDatabase {
   readonly logId: string;
   readonly sqlite: DatabaseSync;
-  /**
-   * Runs `work` in one transaction, which is durable when `write` returns. A disk error rolls the transaction back and throws
-   * `Unavailable`.
-   */
+  /** Runs `work` in one durable transaction. A disk error rolls the transaction back and throws `Unavailable`. */
   write<T>(work: () => T): T;
-  /** Runs `work`, which must only read. A disk error throws `Unavailable`. */
+  /** Runs `work`, which must not write. A disk error throws `Unavailable`. */
   read<T>(work: () => T): T;
   readonly pageBytes: number;
-  /** True if the file can shrink by its free pages. A file of an older version can shrink only after `questlog compact`. */
+  /** True if free pages can be removed from the file. A file of an older version needs `questlog compact` first. */
   readonly returnsSpace: boolean;
-  /** Moves the content of the write-ahead log into the file. Returns false if a reader prevents the move. */
+  /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /**
-   * Returns a file descriptor that stays open until `close`, because closing any descriptor of the file drops the locks
-   * (POSIX).
-   */
+  /** Returns a descriptor that stays open until `close`, because closing a descriptor releases the file's locks (POSIX). */
   file(): number;
-  /** Reads bytes at the position. Returns the number of bytes that were read. */
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
   close(): void;
 }
 
-/** Opens or creates the log's file. @throws StartRefused if another process has the file open or the file cannot be used. */
+/** Opens or creates the log's file. @throws StartRefused if another process uses the file or the file is unusable. */
 export function openDatabase(directory: string): LogDatabase {
   const sqlite = openLocked(directory);
   try {
@@ -49,18 +42,13 @@ export function openDatabase(directory: string): LogDatabase {
 export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
-/**
- * Bytes of one page. Compared with 4 KiB, 8 KiB are as fast for single small records. For records of 2 to 10 KB, 8 KiB are 25 %
- * faster and denser.
- */
+/** Database pages of 8 KiB are 25 % faster than pages of 4 KiB for records of 2 to 10 KB, and as fast for small records. */
 const PAGE_BYTES = 8192;
 
-/**
- * Number of pages in the write-ahead log after which a commit moves the pages into the file. Moving 8 MB takes less than 10 ms.
- */
+/** A commit moves the write-ahead log into the main file after this number of pages. Moving 8 MB takes under 10 ms. */
 const CHECKPOINT_PAGES = 1000;
 
-/** Bytes to which the write-ahead log is truncated after a burst of writes. */
+/** After a burst of writes, SQLite truncates the file of the write-ahead log to this size. */
 const MAX_IDLE_WAL_BYTES = 64 * 1024 * 1024;
 
 const SCHEMA = `
@@ -88,16 +76,13 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
-/**
- * Opens the file and locks it. `auto_vacuum` works only in a new file. `secure_delete` is ON because FAST does not overwrite
- * pages that become free.
- */
+/** `secure_delete` is ON because the mode FAST does not overwrite free pages. `auto_vacuum` affects only new files. */
 function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {
     mkdirSync(directory, { recursive: true });
     sqlite = new DatabaseSync(join(directory, FILE_NAME), { timeout: 0 });
-    // The kernel releases the exclusive lock when the process ends, for any reason.
+    // The kernel releases the exclusive lock when the process ends, even after a crash.
     sqlite.exec(`
       PRAGMA page_size = ${PAGE_BYTES};
       PRAGMA auto_vacuum = INCREMENTAL;
@@ -139,7 +124,7 @@ function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read
       try {
         begin.run();
         const result = work();
-        // If the commit fails and the process then crashes, the writes may still be in the file.
+        // If the commit fails and the process then crashes, the file can still contain the writes.
         outcome = 'whether it was written is unknown';
         commit.run();
         return result;
@@ -198,7 +183,7 @@ function fileAccessOf(
   };
 }
 
-/** Primary result codes of disk and system errors (https://sqlite.org/rescode.html). */
+/** SQLite's primary result codes for disk and system errors (https://sqlite.org/rescode.html). */
 const BUSY = 5;
 const DISK_ERRORS: ReadonlySet<number> = new Set([
   BUSY,

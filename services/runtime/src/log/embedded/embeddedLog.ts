@@ -1,4 +1,4 @@
-/** Log in one SQLite file. Implements the port of `log.ts` for `npm start`, development, and tests. */
+/** Implements the log interface of `log.ts` with one SQLite file, for `npm start`, development, and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { settledWithin } from '../../process/waiting.ts';
@@ -28,28 +28,28 @@ import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
 
 export interface EmbeddedLogOptions {
-  /** Directory of the log's file. It is created if it is missing. Only one process at a time may use the directory. */
+  /** Directory of the log's file, which is created if it is missing. Only one process at a time can use the directory. */
   readonly directory: string;
   readonly clock: Clock;
-  /** Maximum bytes of all pending appends. Further appends are rejected with `Unavailable`. */
+  /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** Maximum time to wait until `process` returns when a partition moves. After this time, the owner is fenced. */
+  /** Maximum time that an owner has to return from `process` when its partition moves. After this time, the owner is fenced. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }
 
 export interface EmbeddedExtras {
-  /** Runs retention and compaction now. A timer also runs both regularly. */
+  /** Runs retention and compaction immediately. A timer also runs retention and compaction regularly. */
   maintain(): Promise<void>;
-  /** Deletes the records of a partition from the offset on, as if an older file had been restored. Used by drills and tests. */
+  /** Deletes a partition's records from this offset to the end, as if an older file had been restored, for drills and tests. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if an older version created the file. Deleted records then leave bytes in the file until `questlog compact` runs. */
+  /** True for a file from an older version, which keeps the bytes of deleted records until `questlog compact` runs. */
   readonly needsCompact: boolean;
-  /** Copies the file while the log is in use. The copy contains at least all records that were appended before the call. */
+  /** Copies the log while the log is in use. The copy contains every record that was appended before the call. */
   copy(copy: LogCopy): Promise<void>;
 }
 
-/** Opens the log. @throws StartRefused if another process has the directory open or the directory cannot be used. */
+/** Opens the embedded log. @throws StartRefused if another process uses the directory or the directory is unusable. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log & EmbeddedExtras> {
   const database = openDatabase(options.directory);
   try {
@@ -60,7 +60,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log 
   }
 }
 
-/** Returns a log on an open database. The log closes the database. Tests with disk errors use this function. */
+/** Creates a log on an open database. Closing the log also closes the database. Used by tests of disk errors. */
 export function embeddedLogOn(database: LogDatabase, options: EmbeddedLogOptions): Log & EmbeddedExtras {
   return new EmbeddedLog(options, database);
 }
@@ -219,7 +219,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   }
 
   async #close(): Promise<void> {
-    // Consumers stop first, so that they can still append and commit finished work.
+    // The consumers stop before the log closes, so that the consumers can still append records and commit offsets.
     await Promise.all([...this.#groups.values()].map((group) => group.stop()));
     const tails = Promise.all([...this.#tails].map((tail) => tail.close()));
     await settledWithin(tails, this.#revokeWaitMs);

@@ -1,4 +1,4 @@
-/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see a write when the write is durable. */
+/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see the writes after the fsync. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';
@@ -8,21 +8,19 @@ import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
-  /** Bytes that count against the queue's limit. */
+  /** Number of bytes of the write, which count against the maximum size of the queue. */
   readonly bytes: number;
-  /**
-   * Throws if the write is no longer allowed. Called directly before the transaction. The transaction then excludes the write.
-   */
+  /** Called directly before the transaction. Throws if the write must not happen, for example after a change of owner. */
   check?(): void;
   apply(scope: WriteScope): T;
 }
 
 export interface WriteScope {
   append(partition: PartitionState, records: readonly NewRecord[]): number;
-  /** Reserves one offset, because a transaction marker takes one offset in Kafka. */
+  /** Reserves one offset for a transaction marker, as Kafka does. */
   appendMarker(partition: PartitionState): void;
   commit(group: string, partition: PartitionState, committed: Committed): void;
-  /** Deletes the records from the offset on. New records reuse the offsets of the deleted records. */
+  /** Deletes the partition's records from this offset to the end. New records get the offsets of the deleted records. */
   truncate(partition: PartitionState, offset: number): void;
 }
 
@@ -46,10 +44,10 @@ export class GroupCommit implements Committer<RecordCursor> {
     this.#maxQueuedBytes = deps.maxQueuedBytes ?? MAX_QUEUED_BYTES;
   }
 
-  /** Adds a write to the queue. The call is synchronous, so that the offsets have the order of the calls. */
+  /** Adds a write to the queue. The call is synchronous, so that offsets are in the order of the calls. */
   submit<T>(write: Write<T>): Promise<T> {
     if (this.#isClosed) return Promise.reject(new Unavailable('the log is closed; nothing was written'));
-    // A write that is larger than the queue is accepted if no other write is pending.
+    // A write larger than the whole queue is accepted if the queue is empty.
     if (this.#queuedBytes > 0 && this.#queuedBytes + write.bytes > this.#maxQueuedBytes) {
       return Promise.reject(new Unavailable('the queue of the log is full; nothing was written'));
     }
@@ -72,7 +70,6 @@ export class GroupCommit implements Committer<RecordCursor> {
     await this.submit({ bytes: COMMIT_BYTES, ...commitOf({ owner, cursor, committed }) });
   }
 
-  /** Applies all pending writes. Rejects all further writes. */
   close(): void {
     this.#isClosed = true;
     while (this.#queue.length > 0) this.#flush();
@@ -117,7 +114,7 @@ export class GroupCommit implements Committer<RecordCursor> {
   }
 }
 
-/** Returns the write for a group's commit. The write is rejected if another member owns the partition. */
+/** Returns a write that commits a group's offset. The write fails if another member owns the partition. */
 export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCursor>) {
   const { partition } = cursor;
   const { topic, number } = partition;
@@ -132,16 +129,15 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
 
 const COMMIT_BYTES = 256;
 
-/** Maximum bytes of the queue. A full queue means that the disk is slower than the callers. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
-/** Maximum bytes of one transaction. A transaction of this size blocks the event loop for about 15 ms. */
+/** A transaction of 4 MiB blocks the event loop for about 15 ms. */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
 interface Pending {
   readonly bytes: number;
   check(): void;
-  /** Applies the write. Returns a callback, which must be called when the transaction is durable. */
+  /** Applies the write inside the transaction. Returns a callback that must be called after the commit. */
   apply(scope: WriteScope): () => void;
   reject(error: unknown): void;
 }

@@ -1,4 +1,4 @@
-/** Reads and writes records, end offsets, and committed offsets. Methods that write must run inside a database transaction. */
+/** Stores records, end offsets, and committed offsets of the embedded log. Writes must run inside a transaction. */
 import type { DatabaseSync } from 'node:sqlite';
 import { END_OF_MILLIS } from '@questlog/schemas/topics/contract';
 import type { Cursor, ReadBounds } from '../cursor.ts';
@@ -60,10 +60,7 @@ export class RecordStore {
     });
   }
 
-  /**
-   * Returns the smallest offset that any group has committed. Retention may only delete records below this offset. Undefined if
-   * no group has committed.
-   */
+  /** Returns the smallest offset that any group has committed. Retention deletes only records below this offset. */
   smallestCommitted(partition: PartitionState): number | undefined {
     return this.#database.read(() => {
       const smallest = this.#sql.smallestCommitted.get(partition.id)?.['smallest'];
@@ -76,7 +73,7 @@ export class RecordStore {
     return new RecordCursor(this, { partition, position, notify });
   }
 
-  /** Returns the records from `fromOffset` on. Only the bounds limit the number of records. */
+  /** Returns the records from `fromOffset` up to the limits in `bounds`. */
   read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): ReadResult {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
@@ -94,8 +91,7 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // If there are no more records, the read also passes transaction markers and compacted offsets up to the end of the
-      // partition.
+      // Without further records, the next read starts after all transaction markers and compacted records.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
@@ -111,10 +107,7 @@ export class RecordCursor implements Cursor {
   readonly #records: RecordStore;
   readonly #notify: () => void;
   #position: number;
-  /**
-   * Number of the partition's truncations that this cursor has handled. Truncations that are older than the cursor count as
-   * handled.
-   */
+  /** Number of truncations that this cursor has handled. Truncations before the cursor was created count as handled. */
   #seenTruncations: number;
   #maxReadOffset: number;
 
@@ -136,7 +129,7 @@ export class RecordCursor implements Cursor {
     return this.#position;
   }
 
-  /** Highest offset that was readable. Higher offsets cannot be committed. */
+  /** Highest offset that can be committed: the highest end offset that this cursor has seen. */
   get maxCommitOffset(): number {
     return Math.max(this.#maxReadOffset, this.partition.endOffset);
   }
@@ -192,13 +185,10 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/**
- * SQL column that replaces an invalid timestamp with 0 (1970). A timestamp in the future would prevent all later records from
- * expiring.
- */
+/** SQL expression that replaces an invalid timestamp by 0. A future timestamp would stop the expiry of later records. */
 export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
-/** Returns the row id of a record. Row ids sort the records of a partition by offset in one b-tree. */
+/** Returns the row id of a record. Row ids sort the records of a partition by offset. */
 export function rowId(partition: PartitionState, offset: number): number {
   return partition.id * MAX_OFFSET + offset;
 }
@@ -248,7 +238,7 @@ function toRecord(row: RecordRow, partition: PartitionState): LogRecord {
   };
 }
 
-/** Decodes the headers of a row. Returns no headers if the row was changed outside Questlog. */
+/** Decodes the headers of a row. Returns an empty object if another program has changed the text. */
 function decodeHeaders(text: string): Headers {
   try {
     const headers: unknown = JSON.parse(text);

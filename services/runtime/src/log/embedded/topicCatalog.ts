@@ -1,4 +1,4 @@
-/** Topics and partitions. Their rows are in the file. The offsets that readers can see are in memory. */
+/** Catalog of the embedded log: the topics and partitions from the file, and the end offsets that readers see. */
 import { StartRefused } from '../../process/errors.ts';
 import { checkRecords } from '../checkRecords.ts';
 import type { NewRecord, TopicSpec } from '../log.ts';
@@ -10,16 +10,16 @@ export interface TopicState {
 }
 
 export interface PartitionState {
-  /** Id that is unique in the file, below `MAX_PARTITIONS`. The id and an offset together form the row id of a record. */
+  /** Id of the partition, which is unique in the file and below `MAX_PARTITIONS`. */
   readonly id: number;
   readonly topic: string;
   readonly number: number;
   startOffset: number;
-  /** End offset of the durable records. It moves after each database commit. */
+  /** End offset of the durable records. Updated after each database commit. */
   endOffset: number;
-  /** Offset below which all records are compacted. */
+  /** All records of the partition below this offset are compacted. */
   compactedOffset: number;
-  /** Offsets of the truncations since the file was opened, oldest first. */
+  /** Offsets at which the partition was truncated after the file was opened, oldest first. */
   readonly truncations: number[];
   readonly readers: Set<() => void>;
 }
@@ -30,13 +30,9 @@ export interface CheckedAppend {
   readonly bytes: number;
 }
 
-/** Estimated bytes of a row in addition to key, value, and headers. */
 const ROW_OVERHEAD_BYTES = 32;
 
-/**
- * Maximum number of partitions. The row id `partition id * 2^40 + offset` stays below 2^52, so that a double represents it
- * exactly.
- */
+/** Row ids (`partition id * 2^40 + offset`) stay below 2^52, so that a double represents each row id exactly. */
 export const MAX_PARTITIONS = 2 ** 12;
 export const MAX_OFFSET = 2 ** 40;
 
@@ -68,7 +64,7 @@ export class TopicCatalog {
     return partition;
   }
 
-  /** Checks an append and counts its bytes. @throws RecordTooLarge. Any other error is a bug in the caller. */
+  /** Checks an append and computes its size. @throws RecordTooLarge if a record exceeds the limit. */
   checkAppend(topic: string, number: number, records: readonly NewRecord[]): CheckedAppend {
     const partition = this.partition(topic, number);
     const { maxRecordBytes, cleanup } = this.topic(topic).spec;
@@ -77,7 +73,7 @@ export class TopicCatalog {
     return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_OVERHEAD_BYTES, 0) };
   }
 
-  /** Creates either all missing topics or none. Updates the limits and the retention of existing topics. */
+  /** Creates all missing topics or, after an error, no topic. Updates the limits and the retention of existing topics. */
   ensure(specs: readonly TopicSpec[]): void {
     for (const spec of specs) this.#check(spec);
     let nextPartitionId = this.#nextPartitionId;

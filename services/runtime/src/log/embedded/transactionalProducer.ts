@@ -1,7 +1,4 @@
-/**
- * Appends to several partitions and commits offsets in one transaction. Fails if a newer producer has the same transactional
- * id.
- */
+/** Transactional producer of the embedded log. Fails if a newer producer uses the same transactional id. */
 import { Fenced } from '../../process/errors.ts';
 import { toPartitionCommit } from '../groupPartition.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
@@ -12,10 +9,7 @@ import type { TopicCatalog } from './topicCatalog.ts';
 export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
-  /**
-   * Newest producer of each transactional id. It is only in memory, because only the process that holds the file's lock can
-   * write.
-   */
+  /** For each transactional id, the newest producer. Stored only in memory, because no other process can write to the file. */
   readonly newest: Map<string, TransactionalProducer>;
 }
 
@@ -66,5 +60,4 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** Estimated bytes of a transaction in addition to its records. */
 const TRANSACTION_BYTES = 256;

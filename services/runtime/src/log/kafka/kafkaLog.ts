@@ -1,4 +1,4 @@
-/** Log on Kafka. Implements the port of `log.ts` with kafkajs. */
+/** Implements the log interface of `log.ts` with Kafka and kafkajs. */
 import { randomUUID } from 'node:crypto';
 import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
@@ -41,18 +41,14 @@ import { describeTopic, ensureTopics, retentionOf } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
-  /** Prefix of topics, consumer groups, and transactional ids, so that deployments can share a cluster. */
+  /** Prefix of topics, consumer groups, and transactional ids, so that several deployments can share a cluster. */
   readonly prefix: string;
-  /** Replication factor of new topics. The value -1 selects the brokers' default. */
+  /** Replication factor of new topics. -1 selects the default of the brokers. */
   readonly replicationFactor: number;
   readonly logger: Logger;
 }
 
-/**
- * Opens the log.
- * @throws Unavailable if no broker responds.
- * @throws StartRefused if the brokers reject the credentials.
- */
+/** @throws Unavailable if no broker responds. @throws StartRefused if the brokers reject the credentials. */
 export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const kafka = kafkaClient(options.connection, options.logger);
   const admin = new ReplaceableClient(() => kafka.admin());
@@ -73,7 +69,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
 function startError(error: unknown): Error {
   if (error instanceof StartRefused) return error;
   if (isCredentialsError(error)) {
-    // Uses the cause, because the outer message says only that no broker can be reached.
+    // The message of the outer error says only that no broker can be reached. The cause contains the reason.
     const cause = error instanceof Unavailable ? error.cause : error;
     return new StartRefused(`Kafka rejects the credentials of this process: ${messageOf(cause)}`, {
       cause: error,
@@ -83,7 +79,7 @@ function startError(error: unknown): Error {
   return isSettingsError(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }
 
-/** Maximum time to wait for brokers that do not respond when the log closes. Pending appends then fail with an error. */
+/** Maximum time to wait for the brokers when the log closes. After this time, pending appends fail. */
 const CLOSE_LIMIT_MS = 3000;
 
 interface KafkaLogDeps extends KafkaDeps {
@@ -99,7 +95,7 @@ class KafkaLog implements Log {
   readonly #producers: Producers;
   readonly #appendBudget = new AppendBudget();
   readonly #appenders = new Map<string, PartitionAppender>();
-  /** Last request for the limits of each topic, if an append had to wait for the request. */
+  /** For each topic, the latest request for its limits. Appends to a topic without cached limits wait for this request. */
   readonly #pendingLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
@@ -205,23 +201,21 @@ class KafkaLog implements Log {
   }
 
   async #close(): Promise<void> {
-    // Consumers stop first, so that they can still append and commit finished work.
+    // The consumers stop before the log closes, so that the consumers can still append records and commit offsets.
     await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
     await settledWithin(this.#closeOthers(), CLOSE_LIMIT_MS);
   }
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // An append that waits for the limits of its topic is not in the queue of an appender yet.
+    // Appends that wait for the limits of their topic are not yet in the queue of an appender.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
     await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
   }
 
-  /**
-   * Returns a rejected promise instead of throwing an error. `append` is not async, because that saves turns of the event loop.
-   */
+  /** This function is not async, because an async function costs turns of the event loop. Errors reject the promise. */
   #appendWithin(
     limits: TopicLimits,
     partition: number,
@@ -232,7 +226,7 @@ class KafkaLog implements Log {
     try {
       const bytes = checkSizes(limits, partition, records).reduce((sum, one) => sum + one, 0);
       const maxSendBytes = maxRecordsBytes(limits);
-      // A batch cannot be split, because an append is atomic.
+      // An append is atomic, so its records must fit into one batch.
       if (bytes > maxSendBytes) throw new RecordTooLarge(topic, bytes, maxSendBytes);
       return this.#appender(topic, partition).append({ records, bytes, maxSendBytes, deadlineMs });
     } catch (error) {
@@ -259,14 +253,14 @@ class KafkaLog implements Log {
     try {
       return await this.#producers.send(batch);
     } catch (error) {
-      // An operator may have lowered the limit or deleted the topic.
+      // An operator may have lowered the size limit or deleted the topic, so the cached limits are discarded.
       if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
         this.#deps.catalog.evict(topic);
       throw error;
     }
   }
 
-  /** Tracks an opened object until the object ends. Closes the object immediately if the log is closing. */
+  /** Keeps an opened object in the set until the object ends. If the log is closing, closes the object immediately. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);
@@ -282,9 +276,8 @@ class KafkaLog implements Log {
 }
 
 /**
- * Returns the id and the partition counts of the log, which are records of a topic. The first record is the id. If two
- * processes create the log at the same time, both processes use the earlier record. Each record has its own key, so compaction
- * keeps the record.
+ * Returns the id and the partition counts of the log, which are stored as records of a topic. The first record contains the id.
+ * If two processes create the log at the same time, both processes use the earlier record.
  */
 async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([

@@ -1,4 +1,4 @@
-/** Keeps only the last record of each key in topics with the policy `compact`. A pass reads only new records, in chunks. */
+/** Runs compaction: keeps only the latest record of each key in topics with the policy `compact`. Works in chunks. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -24,7 +24,7 @@ export class Compaction {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Compacts one chunk. Returns true if there may be more records to compact. */
+  /** Compacts one chunk of records. Returns true if more records can be compacted. */
   compactChunk(partition: PartitionState): boolean {
     if (partition.compactedOffset >= partition.endOffset) return false;
     const rows = this.#database.read(() =>
@@ -49,7 +49,7 @@ export class Compaction {
     return isLimited;
   }
 
-  /** Deletes one chunk of expired tombstones. Returns true if there may be more expired tombstones. */
+  /** Deletes one chunk of expired tombstones. Returns true if the partition can contain more expired tombstones. */
   deleteTombstonesChunk(partition: PartitionState): boolean {
     const keptFromMs = this.#clock.now() - TOMBSTONE_RETENTION_MS;
     const rows = this.#database.read(() =>
@@ -69,8 +69,7 @@ export class Compaction {
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
     const previousOffset = this.#sql.latest.get(partition.id, key)?.['record_offset'];
     if (typeof previousOffset === 'number') this.#sql.delete.run(rowId(partition, previousOffset));
-    // The retention of a tombstone starts when a pass removes the old values. Readers of an old value can then still read the
-    // tombstone.
+    // The retention time of a tombstone starts when older values are deleted, so that slow readers see the tombstone.
     this.#sql.saveLatest.run(
       partition.id,
       key,
@@ -96,11 +95,8 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** Maximum records of one chunk. One chunk blocks the event loop for a few milliseconds. */
+/** A chunk of 500 records blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 
-/**
- * Time for which a tombstone is kept: Kafka's default (`delete.retention.ms`). A reader of an old value must reach the
- * tombstone within this time.
- */
+/** Retention time of a tombstone, equal to the default of Kafka's `delete.retention.ms`. */
 const TOMBSTONE_RETENTION_MS = 24 * 60 * 60 * 1000;

@@ -1,7 +1,4 @@
-/**
- * Runs retention and compaction, and removes the bytes of deleted records. Works in chunks, so that appends and reads run
- * between two chunks.
- */
+/** Runs retention and compaction, and removes the bytes of deleted records. Appends and reads run between two chunks. */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
@@ -39,7 +36,7 @@ export class Maintenance {
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
-  /** Runs all maintenance. If maintenance is already running, waits until it has ended. */
+  /** Runs all maintenance. If maintenance is already running, waits for its end and then runs all maintenance another time. */
   run(): Promise<void> {
     return this.runExclusive(() => this.#run());
   }
@@ -60,7 +57,7 @@ export class Maintenance {
     try {
       await this.run();
     } catch (error) {
-      // Disk errors are ignored, because appends report them and the next run retries. Any other error is a bug.
+      // Ignores disk errors, because appends report the same errors and the next run tries again.
       if (!(error instanceof Unavailable)) throw error;
     }
   }
@@ -86,10 +83,7 @@ export class Maintenance {
   }
 }
 
-/**
- * Removes one chunk of free pages from the file. Returns true if there may be more free pages to remove. Files without
- * `auto_vacuum` keep their free pages.
- */
+/** Removes one chunk of free pages. Returns true if more free pages can be removed. Does nothing without `auto_vacuum`. */
 function vacuumChunk(database: LogDatabase): boolean {
   if (!database.returnsSpace) return false;
   const count = (pragma: string): number =>
@@ -102,8 +96,8 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
-/** Ratio of free pages that stay in the file, because SQLite must move one page for each page that it removes. */
+/** Fraction of the file's pages that can stay free, because SQLite moves a page for almost every free page it removes. */
 const KEPT_FREE_RATIO = 0.2;
 
-/** Number of pages in one chunk: 1 MiB. One chunk blocks the event loop for a few milliseconds. */
+/** A chunk of 1 MiB blocks the event loop for a few milliseconds. */
 const CHUNK_PAGES = 128;

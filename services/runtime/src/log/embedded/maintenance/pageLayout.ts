@@ -1,30 +1,25 @@
-/** Finds unused bytes in the pages of an SQLite file (https://sqlite.org/fileformat2.html). Pure. */
+/** Finds the unused bytes in the pages of an SQLite file (https://sqlite.org/fileformat2.html). */
 
 export interface ByteRange {
   readonly from: number;
   readonly to: number;
 }
 
-/** Page types in the pointer map (section 1.8). Only a file with `auto_vacuum` has a pointer map. */
+/** Types of SQLite pages in the pointer map (section 1.8 of the file format). Only `auto_vacuum` creates a pointer map. */
 export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 
-/** Position of the lock bytes. SQLite does not use the page that contains these bytes (section 1.3). */
+/** Position of the lock bytes in an SQLite file. SQLite does not use the page at this position (section 1.3). */
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/**
- * Returns the number of the pointer map page that describes the page. For a pointer map page, returns the page's own number.
- */
+/** Returns the number of the SQLite pointer map page with the entry of `page`, or `page` if `page` is such a map page. */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;
   return first === PENDING_BYTE / pageBytes + 1 ? first + 1 : first;
 }
 
-/**
- * Returns the type of `page`, read from the pointer map page `map` with the number `mapPage`. Undefined if `map` does not
- * describe the page.
- */
+/** Returns the type of `page` from its entry in the pointer map page `map`, or undefined if the entry is missing. */
 export function pageTypeIn(map: Buffer, mapPage: number, page: number): number | undefined {
   const at = (page - mapPage - 1) * MAP_ENTRY_BYTES;
   return at >= 0 && at < map.length ? map[at] : undefined;
@@ -32,7 +27,7 @@ export function pageTypeIn(map: Buffer, mapPage: number, page: number): number |
 
 const LEAF_HEADER_BYTES = 8;
 const INTERIOR_HEADER_BYTES = 12;
-/** Bytes of the page header, by the first byte of the page (section 1.6). */
+/** Size of the header of a b-tree page, for each value of the page's first byte (section 1.6 of the file format). */
 const HEADER_BYTES: Readonly<Record<number, number>> = {
   2: INTERIOR_HEADER_BYTES,
   5: INTERIOR_HEADER_BYTES,
@@ -41,7 +36,7 @@ const HEADER_BYTES: Readonly<Record<number, number>> = {
 };
 const FREEBLOCK_HEADER_BYTES = 4;
 
-/** Returns the byte ranges of a b-tree page that no cell uses. Undefined if the page is malformed. Does not support page 1. */
+/** Returns the unused byte ranges of a b-tree page. Returns undefined if the page is malformed. Does not support page 1. */
 export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   const header = HEADER_BYTES[page[0] ?? 0];
   if (header === undefined) return undefined;
@@ -59,14 +54,14 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page (section 1.5). A trunk page starts with page numbers, and these bytes are used. */
+/** Returns the unused bytes of a free page. A trunk page starts with page numbers, which are in use (section 1.5). */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);
   return from > page.length ? undefined : [{ from, to: page.length }];
 }
 
-/** Returns the numbers of the trunk pages, which list the free pages. */
+/** Returns the numbers of the trunk pages. Trunk pages are the pages that list the free pages. */
 export function trunksFrom(first: number, pageAt: (page: number) => Buffer): Set<number> {
   const trunks = new Set<number>();
   for (let page = first; page !== 0 && !trunks.has(page); page = pageAt(page).readUInt32BE(0))

@@ -1,4 +1,4 @@
-/** Deletes expired records of topics with the policy `delete`. Keeps records that a group has not committed. */
+/** Runs retention: deletes expired records of topics with the policy `delete` after every group has committed them. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
@@ -27,7 +27,7 @@ export class Retention {
     this.#sql = statements(database.sqlite);
   }
 
-  /** Deletes one chunk of expired records. Returns true if there may be more expired records. */
+  /** Deletes one chunk of expired records. Returns true if the partition can contain more expired records. */
   deleteChunk(partition: PartitionState, retentionMs: number): boolean {
     const { endOffset } = partition;
     const limit = Math.min(endOffset, this.#records.smallestCommitted(partition) ?? endOffset);
@@ -64,7 +64,7 @@ export class Retention {
       if (bytes > CHUNK_BYTES) return { startOffset, isLimited: true };
     }
     if (rows.length === CHUNK_RECORDS) return { startOffset, isLimited: true };
-    // Only transaction markers are left before the limit.
+    // Only transaction markers remain below `limit`, so the partition starts at `limit`.
     return { startOffset: limit, isLimited: false };
   }
 }
@@ -79,6 +79,6 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** Maximum records of one chunk. One chunk blocks the event loop for a few milliseconds. */
+/** A chunk of 500 records blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 const CHUNK_BYTES = 512 * 1024;

@@ -1,7 +1,7 @@
 /**
- * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a record in the page from which the
- * record is deleted. Copies of the record can remain in other pages, because SQLite moves rows between neighboring pages and
- * leaves the old bytes (`rebuildPage`). Only `VACUUM` would remove these copies, but `VACUUM` blocks every append.
+ * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a deleted record only in its own page.
+ * Neighboring pages can contain copies, because SQLite moves rows between pages and leaves the old bytes (`rebuildPage`).
+ * `VACUUM` would remove the copies but would block every append.
  */
 import { writeSync } from 'node:fs';
 import { Unavailable } from '../../../process/errors.ts';
@@ -20,11 +20,9 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /**
-   * True if records were deleted since the last pass started. Initially true, because an earlier process may have left bytes.
-   */
+  /** True if a new pass is needed, because records were deleted after the start of the latest pass. Initially true. */
   #isPassNeeded = true;
-  /** Number of the next page of the current pass. `FIRST_PAGE` if no pass is running. */
+  /** Page that the current pass over the file reads next. Equal to `FIRST_PAGE` between two passes. */
   #nextPage = FIRST_PAGE;
 
   constructor(database: LogDatabase) {
@@ -36,7 +34,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Empties the write-ahead log, because it contains earlier versions of pages. Then processes a limited part of the file. */
+  /** Overwrites unused bytes in the next part of the file. First empties the write-ahead log, which has old page versions. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -65,7 +63,7 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads pages that the same pointer map page describes. The chunk is empty at the end of the file. */
+  /** Reads some pages that have entries in the same pointer map page. Returns an empty chunk at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -81,7 +79,7 @@ export class UnusedBytes {
     return { first, pages, mapPage, map };
   }
 
-  /** Returns the numbers of the pages whose unused bytes are not zero. The pages may change before they are overwritten. */
+  /** Returns the pages with unused bytes other than zero. Appends can change these pages before the overwrite. */
   #pagesToOverwrite({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;
@@ -91,10 +89,7 @@ export class UnusedBytes {
     });
   }
 
-  /**
-   * Overwrites the unused bytes in one turn of the event loop. The write-ahead log is empty, so the file is current. Only
-   * unused bytes change, so an interrupted write damages nothing.
-   */
+  /** Overwrites the pages synchronously, so that no append interferes. An interrupted call changes only unused bytes. */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
     const database = this.#database;
@@ -146,16 +141,13 @@ interface Chunk {
   readonly map: Buffer;
 }
 
-/** Number of the first page that a pass reads. Page 1 has the schema. Page 2 is the first pointer map page. */
+/** First page that a pass over the file reads. Page 1 contains the schema, and page 2 is a pointer map page. */
 const FIRST_PAGE = 2;
-/** Position in the file header at which the number of the first trunk page is stored. */
+/** Position of the number of the first trunk page in the file header. */
 const FIRST_TRUNK_AT = 32;
-/**
- * Maximum bytes that one call processes, which takes about 0.1 s of CPU. With one call per minute, a file of 100 GB takes 14
- * hours.
- */
+/** One call processes at most this number of bytes in about 0.1 s. With a call per minute, a pass over 100 GB takes 14 h. */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;
 /** Maximum number of pages per read. One read blocks the event loop for less than 1 ms. */
 const PAGES_PER_READ = 64;
-/** Maximum number of pages that are overwritten at once. Overwriting this number takes a few milliseconds. */
+/** Maximum number of pages that one synchronous call overwrites. The call takes a few milliseconds. */
 const MAX_PAGES_AT_ONCE = 256;

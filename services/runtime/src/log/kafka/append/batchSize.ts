@@ -1,23 +1,23 @@
-/** Checks an append before the append is sent, and computes the size of its records in a Kafka batch. */
+/** Checks an append and computes the size of its records in a Kafka batch. */
 import { checkRecords } from '../../checkRecords.ts';
 import type { NewRecord } from '../../log.ts';
 
 export interface TopicLimits {
-  /** Topic name without the prefix. */
+  /** Name of the topic without the configured prefix. */
   readonly topic: string;
   readonly partitions: number;
-  /** The topic's `max.message.bytes`, which is the maximum size of one batch. */
+  /** Maximum size of one batch in the topic: `max.message.bytes`. */
   readonly maxBatchBytes: number;
   readonly isCompacted: boolean;
 }
 
 /**
- * Maximum overhead of a batch with one record. The overhead is 61 bytes, up to 40 for the record, and 10 per header. The limits
- * of new topics include this overhead, so that `maxRecordBytes` counts only keys, values, and headers.
+ * Upper bound of the overhead of a one-record batch: 61 bytes, up to 40 bytes for the record, and 10 bytes per header. The
+ * `max.message.bytes` of a new topic is its `maxRecordBytes` plus this bound.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
-/** Returns the maximum uncompressed bytes of each record. @throws RecordTooLarge if a record exceeds the topic's limit. */
+/** Returns the maximum uncompressed size of each record. @throws RecordTooLarge if a record exceeds the limit. */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,
@@ -40,8 +40,8 @@ export function maxRecordsBytes({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBy
 
 const BATCH_HEADER_BYTES = 61;
 
-/** Maximum bytes of a record's length, attributes, timestamp, and offset, and of the lengths of its key, value, and headers. */
+/** Maximum bytes of the attributes, the timestamp, the offset, and the length fields of a record in a Kafka batch. */
 const RECORD_FRAMING_BYTES = 40;
 
-/** Maximum bytes of the two lengths of a header's name and value. */
+/** Maximum bytes of two length fields: the length of the header's name and the length of the header's value. */
 const HEADER_FRAMING_BYTES = 10;

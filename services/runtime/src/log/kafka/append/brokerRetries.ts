@@ -1,6 +1,4 @@
-/**
- * Retries a broker request until it succeeds. Sends each attempt to the current leader. After a timeout, uses new connections.
- */
+/** Retries a request to a Kafka broker. Each attempt goes to the current leader. After a timeout, connections are replaced. */
 import kafkajs, { type Broker, type Cluster } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -10,13 +8,12 @@ import { type ReplaceableClient, type SharedClient, withinTimeout } from '../cli
 import { protocolError } from '../client/sendRequest.ts';
 
 export interface RetriedRequest<T> {
-  /** Returns the broker that receives the request, from the cluster's current metadata. */
   find(cluster: Cluster): Promise<Broker>;
-  /** Sends the request. The request must be idempotent. */
+  /** The request must be idempotent, because it can be sent several times. */
   send(broker: Broker): Promise<T>;
-  /** True if a late duplicate of the request would do harm. The request is then retried only after a broker has responded. */
+  /** True if a late duplicate of the request would cause harm. After a lost response, such a request is not retried. */
   readonly needsResponseBeforeRetry?: boolean;
-  /** Time after which no attempt starts. Measured on the clock of `performance.now()`. */
+  /** Time after which no further attempt starts, on the clock of `performance.now()`. */
   readonly deadlineMs: number;
 }
 
@@ -28,7 +25,7 @@ export class BrokerRetries {
     this.#cluster = cluster;
   }
 
-  /** Sends the request with retries. @throws the error of the last attempt that reached a broker. */
+  /** Sends the request with retries. @throws the error of the latest attempt that reached a broker. */
   async run<T>({ find, send, needsResponseBeforeRetry = false, deadlineMs }: RetriedRequest<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
@@ -45,7 +42,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // The error of an unreachable broker does not show the outcome of an earlier attempt.
+        // If no broker is reachable, keeps the earlier error, because the outcome of the earlier attempt is unknown.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -61,17 +58,14 @@ export class BrokerRetries {
     if (current !== undefined) this.#cluster.replace(current);
   }
 
-  /** Starts no further attempts. Waits until the running attempts have ended. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#cluster.close();
   }
 
-  /**
-   * Refreshes the metadata if a broker has responded, because the leader may have moved. Otherwise replaces the connections.
-   */
+  /** Refreshes the metadata after a broker's response, because the leader may have moved. Otherwise replaces connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // The request only has to wait for a concurrent transaction, which ends within milliseconds.
+    // The error CONCURRENT_TRANSACTIONS disappears within milliseconds without new metadata.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&
@@ -84,10 +78,7 @@ const FIRST_PAUSE_MS = 3;
 const MAX_PAUSE_MS = 1000;
 const REFRESH_LIMIT_MS = 3000;
 
-/**
- * Returns the leader of the partition.
- * @param topic the topic name with the prefix. The cluster must track the topic.
- */
+/** Returns the leader of the partition. The cluster must track the topic. @param topic the name with the prefix. */
 export async function leaderOf(cluster: Cluster, topic: string, partition: number): Promise<Broker> {
   const partitions = cluster.findTopicPartitionMetadata(topic);
   const leader = partitions.find(({ partitionId }) => partitionId === partition)?.leader ?? NO_LEADER;
@@ -102,12 +93,12 @@ async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> 
   return true;
 }
 
-/** Returns true if a broker responded. The request is then no longer in progress. */
+/** Returns true if the error is the response of a broker. The broker has then finished the request. */
 export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
-/** Returns true for errors that kafkajs marks as retriable: a moved leader, too few replicas, or a lost connection. */
+/** Returns true for errors that kafkajs marks as retriable, for example a moved leader or a lost connection. */
 function isRetriable(error: unknown): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof kafkajs.KafkaJSError && current.retriable) return true;

@@ -1,7 +1,7 @@
 /**
- * Appends to one partition with one send in flight. Appends that arrive during a send form the next send. With several sends in
- * flight, a broker failure could lose, duplicate, or reorder records. A failing partition gets little memory and is retried
- * with a backoff, so that other partitions are not affected.
+ * Appends records to one Kafka partition, with one send in flight. Appends that arrive during a send form the next send. With
+ * several sends in flight, a broker failure could lose, duplicate, or reorder records. A failing partition can use little
+ * memory, so that other partitions are not affected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
@@ -15,7 +15,7 @@ export interface PartitionAppenderDeps {
   readonly budget: AppendBudget;
   readonly watch: PartitionWatch;
   pause?(ms: number): Promise<void>;
-  /** Topic name with the prefix. */
+  /** Name of the topic with the configured prefix. */
   readonly topic: string;
   readonly partition: number;
 }
@@ -23,12 +23,8 @@ export interface PartitionAppenderDeps {
 export interface CheckedAppend {
   readonly records: readonly NewRecord[];
   readonly bytes: number;
-  /** Maximum bytes of the records in one batch. */
   readonly maxSendBytes: number;
-  /**
-   * Time at which the caller gets an error. After this time, the append is not sent any more. Appends that are queued later
-   * have later deadlines.
-   */
+  /** Time at which a pending append is rejected with an error. Later appends have later deadlines. */
   readonly deadlineMs: number;
 }
 
@@ -36,23 +32,19 @@ export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
   #inFlight: readonly Pending[] = [];
-  /**
-   * Timer for the earliest deadline. There is only one timer, because one timer per append would be expensive for small
-   * appends.
-   */
+  /** Timer for the earliest deadline of all pending appends. A timer for each append would be expensive. */
   #deadline: NodeJS.Timeout | undefined;
   #pendingBytes = 0;
-  /** True if the last send failed or the current send has had no response for a long time. */
+  /** True if the latest send failed or the current send has had no response for `FAILING_AFTER_MS`. */
   #isFailing = false;
   readonly #backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
-  /** Promise of the running sends. Undefined if no appends are pending. */
   #running: Promise<void> | undefined;
 
   constructor(deps: PartitionAppenderDeps) {
     this.#deps = deps;
   }
 
-  /** Adds an append to the queue. The call is synchronous, so that the offsets have the order of the calls. */
+  /** Adds an append to the queue. The call is synchronous, so that offsets are in the order of the calls. */
   append(append: CheckedAppend): Promise<Appended> {
     const { budget } = this.#deps;
     if (this.#isFailing && !this.#mayQueueWhileFailing(append.bytes))
@@ -69,7 +61,7 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // Waits one turn of the event loop, so that appends of the same turn form one send.
+    // Appends from one turn of the event loop form one send.
     for (await yieldToEventLoop(); this.#queue.length > 0; await yieldToEventLoop()) {
       const hasFailed = await this.#send(this.#nextGroup());
       if (hasFailed) await (this.#deps.pause ?? delay)(this.#backoff.next());
@@ -79,10 +71,7 @@ export class PartitionAppender {
     this.#deadline = undefined;
   }
 
-  /**
-   * Sends a group of appends.
-   * @returns true if the brokers were unavailable.
-   */
+  /** Sends a group of appends. Returns true if the brokers were unavailable. */
   async #send(group: readonly Pending[]): Promise<boolean> {
     const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);
@@ -100,7 +89,7 @@ export class PartitionAppender {
     } catch (error) {
       for (const pending of group) pending.reject(error);
       const isUnavailable = error instanceof Unavailable;
-      // A broker that rejects the send is available, so the partition has recovered.
+      // A broker that rejects the send is available.
       if (isUnavailable) this.#failed(error);
       else this.#recovered();
       return isUnavailable;
@@ -115,10 +104,7 @@ export class PartitionAppender {
     this.#deadline ??= setTimeout(() => this.#rejectExpired(), Math.max(0, deadlineMs - performance.now()));
   }
 
-  /**
-   * Rejects expired appends. A send in flight continues, because the partition would lose its producer if the send were
-   * aborted.
-   */
+  /** Rejects appends after their deadline. A send in flight continues, because an aborted send needs a new producer id. */
   #rejectExpired(): void {
     this.#deadline = undefined;
     const nowMs = performance.now();
@@ -142,10 +128,7 @@ export class PartitionAppender {
     return new Unavailable(`${topic}/${partition} is not keeping up; nothing was appended`, options);
   }
 
-  /**
-   * Returns true if an append may wait while the partition is failing. One append is always accepted, because only an attempt
-   * can show that the partition has recovered.
-   */
+  /** Returns true if a failing partition can queue the append. One append is always queued, to detect the recovery. */
   #mayQueueWhileFailing(bytes: number): boolean {
     if (this.#pendingBytes === 0) return true;
     return this.#pendingBytes + bytes <= MAX_FAILING_BYTES && this.#queue.length < MAX_FAILING_APPENDS;
@@ -180,10 +163,7 @@ export class PartitionAppender {
   }
 }
 
-/**
- * Memory for pending appends, which all partitions share. A partition can reserve at most as many bytes as stay free
- * afterwards. One failing partition therefore uses at most half of the memory.
- */
+/** Memory budget for pending appends. The appends of one partition can use at most half of the budget. */
 export class AppendBudget {
   readonly #maxBytes: number;
   #reserved = 0;
@@ -192,10 +172,7 @@ export class AppendBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /**
-   * Returns false if the append must be rejected. An append that is larger than the budget is accepted if no other append is
-   * pending.
-   */
+  /** Returns false if the append must be rejected. An append above the whole budget is accepted if no append is pending. */
   reserve(bytes: number, partitionBytes: number): boolean {
     if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
     this.#reserved += bytes;
@@ -209,24 +186,19 @@ export class AppendBudget {
 
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 
-/**
- * Time without a response after which the partition counts as failing. A healthy broker responds faster, even during garbage
- * collection.
- */
+/** A send without a response for this time marks the partition as failing. Healthy brokers respond earlier. */
 const FAILING_AFTER_MS = 2000;
-/** Maximum pending bytes of a failing partition. Callers whose appends are rejected retry later. */
 const MAX_FAILING_BYTES = 1024 * 1024;
 const MAX_FAILING_APPENDS = 1000;
-/** Value of `Retry-After` for rejected appends. It is about half the time of a leader election. */
+/** Value of `Retry-After` for rejected appends: about half the time of a leader election. */
 const RETRY_AFTER_SECONDS = 5;
-/** Pause between a failed send and the next send to the same partition. */
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 2000;
 
-/** Maximum bytes of one send. Larger sends are not faster and delay small appends. */
+/** Maximum bytes of one send. Larger sends give no higher throughput and delay small appends. */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 
-/** Maximum records of one send. Encoding this number of small records blocks the event loop for about 5 ms. */
+/** Maximum number of records in one send. Encoding 10,000 small records blocks the event loop for about 5 ms. */
 const MAX_GROUP_RECORDS = 10_000;
 
 interface Pending extends CheckedAppend {

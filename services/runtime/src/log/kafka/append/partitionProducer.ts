@@ -1,7 +1,7 @@
 /**
- * Idempotent producer of one partition (KIP-98), with one send at a time. A send keeps its producer id, epoch, and sequence
- * until the outcome is known, so that the brokers append the records once. After an unknown outcome, the next send uses a new
- * producer id. The reason is that the brokers may expect another sequence from the old producer id.
+ * Idempotent producer of one Kafka partition (KIP-98). All attempts of a send use the same producer id, epoch, and sequence, so
+ * that the brokers append the records only one time. After an unknown outcome, the next send uses a new producer id, because
+ * the brokers may expect another sequence for the old producer id.
  */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Broker, Cluster } from 'kafkajs';
@@ -18,9 +18,8 @@ import {
 import type { ProducerIdentity } from './recordBatch.ts';
 import { SHARED_WAIT_MS, type SharedProduce } from './sharedProduce.ts';
 
-/** Records that are sent to one partition as one batch. */
 export interface PartitionBatch {
-  /** Topic name with the prefix. */
+  /** Name of the topic with the configured prefix. */
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly NewRecord[];
@@ -37,10 +36,10 @@ export class PartitionProducer {
   readonly #retries: BrokerRetries;
   #sequence: SequenceState | undefined;
   #separateUntilMs = 0;
-  /** Promise that settles with the previous send. It never rejects. */
+  /** Resolves when the previous send ends, even if the previous send failed. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param cluster the client that tracks the partition's topic. Only this producer uses the client. */
+  /** @param cluster the client that tracks the partition's topic. No other producer uses this client. */
   constructor(cluster: ReplaceableClient<Cluster>, options: PartitionProducerOptions) {
     this.#options = options;
     this.#retries = new BrokerRetries(cluster);
@@ -73,13 +72,12 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // Frees the buffer of the request. An attempt that is still in progress has its own copy, or its broker rejects the
-      // changed bytes.
+      // Reusing the request's buffer is safe, because a late attempt has a copy or the broker rejects the changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;
     } catch (error) {
-      // Replaces the producer and the connections, because attempts of the send may still be in progress.
+      // Uses a new producer id and new connections, because attempts of the failed send may still be in progress.
       if (this.#sequence !== undefined) onReplaced(error);
       this.#sequence = undefined;
       this.#retries.replaceConnections();
@@ -87,10 +85,7 @@ export class PartitionProducer {
     }
   }
 
-  /**
-   * Produces the batch, if possible in a shared request. After a slow or rejected send, produces separately for a while, so
-   * that other partitions are not delayed.
-   */
+  /** Produces the batch in a request shared with other partitions. A slow or rejected request disables sharing for 30 s. */
   async #produce(broker: Broker, request: PartitionRequest): Promise<number> {
     const sharedOffset = await this.#produceShared(broker, request);
     if (sharedOffset !== undefined) return sharedOffset;
@@ -105,7 +100,7 @@ export class PartitionProducer {
     }
   }
 
-  /** Produces the batch in a shared request. Returns undefined if the batch must be sent separately. */
+  /** Produces the batch in a request shared with other partitions. Returns undefined if the batch needs its own request. */
   async #produceShared(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
     if (performance.now() < this.#separateUntilMs) return undefined;
     try {
@@ -120,7 +115,6 @@ export class PartitionProducer {
 
 const SEPARATE_MS = 30_000;
 
-/** Field that is missing in kafkajs's types. */
 interface BrokerWithId extends Broker {
   readonly nodeId: number;
 }

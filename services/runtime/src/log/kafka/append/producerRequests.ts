@@ -1,23 +1,19 @@
-/**
- * Requests of producers. kafkajs sends InitProducerId. This file encodes Produce 7, the first version with zstd (KIP-110, Kafka
- * 2.1).
- */
+/** Encodes Produce 7, the first version with zstd (KIP-110, Kafka 2.1), and sends InitProducerId with kafkajs. */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
 import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
 
 interface TopicPartition {
-  /** Topic name with the prefix. */
   readonly topic: string;
   readonly partition: number;
 }
 
 export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
-  /** Null if the producer does not use transactions. */
+  /** Null if the batch is not part of a transaction. */
   readonly transactionalId: string | null;
-  /** Maximum time that the broker waits for the other replicas. */
+  /** Maximum time that the leader waits for the replicas of the partition. */
   readonly waitMs: number;
 }
 
@@ -26,23 +22,23 @@ export interface ProduceResponse extends Throttled {
 }
 
 interface PartitionResponse {
-  /** Error code of the partition. It is 0 if all in-sync replicas have the batch. */
+  /** Error code of the partition. The code is 0 if all in-sync replicas have the batch. */
   readonly errorCode: number;
   readonly baseOffset: number;
 }
 
 const ACKS_ALL = -1;
 
-/** Sends a request for one partition and returns the offset of the first record. @throws the error that the broker returns. */
+/** Returns the offset of the first record. @throws the error in the broker's response. */
 export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
   const [response] = (await sendRequest(broker, request)).responses;
-  // `decodeResponse` guarantees one response per request.
+  // `decodeResponse` has checked that the response contains each requested partition.
   const { errorCode, baseOffset } = response as PartitionResponse;
   if (errorCode !== 0) throw protocolError(errorCode);
   return baseOffset;
 }
 
-/** Requests a producer id. If `requested` has a transactional id, the request fences older producers of this id. */
+/** Requests a producer id. If `requested` contains a transactional id, the brokers fence older producers of this id. */
 export async function initProducerId(
   broker: Broker,
   requested: { readonly transactionalId?: string; readonly transactionTimeout: number },
@@ -51,12 +47,11 @@ export async function initProducerId(
   return { producerId: BigInt(producerId), epoch: producerEpoch };
 }
 
-/** Returns the next sequence. A sequence has 31 bits. After the highest value, sequences start at 0 again. */
+/** Returns the sequence number that follows the records. After 2^31 - 1, sequence numbers restart at 0. */
 export function nextSequence(sequence: number, records: number): number {
   return (sequence + records) % 2 ** 31;
 }
 
-/** Method that is missing in kafkajs's types. */
 interface BrokerInternals extends Broker {
   initProducerId(requested: {
     readonly transactionalId?: string;
@@ -68,7 +63,7 @@ export interface PartitionRequest extends TopicPartition, Request<ProduceRespons
   readonly batch: Buffer;
 }
 
-/** Encodes a Produce request. The brokers append the batch at most once, even if the request is sent again. */
+/** Encodes a Produce request. The brokers append the batch at most one time, even if the request is sent several times. */
 export async function produceRequest(produce: ProduceOptions): Promise<PartitionRequest> {
   const { topic, partition, batch, transactionalId, waitMs } = produce;
   const idBytes = transactionalId === null ? 0 : Buffer.byteLength(transactionalId);
@@ -92,7 +87,7 @@ export async function produceRequest(produce: ProduceOptions): Promise<Partition
 
 const PRODUCE = { apiKey: 0, apiVersion: 7, apiName: 'Produce', since: '2.1' };
 
-/** Encodes one Produce request for several partitions. The broker responds after `waitMs` at the latest. */
+/** Combines the Produce requests of several partitions. The broker responds after `waitMs` at the latest. */
 export function sharedRequest(
   requests: readonly PartitionRequest[],
   waitMs: number,
@@ -117,7 +112,6 @@ export function sharedRequest(
   return { ...PRODUCE, body, decode: (bytes) => decodeResponse(bytes, requests) };
 }
 
-/** Bytes of two string lengths, acks, timeout, two counts, partition, and batch length. */
 const FIXED_BYTES = 2 * 2 + 2 + 5 * 4;
 
 function writeText(bytes: Buffer, at: number, text: string | null): number {
@@ -126,10 +120,7 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
   return start + bytes.write(text, start);
 }
 
-/**
- * Decodes a response. @throws Error unless the response has exactly the requested partitions. Some clients treat a response
- * without a partition as success.
- */
+/** Decodes the response. @throws Error if a requested partition is missing, which some clients treat as a success. */
 function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): ProduceResponse {
   const { partitions, clientSideThrottleTime } = readResponse(bytes);
   const responses = requested.map(({ topic, partition }) => {
@@ -148,7 +139,6 @@ function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): Pr
 }
 
 interface DecodedResponse extends Throttled {
-  /** Responses of the partitions, by `topic/partition`. */
   readonly partitions: ReadonlyMap<string, PartitionResponse>;
 }
 
@@ -173,6 +163,5 @@ function readResponse(bytes: Buffer): DecodedResponse {
   }
 }
 
-/** Bytes of the partition, the error code, and three 64-bit integers. */
 const PARTITION_RESPONSE_BYTES = 4 + 2 + 3 * 8;
 const MAX_SHOWN_BYTES = 100;

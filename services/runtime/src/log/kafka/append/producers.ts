@@ -1,4 +1,4 @@
-/** Producers of all partitions. Healthy partitions share requests. A slow partition delays only its own connection. */
+/** Idempotent producers of all Kafka partitions. Healthy partitions share requests. Slow partitions use their own requests. */
 import type { Kafka } from 'kafkajs';
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
@@ -7,17 +7,14 @@ import { clusterForTopics } from '../client/replaceableClient.ts';
 import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
-/**
- * Maximum time of a send. It is also the maximum time of an append, including the time in the queue. A dead leader is replaced
- * within 8 to 13 s.
- */
+/** Maximum time of a send. An append has the same limit, with its time in the queue. A leader election takes 8 to 13 s. */
 export const SEND_LIMIT_MS = 16_000;
 
 export interface ProducersDeps {
   readonly kafka: Kafka;
   readonly logger: Logger;
   readonly sendLimitMs?: number;
-  /** Maximum time that a shared request waits for the replicas of all its partitions. */
+  /** Maximum time that the broker waits for the replicas of all partitions in a shared request. */
   readonly sharedWaitMs?: number | undefined;
 }
 
@@ -33,11 +30,7 @@ export class Producers {
     this.#shared = new SharedProduce(deps.kafka, () => this.#sending > 1, deps.sharedWaitMs);
   }
 
-  /**
-   * Returns the offset of the first record.
-   * @throws Unavailable if the outcome is unknown.
-   * @throws Error if the brokers reject the records.
-   */
+  /** @throws Unavailable if the outcome is unknown. @throws Error if the brokers reject the records. */
   async send(batch: PartitionBatch): Promise<number> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     const at = `${batch.topic}/${batch.partition}`;
@@ -46,8 +39,7 @@ export class Producers {
       return await this.#producerOf(at, batch.topic).send(batch);
     } catch (error) {
       const failure = toLogError(error, `${at} did not confirm an append; its outcome is unknown`);
-      // No other process knows this producer id, so no newer producer can exist. `Fenced` means that the broker lost the state
-      // of the producer.
+      // No other process uses this producer id, so `Fenced` means that the broker lost the state of the producer.
       throw failure instanceof Fenced ? new Unavailable(failure.message, { cause: error }) : failure;
     } finally {
       this.#sending -= 1;

@@ -1,4 +1,4 @@
-/** Encodes records as a record batch of format 2 (KIP-98). The batch is in one buffer with space for the request header. */
+/** Encodes records as a Kafka record batch of format 2 (KIP-98), in one buffer with space for the request header. */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
 import { allocateBytes, freeBytes } from '@questlog/schemas/buffers';
 import type { Headers, NewRecord } from '../../log.ts';
@@ -23,7 +23,7 @@ import {
 } from '../read/batchLayout.ts';
 import { crc32c } from '../read/crc32c.ts';
 
-/** Producer id and epoch. Brokers use them to detect duplicates (KIP-98). */
+/** Producer id and epoch. Brokers detect duplicate batches by the producer id, the epoch, and the sequence (KIP-98). */
 export interface ProducerIdentity {
   readonly producerId: bigint;
   readonly epoch: number;
@@ -32,17 +32,13 @@ export interface ProducerIdentity {
 export interface NewBatch {
   readonly records: readonly NewRecord[];
   readonly producer: ProducerIdentity;
-  /** Sequence of the first record. It is the number of records that the producer has already sent to the partition. */
+  /** Sequence of the first record: the number of records that the producer has already sent to the partition. */
   readonly sequence: number;
   readonly isTransactional: boolean;
-  /** Timestamp of all records in milliseconds since the epoch. */
   readonly timestampMs: number;
 }
 
-/**
- * Encodes a batch.
- * @returns a buffer with `prefixBytes` bytes for the caller, followed by the batch.
- */
+/** Encodes a batch. Returns a buffer that starts with `prefixBytes` unused bytes for the request header. */
 export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise<Buffer> {
   const uncompressed = writeRecords(batch.records, prefixBytes + RECORDS);
   const parts = await compress(uncompressed.subarray(prefixBytes + RECORDS));
@@ -53,10 +49,7 @@ export async function encodeBatch(batch: NewBatch, prefixBytes: number): Promise
   return withHeader(bytes, prefixBytes, batch, ZSTD);
 }
 
-/**
- * Returns the compressed parts. Several parts may share one memory block. Undefined if compression does not make the records
- * smaller.
- */
+/** Returns the compressed parts, which can share one memory block, or undefined if compression saves no bytes. */
 async function compress(records: Buffer): Promise<readonly Buffer[] | undefined> {
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
   const isSmall = records.length < MIN_ASYNC_BYTES;
@@ -68,16 +61,13 @@ function totalLength(parts: readonly Buffer[]): number {
   return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
-/**
- * Compresses in this thread. The output buffer starts with half the input size, because Node would allocate 16 KiB for every
- * small batch.
- */
+/** Compresses in this thread. The output buffer is small, because Node would allocate 16 KiB for every small batch. */
 function compressSync(records: Buffer): Buffer {
   const chunkSize = Math.min(NODE_CHUNK_BYTES, records.length >> 1);
   return zstdCompressSync(records, { ...COMPRESSION, chunkSize });
 }
 
-/** Compresses in another thread. Node's `zstdCompress` is not used, because it would copy the parts into one more buffer. */
+/** Compresses in another thread. Node's `zstdCompress` would copy the parts into an additional buffer. */
 function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
@@ -89,19 +79,17 @@ function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
   });
 }
 
-/** Minimum bytes of a batch that is compressed. Compressing smaller batches costs more than it saves. */
+/** Minimum size of a batch for compression. The compression of a smaller batch costs more CPU than it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
-/**
- * Minimum bytes of a batch that another thread compresses. Compressing this size would block the event loop for over 0.25 ms.
- */
+/** Larger batches are compressed in another thread. Compression of this size would block the event loop for over 0.25 ms. */
 const MIN_ASYNC_BYTES = 128 * 1024;
 
 const NODE_CHUNK_BYTES = 16 * 1024;
-/** Compression at level 1, which shrinks JSON to about a sixth. Higher levels cost more than they save. */
+/** zstd level 1 compresses JSON to about a sixth. Higher levels cost more CPU than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 /**
- * Compression with large chunks, because each chunk is a round trip to a thread. The size differs from Node's pool size, so
- * that `freeBytes` detects shared memory.
+ * Large output chunks save round trips to the compression thread. The size differs from the size of Node's buffer pool, so that
+ * `freeBytes` can recognize shared memory.
  */
 const ASYNC_COMPRESSION = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 
@@ -110,7 +98,7 @@ const ZSTD = CODECS.indexOf('zstd');
 function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: number): Buffer {
   const { records, producer, sequence, isTransactional, timestampMs } = batch;
   const header = bytes.subarray(prefixBytes);
-  // Brokers set the offset and the leader epoch. The checksum does not cover these fields.
+  // The broker sets the offset and the leader epoch, which the checksum does not cover.
   header.fill(0, 0, LENGTH);
   header.writeInt32BE(header.length - LENGTH_END, LENGTH);
   header.writeInt32BE(0, LEADER_EPOCH);
@@ -144,7 +132,6 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   return bytes;
 }
 
-/** Returns the bytes of a record without its length field. */
 function recordSize({ key, value, headers }: NewRecord, index: number): number {
   const keyBytes = key === null ? -1 : Buffer.byteLength(key);
   return (
@@ -156,7 +143,6 @@ function recordSize({ key, value, headers }: NewRecord, index: number): number {
   );
 }
 
-/** Bytes of the attributes and of the timestamp delta. Both fields are 0. */
 const FIXED_BYTES = 2;
 
 function headersSize(headers: Headers): number {
@@ -197,7 +183,7 @@ function fieldSize(length: number): number {
   return length < 0 ? 1 : varintSize(length) + length;
 }
 
-/** Returns the bytes of a zigzag varint for a value from 0 to 2^31 - 1. */
+/** Returns the size of a zigzag varint for a value from 0 to 2^31 - 1. */
 function varintSize(value: number): number {
   if (value < 0x40) return 1;
   if (value < 0x2000) return 2;
@@ -213,7 +199,6 @@ function writeVarint(bytes: Buffer, start: number, value: number): number {
   return at + 1;
 }
 
-/** Writes the length -1, which stands for null. */
 function writeNull(bytes: Buffer, at: number): number {
   bytes[at] = 1;
   return at + 1;
@@ -222,7 +207,7 @@ function writeNull(bytes: Buffer, at: number): number {
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
   const at = writeVarint(bytes, start, length);
-  // For short ASCII text, a loop is faster than a native call.
+  // A loop is faster than a native call for short ASCII text.
   if (length === text.length && length <= MAX_LOOPED_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);
   } else {

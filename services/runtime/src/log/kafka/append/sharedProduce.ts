@@ -1,14 +1,11 @@
-/** Sends batches of several partitions in one Produce request per broker. One request per broker is in flight at a time. */
+/** Sends the batches of several Kafka partitions in one Produce request. Each broker has at most one such request in flight. */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Cluster, Kafka } from 'kafkajs';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
 
-/**
- * Maximum time that a shared request waits for the replicas. Healthy replicas need a tenth of this time, even during garbage
- * collection.
- */
+/** Maximum time that a broker waits for the replicas in a shared request. Healthy replicas need a tenth of this time. */
 export const SHARED_WAIT_MS = 1000;
 
 export class SharedProduce {
@@ -16,15 +13,12 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /**
-   * Client for shared requests only. It needs its own connections, because a broker responds to the requests of a connection in
-   * order.
-   */
+  /** Client with connections only for shared requests, because a broker responds to the requests of one connection in order. */
   #cluster: ReplaceableClient<Cluster> | undefined;
-  /** Earliest time of the next connection attempt. Measured on the clock of `performance.now()`. */
+  /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
 
-  /** @param hasOtherSends a function that returns true if sends to other partitions are running. */
+  /** @param hasOtherSends returns true if sends to other partitions are running. */
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
     this.#hasOtherSends = hasOtherSends;
@@ -32,8 +26,7 @@ export class SharedProduce {
   }
 
   /**
-   * Produces a batch in a shared request.
-   * @returns the offset of the first record. Undefined if nothing was sent and the batch must be sent separately.
+   * Returns the offset of the first record, or undefined if the batch was not sent and needs a separate request.
    * @throws the broker's error for the partition. After any other error, the outcome is unknown.
    */
   async produce(nodeId: number, request: PartitionRequest): Promise<number | undefined> {
@@ -50,7 +43,6 @@ export class SharedProduce {
     await this.#cluster?.close();
   }
 
-  /** Sends all batches of this turn of the event loop in one request. */
   #scheduleSend(broker: BrokerQueue): void {
     if (broker.isSending || broker.pending.length === 0) return;
     broker.isSending = true;
@@ -62,7 +54,6 @@ export class SharedProduce {
     });
   }
 
-  /** Sends the pending batches. Never rejects. */
   async #sendPending(broker: BrokerQueue): Promise<void> {
     const batches = takePending(broker);
     const cluster = batches.length > 1 ? this.#connectedCluster(batches) : undefined;
@@ -74,7 +65,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // Sends the pending batches separately, because the broker may be down and the partitions may have new leaders.
+      // The broker may be down and the partitions may have new leaders, so the remaining batches use separate requests.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }
@@ -96,13 +87,13 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // Replaces the client, because the leader of a partition has moved and another broker may have the same id.
+    // Replaces the client after a leader has moved, because a new broker can have the id of the old broker.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);
   }
 
-  /** Returns undefined if the cluster is still connecting. Batches are then sent separately. */
+  /** Returns undefined while the client connects. The batches then use separate requests. */
   #connectedCluster(batches: readonly PendingBatch[]): ReplaceableClient<Cluster> | undefined {
     const topics = new Set(batches.map(({ request }) => request.topic));
     this.#cluster ??= clusterForTopics(this.#kafka, [...topics]);
@@ -124,13 +115,10 @@ function takePending({ pending }: BrokerQueue): PendingBatch[] {
   return pending.splice(0, firstExcluded === -1 ? pending.length : firstExcluded);
 }
 
-/** Maximum bytes of a batch in a shared request. The limit ensures that sending and writing the batch take milliseconds. */
+/** Maximum size of a batch in a shared request. The broker can send and write such a batch within milliseconds. */
 const MAX_BATCH_BYTES = 64 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
-/**
- * Maximum time to wait for a broker that does not respond. The sum of this limit and the wait for replicas is below
- * `FAILING_AFTER_MS`.
- */
+/** Maximum time to wait for a broker's response. The sum of this time and the wait for replicas is below `FAILING_AFTER_MS`. */
 const RESPONSE_LIMIT_MS = 500;
 const CONNECT_PAUSE_MS = 1000;
 
@@ -139,7 +127,6 @@ const NOT_LEADER = 6;
 interface BrokerQueue {
   readonly nodeId: number;
   readonly pending: PendingBatch[];
-  /** True if a request is in flight or scheduled. */
   isSending: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Requests of a transactional producer (KIP-98). Coordinator requests are retried only after a response. Otherwise a late
- * duplicate of the request could start, change, or end the next transaction.
+ * Requests of a transactional Kafka producer (KIP-98). A coordinator request is retried only after a response, because a late
+ * duplicate could start, change, or end the next transaction.
  */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import { createCluster } from '../client/clusterAccess.ts';
@@ -11,32 +11,27 @@ import type { PartitionBatch } from './partitionProducer.ts';
 import { initProducerId, nextSequence, produceRequest, sendProduceRequest } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 
-/**
- * Steps of a transaction. No attempt starts after the deadline of its step. Deadlines are on the clock of `performance.now()`.
- */
+/** Steps of a transaction. No attempt of a step starts after its deadline on the clock of `performance.now()`. */
 export interface TransactionSteps {
   initialize(deadlineMs: number): Promise<void>;
   begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void>;
-  /** @returns the offset of the first record. */
+  /** Sends a batch inside the transaction. Returns the offset of the first record. */
   send(batch: PartitionBatch, deadlineMs: number): Promise<number>;
-  /** Adds the offsets of the group to the transaction. Starts a transaction if no transaction is open. */
+  /** Adds the offsets of a consumer group to the transaction. Starts a transaction if none is open. */
   beginOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
   commitOffsets(offsets: GroupOffsets, deadlineMs: number): Promise<void>;
-  /** Ends the transaction. Resolves when the outcome is decided. */
+  /** Ends the transaction. Resolves after the transaction coordinator has stored the outcome. */
   end(outcome: 'commit' | 'abort', deadlineMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface GroupOffsets {
-  /** Group name with the prefix. */
   readonly group: string;
   readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
 }
 
 export interface ProducerOptions {
-  /** Transactional id with the prefix. */
   readonly id: string;
-  /** Time after which the brokers abort the transaction. */
   readonly timeoutMs: number;
 }
 
@@ -44,7 +39,6 @@ export function transactionSteps(kafka: Kafka, producer: ProducerOptions): Trans
   return new BrokerSteps(kafka, producer);
 }
 
-/** Types of coordinators in the protocol. */
 const GROUP = 0;
 const TRANSACTION = 1;
 type CoordinatorType = typeof GROUP | typeof TRANSACTION;
@@ -52,9 +46,7 @@ type CoordinatorType = typeof GROUP | typeof TRANSACTION;
 class BrokerSteps implements TransactionSteps {
   readonly #producer: ProducerOptions;
   readonly #retries: BrokerRetries;
-  /** Topics of earlier sends. The names have the prefix. */
   readonly #topics = new Set<string>();
-  /** Sequence of the next record, by partition. */
   readonly #sequences = new Map<string, number>();
   readonly #coordinators = new CoordinatorCache();
   #identity: ProducerIdentity | undefined;
@@ -154,7 +146,7 @@ class BrokerSteps implements TransactionSteps {
         try {
           return await send(broker as CoordinatingBroker);
         } catch (error) {
-          // The coordinators are found again, because finding a coordinator costs only one request.
+          // Clears the cached coordinators. The next step finds the coordinators again with one request.
           if (!hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.clear();
           throw error;
         }
@@ -175,10 +167,7 @@ class BrokerSteps implements TransactionSteps {
   }
 }
 
-/**
- * Caches coordinators until they move or disconnect. Without the cache, kafkajs would find the coordinator again before each
- * request.
- */
+/** Caches coordinators until they move or disconnect, because kafkajs would look up the coordinator for each request. */
 class CoordinatorCache {
   readonly #brokers = new Map<string, Broker>();
   /** Client of the cached brokers. A broker object works only with the client that created the object. */
@@ -203,7 +192,6 @@ class CoordinatorCache {
   }
 }
 
-/** Method that is missing in kafkajs's types. */
 interface ClusterInternals extends Cluster {
   findGroupCoordinator(request: {
     readonly groupId: string;

@@ -1,7 +1,4 @@
-/**
- * Appends to several partitions and commits offsets in one transaction. Fails if a newer producer has the same transactional
- * id.
- */
+/** Transactional producer on Kafka. Fails if a newer producer uses the same transactional id. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import { checkCommit, type PartitionCommit, toPartitionCommit } from '../../groupPartition.ts';
 import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
@@ -16,10 +13,7 @@ import { type GroupOffsets, type TransactionSteps, transactionSteps } from './tr
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
-/**
- * Fences older producers of the transactional id and waits for the end of their transactions. @throws Unavailable if the
- * brokers cannot do so.
- */
+/** Fences older producers and waits until their transactions end. @throws Unavailable if the brokers do not respond in time. */
 export async function openTransactionalProducer(
   deps: TransactionDeps,
   transactionalId: string,
@@ -35,13 +29,13 @@ export async function openTransactionalProducer(
   }
 }
 
-/** Maximum time of the initialization. The time includes the wait for the transaction of an older producer. */
+/** Maximum time of the initialization, including the wait for a transaction of an older producer. */
 const INITIALIZE_LIMIT_MS = 12_000;
 
-/** Time after which the brokers abort a transaction. Readers with `read_committed` wait until the transaction ends. */
+/** Time after which the brokers abort an open transaction. Readers with `read_committed` wait until the transaction ends. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** Maximum time of a commit. It is below the brokers' timeout, so that a slow producer does not appear as fenced. */
+/** Maximum time of a commit, below `TRANSACTION_TIMEOUT_MS`, so that the brokers do not fence a slow producer. */
 const COMMIT_LIMIT_MS = 12_000;
 
 const ABORT_LIMIT_MS = 2000;
@@ -52,7 +46,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   readonly #id: string;
   readonly #steps: TransactionSteps;
   readonly #resolveClosed: () => void;
-  /** Promise that settles with the previous commit. It never rejects. */
+  /** Resolves when the previous commit ends, even if the previous commit failed. */
   #last: Promise<unknown> = Promise.resolve();
   #failure: Error | undefined;
   #isClosed = false;
@@ -105,14 +99,14 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** Runs one transaction. Sends no further requests after `abandon`. */
+/** Runs one transaction. After `abandon`, no further step starts. */
 class RunningTransaction {
   readonly #steps: TransactionSteps;
   readonly #prepared: PreparedTransaction;
   readonly #deadlineMs = performance.now() + COMMIT_LIMIT_MS;
   /** True if the brokers may have started the transaction. */
   #hasStarted = false;
-  /** True if the outcome of the last request is unknown. */
+  /** True if the outcome of the latest step is unknown. */
   #isStepPending = false;
   #isAbandoned = false;
 
@@ -137,8 +131,9 @@ class RunningTransaction {
   }
 
   /**
-   * Aborts the transaction if no request is pending. If a request is pending, a late request could start a new transaction
-   * after the abort. In this case, the brokers abort the transaction after their timeout or for the next producer of the id.
+   * Aborts the transaction if the outcome of every step is known. Otherwise a late request could start another transaction
+   * after the abort. In this case, the brokers abort the transaction after its timeout or for the next producer with the
+   * transactional id.
    */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
@@ -178,21 +173,17 @@ class RunningTransaction {
   }
 }
 
-/** Reports that the last attempt of a send failed. An earlier attempt may still be in progress. */
+/** Reports that the final attempt of a send failed. An earlier attempt can still be in progress. */
 class SendFailed extends Error {}
 
 interface PreparedTransaction {
-  /** Batches of each append, in the order of the appends. An append has several batches only if it is larger than one batch. */
+  /** Batches of each append. An append has several batches only if it exceeds the maximum batch size. */
   readonly appends: readonly (readonly PartitionBatch[])[];
   readonly offsets: readonly GroupOffsets[];
-  /** @throws Fenced if another member owns one of the partitions. */
   checkOwned(): void;
 }
 
-/**
- * Checks a transaction and splits its appends into batches. @throws RecordTooLarge if a record exceeds the topic's limit. Any
- * other error is a bug in the caller.
- */
+/** Checks a transaction and splits its appends into batches. @throws RecordTooLarge if a record exceeds the limit. */
 async function prepareTransaction(
   deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
@@ -248,7 +239,7 @@ function groupOffsetsOf(
   const groups = new Map<string, GroupOffsets>();
   for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
-    // The end offset is not fetched, because the linker commits only offsets that the linker has read.
+    // The end offset is not checked, because the linker commits only offsets of records that the linker has read.
     checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);

@@ -1,19 +1,16 @@
-/**
- * Access to the `Cluster` of kafkajs. kafkajs passes the cluster only to partition assigners. The cluster can fetch high
- * watermarks.
- */
+/** Access to kafkajs's `Cluster`, which can fetch high watermarks. kafkajs passes this object only to partition assigners. */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Cluster, type Kafka } from 'kafkajs';
 
 export interface ClusterOptions {
-  /** True if end offsets are high watermarks. False if end offsets are last stable offsets. */
+  /** True if the cluster returns high watermarks as end offsets. False if the cluster returns last stable offsets. */
   readonly readUncommitted?: boolean;
 }
 
 export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
   let captured: Cluster | undefined;
   kafka.consumer({
-    // The consumer never joins this group.
+    // kafkajs requires a group id, but this consumer never joins a group.
     groupId: `questlog-offsets-${randomUUID()}`,
     readUncommitted: options.readUncommitted ?? false,
     allowAutoTopicCreation: false,
@@ -28,10 +25,7 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/**
- * Marks offsets as committed after a join. Without the mark, kafkajs fetches the offsets. If a leader is missing, kafkajs
- * repeats this fetch without a pause.
- */
+/** Prevents the fetch of committed offsets after a join. Without a leader, kafkajs repeats the fetch without a pause. */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {
@@ -40,7 +34,7 @@ export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonl
   }
 }
 
-/** Method that is missing in kafkajs's types. The method changes only the client's state and sends no request. */
+/** `markOffsetAsCommitted` is missing in kafkajs's types. The method changes only the state of the client. */
 interface ClusterInternals extends Cluster {
   markOffsetAsCommitted(at: { groupId: string; topic: string; partition: number; offset: string }): void;
 }

@@ -1,7 +1,7 @@
-/** Classifies errors of kafkajs. The classes are a fenced producer, an invalid request or setting, and unavailable brokers. */
+/** Classifies the errors of kafkajs: fenced producers, invalid requests or settings, and unavailable brokers. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 
-/** Converts a kafkajs error to an error of the log port. Returns errors and bugs of Questlog unchanged. */
+/** Converts a kafkajs error to an error of the log's interface. Returns Questlog's own errors unchanged. */
 export function toLogError(error: unknown, action: string): Error {
   if (error instanceof Fenced || error instanceof Unavailable || isOurBug(error)) return error;
   const types = errorTypesOf(error);
@@ -11,12 +11,12 @@ export function toLogError(error: unknown, action: string): Error {
   return new Unavailable(message, { cause: error });
 }
 
-/** Returns true if the error or one of its causes has one of the Kafka error types. */
+/** Returns true if the error or one of its causes has one of the Kafka error types, for example `PRODUCER_FENCED`. */
 export function hasErrorType(error: unknown, ...types: readonly string[]): boolean {
   return errorTypesOf(error).some((type) => types.includes(type));
 }
 
-/** Returns true for errors that only other settings can fix. They stop the start of a process. */
+/** Returns true for an error that only a change of the settings can fix. Such an error stops the start of a process. */
 export function isSettingsError(error: unknown): boolean {
   return hasErrorType(error, ...PERMANENT_ERRORS) || isCredentialsError(error);
 }
@@ -26,9 +26,8 @@ export function isCredentialsError(error: unknown): boolean {
 }
 
 /**
- * Returns true for a `TypeError`, `RangeError`, or `ReferenceError` of Questlog's own code. A retry would hide such a bug.
- * kafkajs throws the same error types when a broker disconnects: a truncated response is a `RangeError`. Node throws these
- * error types if a socket fails.
+ * Returns true for bugs in Questlog's own code, which a retry would hide. kafkajs and Node throw the same error types after
+ * network failures. For example, kafkajs throws a `RangeError` for a truncated response.
  */
 function isOurBug(error: unknown): error is Error {
   if (!BUG_ERRORS.some((kind) => error instanceof kind)) return false;
@@ -43,7 +42,6 @@ const KAFKAJS_FRAME = /[\\/]node_modules[\\/]kafkajs[\\/]/;
 
 const FENCED_ERRORS = new Set(['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED', 'FENCED_INSTANCE_ID']);
 
-/** Errors that a retry cannot fix. */
 const PERMANENT_ERRORS = new Set([
   'INVALID_TOPIC_EXCEPTION',
   'TOPIC_AUTHORIZATION_FAILED',
@@ -52,10 +50,7 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/**
- * Authentication errors. They stop the start of a process. A running process retries, because the token server may be
- * unavailable.
- */
+/** Authentication errors stop only the start of a process. A running process retries, because the server may be down. */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',
@@ -63,10 +58,10 @@ const CREDENTIALS_ERRORS = [
   'KafkaJSSASLAuthenticationError',
 ];
 
-/** Error codes for which kafkajs has no name. */
+/** kafkajs has no name for the error codes in this map. */
 const NEWER_CODES = new Map([['Unknown error code 90', 'PRODUCER_FENCED']]);
 
-/** Returns the Kafka error types of the error and its causes. For kafkajs errors, also returns their names. */
+/** Returns the Kafka error types of the error and its causes, and the class names of kafkajs errors. */
 function errorTypesOf(error: unknown): string[] {
   const types: string[] = [];
   let current = error;

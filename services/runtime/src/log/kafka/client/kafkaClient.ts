@@ -1,4 +1,4 @@
-/** Creates the kafkajs client from the settings. Writes the log messages of kafkajs to Questlog's logger. */
+/** Creates the kafkajs client from the settings. kafkajs writes its log messages to Questlog's logger. */
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -11,10 +11,10 @@ import {
 } from './patches.ts';
 
 export interface KafkaConnection {
-  /** Addresses of the bootstrap brokers, as `host:port`. */
+  /** Bootstrap brokers, as `host:port`. */
   readonly brokers: readonly string[];
   readonly clientId: string;
-  /** True if TLS uses the certificate authorities of Node. */
+  /** True for TLS with Node's certificate authorities. */
   readonly ssl?: boolean | ConnectionOptions;
   readonly sasl?: KafkaSasl;
 }
@@ -48,24 +48,18 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/**
- * Time after which kafkajs fails a request. It is longer than the brokers' session timeout (9 s). After the session timeout, a
- * dead follower leaves the in-sync replicas.
- */
+/** Time after which kafkajs fails a request. A dead follower leaves the in-sync replicas earlier, after 9 s. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/**
- * Settings of kafkajs for retries, which take about 5 s in total. A transaction that waits for the previous transaction waits
- * at least the first pause.
- */
+/** All retries of kafkajs take about 5 s. The first pause is short, because it also delays consecutive transactions. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
-/** Messages of expected conditions. They are not logged. */
+/** Parts of kafkajs messages about expected conditions. Messages with these parts are not logged. */
 const IGNORED_MESSAGES = [
-  // A transaction waits for the markers of the previous transaction, or two processes create a topic at the same time.
+  // Kafka reports these errors if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // A cluster is starting, or a broker restarts. If the outage lasts, the waiting caller reports it.
+  // Kafka reports these errors while a cluster or a broker starts. The code that waits for Kafka logs a longer outage.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',
@@ -74,7 +68,7 @@ const IGNORED_MESSAGES = [
   'The coordinator is not aware of this member',
 ];
 
-/** Shuffles the brokers, because kafkajs always tries the first broker first, even if this broker does not respond. */
+/** Shuffles the brokers. kafkajs always tries the first broker in its list first, even if this broker does not respond. */
 function shuffled(brokers: readonly string[]): string[] {
   return brokers
     .map((broker) => ({ broker, rank: Math.random() }))
@@ -90,15 +84,13 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   };
 }
 
-/** Stops the retries of kafkajs if the token server rejected the request. The retries would hide the reason from the caller. */
+/** Stops kafkajs's retries after the token server has rejected the request, so that the caller receives the reason. */
 function withoutRetry(error: unknown): never {
   if (!(error instanceof TokenRejected)) throw error;
   throw new kafkajs.KafkaJSNonRetriableError(error);
 }
 
-/**
- * Logs kafkajs's errors as warnings, because kafkajs retries after these errors. Final failures reach the caller as exceptions.
- */
+/** Logs kafkajs's errors as warnings, because kafkajs retries after errors. The caller receives final errors as exceptions. */
 function createLogWriter(logger: Logger): (entry: LogEntry) => void {
   const loggedAtMs = new Map<string, number>();
   return ({ namespace, log }) => {

@@ -1,11 +1,11 @@
-/** Bearer tokens for SASL OAUTHBEARER (KIP-255), from the client credentials grant (RFC 6749, section 4.4). */
+/** Requests bearer tokens for SASL OAUTHBEARER (KIP-255) with the client credentials grant (RFC 6749, section 4.4). */
 import { Unavailable } from '../../../process/errors.ts';
 
 export interface ClientCredentials {
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** OAuth scope. Empty if the request contains no scope. */
+  /** OAuth scope of the token. If the scope is empty, the request has no scope. */
   readonly scope: string;
 }
 
@@ -13,12 +13,12 @@ export interface ClientCredentials {
 export class TokenRejected extends Unavailable {}
 
 const RESPONSE_LIMIT_MS = 10_000;
-/** Minimum remaining lifetime of a token. Broker connections use a token again before their session ends. */
+/** Minimum remaining lifetime of a token for a new connection. */
 const EXPIRY_MARGIN_MS = 60_000;
-/** Lifetime of a token if the response has no `expires_in`. RFC 6749 only recommends this field. */
+/** Lifetime of a token if the response has no `expires_in`, which RFC 6749 only recommends. */
 const DEFAULT_LIFETIME_SECONDS = 300;
 
-/** Returns a function that provides a valid token. Concurrent callers share one request. */
+/** Returns a function that resolves to a valid token. Concurrent calls share one request. */
 export function oauthTokens(
   credentials: ClientCredentials,
   now: () => number = Date.now,
@@ -49,7 +49,7 @@ interface Token {
 /**
  * Requests a token. The error messages never contain the secret.
  * @throws TokenRejected if the server rejects the credentials.
- * @throws Unavailable if the server issues no token for another reason.
+ * @throws Unavailable if the server returns no token for another reason.
  */
 async function requestToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
   const { tokenUrl, clientId, clientSecret, scope } = credentials;
@@ -74,11 +74,11 @@ async function requestToken(credentials: ClientCredentials, now: () => number): 
       `the token server at ${tokenUrl} answered status ${response.status} without a token`,
     );
   }
-  // A token that expires within the margin is used only once.
+  // A token with a lifetime below `EXPIRY_MARGIN_MS` is used for one connection only.
   return { value, validUntilMs: now() + Math.max(0, lifetimeSeconds * 1000 - EXPIRY_MARGIN_MS) };
 }
 
-/** Status codes of rejected credentials (RFC 6749, section 5.2). A proxy in front of the server can also send these codes. */
+/** Status codes for rejected credentials (RFC 6749, section 5.2). A proxy can also return these codes. */
 const REJECTION_STATUSES = [400, 401, 403];
 
 function fieldsOf(text: string): Record<string, unknown> {

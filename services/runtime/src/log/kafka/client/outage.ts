@@ -1,4 +1,4 @@
-/** Logs an outage once at its start and once at its end, regardless of the number of failed attempts. */
+/** Logs the start and the end of an outage one time each, even if many attempts fail. */
 import { messageOf } from '../../../process/errors.ts';
 import type { Fields, Logger } from '../../../process/logger.ts';
 
@@ -6,13 +6,10 @@ export class Outage {
   readonly #logger: Logger;
   readonly #event: string;
   readonly #fields: Fields;
-  /** Names of the parts that currently fail. A part is a broker, for example. */
   readonly #failing = new Set<string>();
   #sinceMs = 0;
 
-  /**
-   * @param event the prefix of the events `<event>_interrupted` and `<event>_resumed`. Both events are logged with `fields`.
-   */
+  /** @param event the prefix of the log events `<event>_interrupted` and `<event>_resumed`, which contain `fields`. */
   constructor(logger: Logger, event: string, fields: Fields) {
     this.#logger = logger;
     this.#event = event;

@@ -1,4 +1,4 @@
-/** Tracks partitions that accept no appends or return no records. The log, `/readyz`, and the metrics show these partitions. */
+/** Collects Kafka partitions that accept no appends or return no records, for the log messages, `/readyz`, and the metrics. */
 import { messageOf } from '../../../process/errors.ts';
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { UnavailablePartition } from '../../log.ts';
@@ -6,15 +6,15 @@ import { Outage } from './outage.ts';
 
 type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'partition'>;
 
-/** Reports the state of one partition for one appender or reader. */
+/** Reports the state of one partition. Each appender and each reader of the partition uses its own object. */
 export interface PartitionWatch {
   failed(cause: unknown): void;
   recovered(): void;
-  /** Stops the tracking, because the appender or reader no longer uses the partition. */
+  /** Must be called when the appender or reader no longer uses the partition. */
   end(): void;
 }
 
-/** Time without an attempt after which the state of a partition is unknown. */
+/** If no attempt is reported for this time, the state of the partition is unknown. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {
@@ -28,10 +28,7 @@ export class PartitionHealth {
     this.#logger = logger;
   }
 
-  /**
-   * @param target the operation and the partition. The topic name has no prefix.
-   * @param fields fields that are added to the log events.
-   */
+  /** @param target the operation and the partition. The topic's name has no prefix. */
   watch(target: WatchedPartition, fields: Fields = {}): PartitionWatch {
     const { operation, topic, partition } = target;
     const event = operation === 'append' ? 'log_appending' : 'log_reading';
@@ -52,7 +49,7 @@ export class PartitionHealth {
     return watch;
   }
 
-  /** Returns each unavailable partition once, even if several readers report it. */
+  /** Returns the unavailable partitions. A partition that several readers report is listed one time. */
   list(): readonly UnavailablePartition[] {
     const now = performance.now();
     const listed = new Map<string, UnavailablePartition>();

@@ -1,13 +1,9 @@
-/**
- * Patches of kafkajs 2.2.4, the last release of kafkajs. The patches change untyped internals, so the dependency's version is
- * exact.
- */
+/** Patches of kafkajs 2.2.4, its last release. The patches change untyped internals, so the version is exact. */
 import { createRequire } from 'node:module';
 
 /**
- * Reports a missing leader only for the partition without the leader. kafkajs fails the whole metadata response instead. A new
- * producer requests the metadata of all topics. One dead broker with an unreplicated partition would therefore stop every
- * append.
+ * Limits the error of a missing leader to its partition. Unpatched kafkajs fails the whole metadata response, so one dead
+ * broker with an unreplicated partition would stop every append.
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {
@@ -19,9 +15,9 @@ export function patchMissingLeaders(): void {
 }
 
 /**
- * Encodes a request before kafkajs checks the request's connection. Without this patch, a request that is still being
- * compressed is sent in the middle of a re-authentication (KIP-368). The broker rejects such a request. In a test with appends
- * to three partitions, this caused one unknown outcome after a few sessions.
+ * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs compresses the request after the
+ * check, so that the request can reach the broker during a re-authentication (KIP-368). The broker then rejects the request. In
+ * a test with three partitions, the error occurred after a few sessions.
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {
@@ -29,7 +25,7 @@ export function patchReauthentication(): void {
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
       const { request } = exchange;
-      // There is no `await` between the check of the session and the write to the socket.
+      // The request is already encoded, so no `await` separates the check of the session from the write to the socket.
       const encoded = await request.encode();
       return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
     };
@@ -37,23 +33,23 @@ export function patchReauthentication(): void {
 }
 
 /**
- * Stops a timer that kafkajs starts for every connection, even without pending requests. The timer fires 1,000 times per
- * second, and Node 24 warns about its negative delay. An idle connection used 2.5 % of a core.
+ * Stops a kafkajs timer that fires 1,000 times per second on every connection. An idle connection used 2.5 % of a core. Node 24
+ * also warns about the timer's negative delay.
  */
 export function patchRequestQueueTimer(): void {
   patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
-      // kafkajs calls this method again for every new pending request.
+      // kafkajs calls this method for every new pending request, which restarts the timer.
       if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
     };
   });
 }
 
 /**
- * Rejects the requests of a closed connection. kafkajs stops the timeouts when it closes a connection, so a request that is
- * written during the close never settles. kafkajs then still treats the connection as connected, and later requests never
- * settle either. This stopped one consumer group permanently after a broker had not responded for a while.
+ * Rejects requests that are written to a closing connection. Unpatched kafkajs stops its timeouts when a connection closes, so
+ * that these requests and all later requests never settle. This bug stopped a consumer group permanently after a broker had not
+ * responded for some time.
  */
 export function patchDisconnects(): void {
   patchOnce(connection, ({ prototype }) => {
@@ -67,16 +63,13 @@ export function patchDisconnects(): void {
   });
 }
 
-/** Broker id that stands for a missing leader. The protocol uses the same id. */
+/** Broker id that the Kafka protocol uses for a missing leader. */
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
-/**
- * Error codes LEADER_NOT_AVAILABLE and LISTENER_NOT_FOUND. With LISTENER_NOT_FOUND, the leader does not have the requested
- * listener.
- */
+/** Error codes LEADER_NOT_AVAILABLE and LISTENER_NOT_FOUND (the leader does not have the requested listener). */
 const LEADER_ERRORS: readonly number[] = [5, 72];
 
-/** Clears only errors of partitions. Keeps the errors of topics that are missing, being created, or not authorized. */
+/** Clears the leader errors of partitions. Keeps the errors of topics, for example of a missing topic. */
 function clearLeaderErrors(metadata: ParsedMetadata): ParsedMetadata {
   const topicMetadata = metadata.topicMetadata.map((topic) => ({
     ...topic,
@@ -96,12 +89,10 @@ interface ParsedMetadata {
 }
 
 interface MetadataResponse {
-  /** @throws the first error in the response. */
   parse(metadata: ParsedMetadata): Promise<ParsedMetadata>;
 }
 
 interface Connection {
-  /** Null if the broker requires no authentication. */
   readonly sasl: unknown;
   readonly host: string;
   readonly port: number;

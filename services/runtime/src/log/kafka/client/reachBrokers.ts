@@ -1,4 +1,4 @@
-/** Checks at startup that a broker responds. Without this check, kafkajs would report a wrong certificate only as a timeout. */
+/** Checks at the start that a Kafka broker responds. kafkajs alone would report a wrong certificate as a timeout. */
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
@@ -17,7 +17,7 @@ const START_LIMIT_MS = 9000;
 const RESPONSE_LIMIT_MS = 3000;
 
 /**
- * Resolves when a broker has responded. If the broker requires a token, the token server must also have issued a token.
+ * Resolves after a broker has responded and, if the brokers require a token, after a token was issued.
  * @throws StartRefused if TLS or the token server rejects the settings.
  * @throws Unavailable if no broker responds or no token is issued.
  */
@@ -48,7 +48,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
     await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    // One broker may be down while another broker reports the wrong setting.
+    // A wrong setting is reported even if another broker is down.
     const startRefused = failures.find((failure) => failure instanceof StartRefused);
     if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');
@@ -58,7 +58,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
 
 const MAX_REASONS = 3;
 
-/** @throws StartRefused if a setting is wrong. Otherwise throws an Error with the broker's address and the reason. */
+/** @throws StartRefused if a setting is wrong. Other errors contain the broker's address and the reason. */
 async function contactBroker(broker: string, connection: KafkaConnection): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (reason: string) => reject(new Error(`${broker}: ${reason}`));
@@ -73,7 +73,7 @@ async function contactBroker(broker: string, connection: KafkaConnection): Promi
     socket.on('error', (error) => reject(failureOf(error, broker, connection)));
     await promise;
   } catch (error) {
-    // A key that does not match its certificate fails before the connection is opened.
+    // If the key does not match the certificate, the error occurs before the connection is opened.
     if (socket === undefined) throw failureOf(error, broker, connection);
     throw error;
   } finally {
@@ -96,7 +96,7 @@ function openSocket(broker: string, { ssl }: KafkaConnection, onOpen: (socket: S
   return socket;
 }
 
-/** Network errors, which may be temporary. Every other TLS error is a wrong setting. */
+/** Errors of the network, which can be temporary. All other TLS errors are caused by wrong settings. */
 const NETWORK_ERROR = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
 const CLOSED_DURING_HANDSHAKE =
   'Client network socket disconnected before secure TLS connection was established';
@@ -126,23 +126,21 @@ function likelyCause({ ssl, sasl }: KafkaConnection): string {
   return sasl === undefined ? '; TLS or SASL may be required' : '; TLS may be required';
 }
 
-/** Returns the error for a response that does not come from Kafka, for example the TLS alert of a TLS listener. */
+/** Returns the error for a response that does not follow the Kafka protocol, for example a TLS alert. */
 function notKafka(broker: string, connection: KafkaConnection): StartRefused {
   return new StartRefused(`Kafka at ${broker}: the response is not from Kafka${likelyCause(connection)}`);
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
-/** Request for the metadata of an empty list of topics. A broker that requires SASL closes the connection. */
+/** Metadata request for an empty list of topics. A broker that requires SASL closes the connection after this request. */
 const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 
 const CORRELATION_ID = 1;
 
-/** Returns true for a response from Kafka, which contains the correlation id of the request after its size. */
 function isResponse(chunk: Buffer): boolean {
   return chunk.length >= 8 && chunk.readInt32BE(4) === CORRELATION_ID;
 }
 
-/** Encodes a Kafka request: size, key, version, correlation id, and client id. */
 function encodeRequest({ clientId, sasl }: KafkaConnection): Buffer {
   const { key, version, body } = sasl === undefined ? METADATA : API_VERSIONS;
   const name = Buffer.from(clientId);

@@ -1,4 +1,4 @@
-/** A kafkajs client that is replaced after a failure, because the cached state of the failed client may be wrong. */
+/** A kafkajs client that is replaced after a failure, because the cached state of the failed client can be wrong. */
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { withinLimit } from '../../../process/waiting.ts';
@@ -18,7 +18,6 @@ export class ReplaceableClient<T extends Connectable> {
   #opening: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
-  /** @param create a function that returns a client that is not connected yet. */
   constructor(create: () => T, options: ReplaceableClientOptions<T> = {}) {
     this.#create = create;
     this.#options = options;
@@ -28,7 +27,7 @@ export class ReplaceableClient<T extends Connectable> {
     return this.#current;
   }
 
-  /** @throws Unavailable if no broker can be reached or the client was closed. The errors of `prepare` are passed on. */
+  /** @throws Unavailable if no broker can be reached or the client was closed. Errors of `prepare` are passed to the caller. */
   async get(): Promise<SharedClient<T>> {
     this.#checkOpen();
     if (this.#current !== undefined) return this.#current;
@@ -39,12 +38,12 @@ export class ReplaceableClient<T extends Connectable> {
   }
 
   /**
-   * Runs `work` with the client. If `work` fails or exceeds the limit, the client is replaced for all users.
-   * @throws Unavailable if no broker can be reached or the client was closed. In these cases, `work` was not started.
+   * Runs `work` with the client. If `work` fails or exceeds the limit, all users get a new client.
+   * @throws Unavailable if no broker can be reached or the client was closed. `work` was not started in this case.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
     this.#checkOpen();
-    // Reads the current client synchronously, so that no other caller can replace the client first.
+    // Reads an existing client without `await`, so that no other caller can replace the client before its use.
     const shared = this.#current ?? (await this.get());
     try {
       return await withinTimeout(shared.use(work), limitMs);
@@ -54,7 +53,7 @@ export class ReplaceableClient<T extends Connectable> {
     }
   }
 
-  /** Makes the next caller use a new client. Current users of the old client finish their work with the old client. */
+  /** Gives later callers a new client. Current users of the old client finish their work with the old client. */
   replace(shared: SharedClient<T>): void {
     if (this.#current !== shared) return;
     this.#current = undefined;
@@ -93,16 +92,13 @@ export interface ReplaceableClientOptions<T> {
   prepare?(client: T): Promise<void>;
 }
 
-/** Returns a separate kafkajs `Cluster` that knows the leaders of the topics. The topic names have the prefix. */
+/** Returns a separate kafkajs `Cluster` that tracks the leaders of the topics. The names have the configured prefix. */
 export function clusterForTopics(kafka: Kafka, topics: readonly string[]): ReplaceableClient<Cluster> {
   const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...topics]);
   return new ReplaceableClient(() => createCluster(kafka), { prepare });
 }
 
-/**
- * Returns a connected client. Makes several attempts, because each attempt may use another broker if one broker does not
- * respond. @throws Unavailable after the last attempt.
- */
+/** Connects a client in several attempts, which can use different brokers. @throws Unavailable after the final attempt. */
 async function connectClient<T extends Connectable>(create: () => T): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const client = create();
@@ -119,7 +115,7 @@ async function connectClient<T extends Connectable>(create: () => T): Promise<T>
   }
 }
 
-/** @throws RequestTimedOut if the work takes longer than the limit. The work continues, but its outcome is ignored. */
+/** @throws RequestTimedOut if the work takes longer than the limit. The work continues, but its result is ignored. */
 export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
     throw new RequestTimedOut(`no answer within ${limitMs} ms`);
@@ -128,20 +124,14 @@ export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> 
 
 export class RequestTimedOut extends Error {}
 
-/**
- * Time after which a request is abandoned together with its client. kafkajs fails a request after 12 s and retries the request.
- * Sometimes kafkajs loses a request, which then never settles.
- */
+/** Time after which a request and its client are abandoned. kafkajs fails requests after 12 s but sometimes loses a request. */
 export const REQUEST_LIMIT_MS = 30_000;
-/** Maximum time of one attempt to connect, including the first requests. */
+/** Maximum time of one attempt to connect, including the first requests on the connection. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_ATTEMPTS = 3;
-/**
- * A client that closes after its last user has finished. It must not close earlier, because kafkajs reconnects a closed client
- * when the client is used.
- */
+/** A client that closes after its final user has finished, because kafkajs reconnects a closed client on its next use. */
 export class SharedClient<T extends Connectable> {
-  /** Client for reading cached metadata. Requests must go through `use`. */
+  /** Client for reads of cached metadata. Requests must call `use` instead. */
   readonly client: T;
   readonly closed: Promise<void>;
   readonly #resolveClosed: () => void;
@@ -155,7 +145,7 @@ export class SharedClient<T extends Connectable> {
     this.#resolveClosed = resolve;
   }
 
-  /** @throws Unavailable if the client is retired. In this case, `work` was not started. */
+  /** @throws Unavailable if the client was replaced. `work` was not started in this case. */
   async use<R>(work: (client: T) => Promise<R>): Promise<R> {
     if (this.#isRetired) throw new Unavailable('the connection was replaced; nothing was done');
     this.#users += 1;
@@ -167,7 +157,6 @@ export class SharedClient<T extends Connectable> {
     }
   }
 
-  /** Rejects new users of the client. */
   retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;

@@ -1,22 +1,18 @@
-/** Retries requests that brokers cannot process yet, because a leader or coordinator moves or a broker is unavailable. */
+/** Retries requests that Kafka brokers cannot process yet, for example because a leader moves or a broker is unavailable. */
 
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import { Backoff } from '../../../process/waiting.ts';
 import { hasErrorType, toLogError } from './errors.ts';
 
 export interface RetryOptions {
-  /** Start of the error message. Example: "the topics cannot be created". */
+  /** Start of the error message, for example "the topics cannot be created". */
   readonly message: string;
   readonly limitMs: number;
-  /** Maximum time for retries after UNKNOWN_TOPIC_OR_PARTITION for a new topic. Undefined if the topic must exist. */
+  /** Maximum time of retries after UNKNOWN_TOPIC_OR_PARTITION for a new topic. Undefined if the topic must exist. */
   readonly unknownLimitMs?: number;
 }
 
-/**
- * *
- * @throws Unavailable if the limit is reached.
- * @throws Error if a retry cannot fix the failure.
- */
+/** @throws Unavailable if the attempts fail until the limit. @throws Error if a retry cannot help. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
   const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
@@ -35,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // An `Unavailable` of Questlog is final. It means that no broker can be reached or that the log was closed.
+  // If `attempt` throws `Unavailable` directly, no broker can be reached or the log was closed. A retry would not help.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

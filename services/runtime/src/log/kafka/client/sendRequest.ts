@@ -1,4 +1,4 @@
-/** Sends requests that kafkajs cannot encode. Uses kafkajs's connections to the brokers, whose members are not typed. */
+/** Sends Kafka requests that kafkajs cannot encode, over the untyped connections of kafkajs. */
 import { createRequire } from 'node:module';
 import type { Broker } from 'kafkajs';
 import { StartRefused } from '../../../process/errors.ts';
@@ -7,20 +7,19 @@ export interface Request<Response> {
   readonly apiKey: number;
   readonly apiVersion: number;
   readonly apiName: string;
-  /** First Kafka version that supports the request version. */
+  /** First version of Kafka that supports this version of the request. */
   readonly since: string;
-  /** Bytes of the request after the client id. In a flexible version, these bytes start with the tagged fields. */
+  /** Bytes of the request after the client id. In a flexible version, the bytes start with the header's tagged fields. */
   readonly body: Buffer;
-  /** @param bytes the response after the correlation id. */
   decode(bytes: Buffer): Response;
 }
 
 export interface Throttled {
-  /** Time in milliseconds during which the broker accepts no further request (KIP-219). */
+  /** Time in milliseconds during which the client must send no further request to the broker (KIP-219). */
   readonly clientSideThrottleTime: number;
 }
 
-/** @throws StartRefused if the broker does not support the version. Errors of kafkajs and of `decode` are passed on. */
+/** @throws StartRefused if the broker does not support this version of the request. */
 export async function sendRequest<Response extends Throttled>(
   broker: Broker,
   { apiKey, apiVersion, apiName, since, body, decode }: Request<Response>,
@@ -39,20 +38,18 @@ export async function sendRequest<Response extends Throttled>(
       response: { decode: async (bytes) => decode(bytes), parse: async (response) => response },
     });
   } catch (error) {
-    // kafkajs also disconnects after this error of its own requests.
     if (error instanceof Error && error.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
     throw error;
   }
 }
 
-/** @param code a protocol error code other than 0. */
 export function protocolError(code: number): Error {
   return createErrorFromCode(code);
 }
 
 interface BrokerInternals {
   readonly brokerAddress: string;
-  /** Supported versions by API key. Null before the first connection. */
+  /** Supported versions by API key. Null before the first connection to the broker. */
   readonly versions: Readonly<Record<number, { minVersion: number; maxVersion: number }>> | null;
   readonly connectionPool: {
     send<Response extends Throttled>(sendRequest: {

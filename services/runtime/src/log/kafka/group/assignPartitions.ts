@@ -1,14 +1,14 @@
-/** Assigns a group's partitions to the members of the group. Every group leader computes the same assignment. Pure. */
+/** Assigns the partitions of a consumer group to its members. Every member computes the same assignment. */
 
 export interface AssignedMember {
   readonly id: string;
-  /** Partitions that the member currently owns. The member keeps as many of these partitions as its target count allows. */
+  /** Partitions that the member currently owns. The member keeps as many of them as its new partition count allows. */
   readonly owned: readonly number[];
 }
 
 /**
- * Assigns every partition to one member. The partition counts of the members differ by at most 1. Neighboring partitions go to
- * different members unless that would move partitions. The reason is that the lanes of one tenant are neighboring partitions.
+ * Assigns every partition to one member. The partition counts of two members differ by at most 1. If possible without
+ * additional moves, neighboring partitions go to different members, because the partitions of one tenant are neighbors.
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
@@ -30,7 +30,7 @@ export function assignPartitions(
   return new Map(assignments.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
-/** Returns `count` of the partitions. The partitions are as far apart as possible. */
+/** Returns `count` of the claimed partitions, as far apart from each other as possible. */
 function pickSpread(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
@@ -42,10 +42,7 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/**
- * Returns the claims in the order of the member ids. If two members claim a partition, for example after a lost session, the
- * member with the lower id gets the partition.
- */
+/** Returns each member's claimed partitions. If several members claim a partition, the lowest member id gets the partition. */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members
@@ -53,7 +50,7 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/** Returns the number of partitions of each member. The members with the most claims get the remaining partitions. */
+/** Returns the target partition count of each member. If a remainder exists, members with more claims get one more. */
 function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

@@ -1,18 +1,12 @@
-/**
- * Partition assigner for kafkajs. Assigns partition p of every topic to the same member, and moves as few partitions as
- * possible.
- */
+/** Partition assigner for kafkajs. Assigns the partitions with the same number in all topics to the same member. */
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
-/** Name of the assigner in the group protocol. All members of a group must use the same name. */
+/** Name of the assigner in the group protocol. The name must be the same in all members of a group. */
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
-/**
- * @param owned a function that returns the partitions that this member owns.
- * @param partitions the partitions to assign, for each topic. Other partitions stay unassigned.
- */
+/** @param partitions the partitions that can be assigned, for each topic. */
 export function coPartitions(
   owned: () => readonly number[],
   partitions: readonly number[],
@@ -36,8 +30,7 @@ export function coPartitions(
       const assigned = assignPartitions(subscribers, partitions);
       return subscribers.map(({ id, topics: subscribed }) => {
         const memberPartitions = [...(assigned.get(id) ?? [])];
-        // The assignment includes topics without a partition. Without this entry, kafkajs would drop the topic's metadata for
-        // all members in the process.
+        // The assignment contains every topic. Otherwise kafkajs would drop the metadata of a missing topic for all members.
         const assignment = Object.fromEntries(subscribed.map((topic) => [topic, memberPartitions]));
         return {
           memberId: id,
@@ -52,7 +45,7 @@ export function coPartitions(
   });
 }
 
-/** Returns the partitions in a member's user data. Returns no partitions if the data has another version. */
+/** Returns the partitions in the user data of a member. Returns no partitions if the user data has another version. */
 function ownedOf(userData: Buffer | undefined): number[] {
   if (userData === undefined || userData.length === 0) return [];
   try {

@@ -1,4 +1,4 @@
-/** Member of a consumer group. Runs `process` for each owned partition. kafkajs only tracks the membership. */
+/** Member of a Kafka consumer group. Runs `process` for each owned partition. kafkajs only manages the membership. */
 import type { Cluster } from 'kafkajs';
 import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
@@ -11,11 +11,7 @@ import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
 
-/**
- * *
- * @throws Error if a topic is missing or the partition counts differ.
- * @throws Unavailable if no broker responds.
- */
+/** @throws Error if the topics have different partition counts. @throws Unavailable if no broker responds. */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
@@ -29,11 +25,9 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/**
- * Maximum time to wait until `process` returns when the member stops. After this time, the partition of the member is fenced.
- */
+/** Maximum time that `process` has to return when the member stops. After this time, the partition is fenced. */
 const STOP_LIMIT_MS = 7_000;
-/** Maximum time to wait for brokers that do not respond. A stop takes less than 15 s, including the close of the log. */
+/** Maximum time to wait for the brokers when the member leaves. Stopping the member and closing the log take under 15 s. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -49,10 +43,7 @@ class GroupMember implements Consumer {
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
   readonly #owned = new Map<number, GroupPartition<PartitionBuffer>>();
-  /**
-   * Running work, including work on lost partitions. Work on a partition starts only after the previous work on the partition
-   * has ended.
-   */
+  /** For each partition, the running `process` call. A new call for the partition starts after the running call has ended. */
   readonly #work = new Map<number, Promise<void>>();
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
@@ -83,7 +74,7 @@ class GroupMember implements Consumer {
       partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
-        // The group leader may assign added partitions. This member has no start offset for such partitions.
+        // The group leader can also assign added partitions, for which this member has no start offset.
         const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
         this.#release(this.#generations.join(memberId, knownPartitions));
       },
@@ -108,7 +99,7 @@ class GroupMember implements Consumer {
     return this.#stopping;
   }
 
-  /** Stops the member. The member stays in the group until its work has ended, so that it can commit. */
+  /** Stops the member. The member leaves the group after `process` has ended, so that `process` can commit offsets. */
   async #stop(): Promise<void> {
     this.#stopped.abort();
     for (const owned of this.#owned.values()) owned.revoke();
@@ -136,7 +127,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // If all partitions are lost at once, the promise has no other handler.
+    // Prevents an unhandled rejection if no partition waits for this promise.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
@@ -149,7 +140,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Runs `process` for one partition. Never rejects. */
+  /** Runs `process` for one partition. If `process` fails, the member stops. */
   async #run(
     owned: GroupPartition<PartitionBuffer>,
     startingPoints: Promise<readonly StartingPoint[][]>,
@@ -168,7 +159,7 @@ class GroupMember implements Consumer {
       hasStarted = true;
       await this.#options.process(owned);
     } catch (error) {
-      // A failure before `process` starts is ignored if the partition is already lost.
+      // An error before `process` starts is ignored if the partition was lost.
       const isExpected = hasStarted ? isPartitionLoss(error, signal) : signal.aborted;
       if (!isExpected) this.#fail(error);
     } finally {
@@ -176,7 +167,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Returns the start offsets of each partition. Called when earlier owners can no longer commit. */
+  /** Returns the start offset of each topic and partition. Must be called after earlier owners can no longer commit. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -187,7 +178,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Without a leader, the start offset is unknown. In this case, the first fetch moves the position to the oldest record.
+        // Without a leader, the start offset is unknown. The first fetch then moves the position to the oldest record.
         startOffset: range?.startOffset ?? 0,
       }));
     };
@@ -211,7 +202,7 @@ interface StartingPoint {
   readonly startOffset: number;
 }
 
-/** Wakes all waiting callers at the next change. A caller also continues after its own limit. */
+/** Wakes all waiting callers when the membership changes. */
 class ChangeSignal {
   #next = Promise.withResolvers<void>();
 

@@ -1,7 +1,7 @@
 /**
- * Tracks the generation and the partitions of a member. Pure.
- * kafkajs reports an assignment without its generation (`join`) and the generation with the next heartbeat. A commit needs both
- * the assignment and the generation. If the member missed no generation, no other member has owned its partitions in between.
+ * Tracks the generation and the partitions of a member of a Kafka consumer group. kafkajs reports an assignment without its
+ * generation (`join`). The next heartbeat contains the generation. If a member has taken part in every generation, no other
+ * member has owned its partitions in between.
  */
 
 export interface Generation {
@@ -12,9 +12,9 @@ export interface Generation {
 interface Joined {
   readonly memberId: string;
   readonly partitions: ReadonlySet<number>;
-  /** Number of joins since the current generation. */
+  /** Number of times the member joined after the current generation started. */
   readonly joins: number;
-  /** Number of heartbeats of the current generation since the last join. */
+  /** Number of heartbeats with the current generation after the latest join. */
   repeats: number;
 }
 
@@ -23,12 +23,12 @@ export class Generations {
   #joined: Joined | undefined;
   readonly #owned = new Set<number>();
 
-  /** Current generation. Undefined until the first heartbeat, and after `leave`. */
+  /** Current generation of the group. Undefined before the first heartbeat and after `leave`. */
   get current(): Generation | undefined {
     return this.#current;
   }
 
-  /** True if the generation of the last join is known. */
+  /** True if the generation of the latest join is known. */
   get isSettled(): boolean {
     return this.#current !== undefined && this.#joined === undefined;
   }
@@ -41,17 +41,14 @@ export class Generations {
     return lost;
   }
 
-  /**
-   * Returns the lost and the gained partitions, or undefined. A partition that is both lost and gained had another owner in
-   * between.
-   */
+  /** Returns the lost and gained partitions, if any. A partition in both lists had another owner in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the join and answered after the join.
+      // The previous heartbeat was sent before the join, but its response arrived after the join.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -75,10 +72,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /**
-   * Returns true if the member rejoined the current generation. The first heartbeat with this generation may be older than the
-   * join, so it does not count.
-   */
+  /** Returns true after the second heartbeat in the same generation. The first heartbeat can be older than the join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

@@ -1,7 +1,4 @@
-/**
- * Commits offsets with an exact generation. The `commitOffsets` of kafkajs is not used, because it does nothing while the
- * consumer is stopped.
- */
+/** Commits offsets with an exact generation, because kafkajs's `commitOffsets` does nothing while the consumer is stopped. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker, Cluster } from 'kafkajs';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
@@ -17,24 +14,24 @@ import { LateCommits } from './lateCommits.ts';
 
 export interface GroupCommitsDeps {
   readonly log: Pick<KafkaDeps, 'catalog'>;
-  /** Group name with the prefix. */
+  /** Name of the group with the configured prefix. */
   readonly group: string;
   readonly cluster: Pick<ReplaceableClient<Cluster>, 'get' | 'replace'>;
-  /** Returns the member's generation. Undefined if the generation is unknown. */
+  /** Returns the generation of the member, or undefined if the generation is unknown. */
   generation(): Generation | undefined;
-  /** Resolves when the member's partitions or generation change, or after `waitMs`. */
+  /** Resolves when the partitions or the generation of the member change, or after `waitMs`. */
   changed(waitMs: number): Promise<void>;
 }
 
 type Owner = Pick<GroupPartition, 'checkOwned'>;
 type CommitPosition = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'maxCommitOffset'>;
 
-/** Maximum time of a commit. The time includes rebalances and moves of the coordinator. */
+/** Maximum time of a commit, including rebalances and moves of the coordinator. */
 const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** Errors that report an ended generation. After the rebalance, the member learns whether it keeps the partition. */
+/** Errors that report the end of the generation. After the rebalance, the member knows whether it still owns the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',
@@ -57,11 +54,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     this.#deps = deps;
   }
 
-  /**
-   * *
-   * @throws Fenced if `checkOwned` throws it.
-   * @throws Unavailable if the outcome is unknown.
-   */
+  /** @throws Fenced if another member owns the partition. @throws Unavailable if the outcome is unknown. */
   async commit(owner: Owner, position: CommitPosition, committed: Committed): Promise<void> {
     owner.checkOwned();
     await this.#checkOffset(position, committed);
@@ -99,7 +92,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
       }
       const remainingMs = deadlineMs - performance.now();
       if (remainingMs <= 0) throw new Unavailable(`${action}: the group is rebalancing`);
-      // Retries immediately if there is a new generation. Otherwise retries after a pause.
+      // Retries the commit immediately in a new generation. Otherwise waits before the retry.
       if (isSame(generation(), current)) await changed(Math.min(remainingMs, MAX_BACKOFF_MS));
     }
   }
@@ -118,7 +111,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     }
   }
 
-  /** Checks the offset. Fetches the end offset only if the member has not read up to the committed offset. */
+  /** Checks the offset of a commit. Fetches the end offset only for an offset that the member has not read. */
   async #checkOffset(
     { topic, partition, maxCommitOffset }: CommitPosition,
     committed: Committed,
@@ -138,7 +131,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     { offset, metadata }: Committed,
     { memberId, number }: Generation,
   ): Promise<void> {
-    // kafkajs sends `metadata`, although the field is missing in kafkajs's types.
+    // kafkajs sends `metadata`, although kafkajs's types do not contain the field.
     const commit = { partition, offset: String(offset), metadata };
     const sharedClient = await this.#deps.cluster.get();
     await sharedClient.use(async (cluster) => {
@@ -146,7 +139,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
         const broker = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { sharedClient, broker: broker };
       }
-      // kafkajs also rejects if only the partition has an error.
+      // kafkajs also rejects the promise if only the partition has an error.
       await this.#coordinator.broker.offsetCommit({
         groupId: this.#deps.group,
         groupGenerationId: number,
@@ -156,10 +149,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     });
   }
 
-  /**
-   * Discards the cached coordinator. If the error is not a move of the coordinator, replaces the client, because all cached
-   * state may be wrong.
-   */
+  /** Discards the cached coordinator. If the coordinator did not move, also replaces the client, whose caches can be wrong. */
   #discardCoordinator(error: unknown): void {
     const discarded = this.#coordinator;
     this.#coordinator = undefined;
@@ -168,7 +158,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
   }
 }
 
-/** Returns true if the commit may have been applied. Returns false for a rejected commit and for an invalid request. */
+/** Returns true if the broker may have applied the commit. */
 function isOutcomeUnknown(error: unknown): boolean {
   return (
     !hasErrorType(error, ...REBALANCE_ERRORS, ...COORDINATOR_MOVED_ERRORS) &&

@@ -1,5 +1,6 @@
 /**
- * Repeats the last commit while an older request may still arrive. Such a request would move the group back to an older offset.
+ * Repeats the latest commit of a partition, because an older commit request can still arrive at the Kafka broker. The older
+ * request would move the group back to an older offset.
  */
 
 export interface LastCommit {
@@ -8,7 +9,7 @@ export interface LastCommit {
 }
 
 const RESEND_INTERVAL_MS = 3_000;
-/** Maximum age at which a request can still arrive from buffers of the operating system or from a stalled broker. */
+/** Maximum age of a request that arrives late, for example from a buffer of the operating system or at a stalled broker. */
 const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {
@@ -16,17 +17,15 @@ export class LateCommits {
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isOutcomeUnknown a function that returns true if a failed attempt may have been applied or may still be applied. */
+  /** @param isOutcomeUnknown returns true if a failed attempt may already be applied or can still be applied. */
   constructor(isOutcomeUnknown: (error: unknown) => boolean) {
     this.#isOutcomeUnknown = isOutcomeUnknown;
   }
 
-  /** Must be called before each commit. */
   started(partitionName: string, commit: LastCommit): void {
     this.#last.set(partitionName, commit);
   }
 
-  /** Must be called after each failed attempt. */
   failed(partitionName: string, error: unknown): void {
     if (!this.#isOutcomeUnknown(error)) return;
     if (!this.#lateUntilMs.has(partitionName)) this.#watch(partitionName);

@@ -1,6 +1,6 @@
 /**
- * Keeps a member in its group. Uses a kafkajs consumer that never fetches records. A crashed consumer is replaced, because
- * kafkajs stops its retries after some outages and may restart the consumer after the stop.
+ * Keeps a member in its Kafka consumer group with a kafkajs consumer that never fetches records. A crashed consumer is
+ * replaced, because kafkajs sometimes stops its retries and sometimes restarts a stopped consumer.
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -13,42 +13,39 @@ import { coPartitions } from './coPartitions.ts';
 export interface MembershipOptions {
   readonly kafka: Kafka;
   readonly logger: Logger;
-  /** Group name with the prefix. The topic names also have the prefix. */
+  /** Name of the group with the configured prefix. The names of the topics also have the prefix. */
   readonly group: string;
   readonly topics: readonly string[];
-  /** Partitions that the group shares, for each topic. */
+  /** Partitions that the group assigns to its members, for each topic. */
   readonly partitions: readonly number[];
-  /** Returns the partitions that the member owns. The group leader uses them for the next assignment. */
+  /** Returns the partitions that the member owns, which the group leader uses for the next assignment. */
   owned(): readonly number[];
-  /** Reports the assigned partitions, which are the same for all topics. */
+  /** Called with the partitions that are assigned to the member in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
-  /** Called when the session has ended. The member owns no partitions until the next join. */
+  /** Called when the session ends. The member owns no partitions until the next call of `onJoin`. */
   onLost(): void;
   onFailed(error: unknown): void;
 }
 
-/** Time without a heartbeat after which the brokers reassign the member's partitions. */
+/** Time without a heartbeat after which the brokers assign the member's partitions to other members. */
 export const SESSION_MS = 10_000;
-/** Maximum time that a rebalance waits for a member. */
+/** Maximum time that a rebalance waits for a member to join. */
 export const REBALANCE_MS = 10_000;
-/** Interval of the heartbeats. It limits how fast the member notices a rebalance. */
+/** Interval of the heartbeats. A member learns about a rebalance from its next heartbeat. */
 const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * Time without a response to a join or heartbeat after which the member looks up the coordinator again. kafkajs would retry a
- * coordinator that has lost power for 90 s. The limit is longer than a rebalance, because a rebalance has no heartbeats.
+ * Maximum time without a response to a join or heartbeat. The member then looks up the coordinator again, because kafkajs would
+ * retry a dead coordinator for 90 s. The limit is longer than a rebalance, during which a member sends no heartbeats.
  */
 const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
 const SILENCE_CHECK_INTERVAL_MS = 1000;
-/** Maximum time to wait for the response to the leave request, because a dead coordinator does not respond. */
+/** Maximum time to wait for the response to the leave request. A dead coordinator does not respond. */
 const LEAVE_LIMIT_MS = 2000;
 
-/**
- * Errors that a retry cannot fix. Authentication errors are not in the list. kafkajs reports other failures as authentication
- * errors, and a broker may accept a later attempt.
- */
+/** Errors that a retry cannot fix. kafkajs reports some temporary failures as authentication errors, which are retried. */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
@@ -92,7 +89,7 @@ export class Membership {
     }
   }
 
-  /** Runs one session from the join to the leave. @throws the error that crashed the consumer. */
+  /** Runs one session of the member, from the join to the leave. @throws the error that crashed the consumer. */
   async #session(): Promise<void> {
     const { kafka, group, topics, partitions, owned } = this.#options;
     const assigner = coPartitions(owned, partitions);
@@ -119,16 +116,13 @@ export class Membership {
       await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
-      // kafkajs can leave the group only after the join. Leaving earlier would keep partitions assigned to the member.
+      // kafkajs can leave the group only after the join. Without a leave request, the member would keep its partitions.
       const leave = () => consumer.disconnect().catch(() => undefined);
       await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }
   }
 
-  /**
-   * Listens to the events of the consumer. `crashed` rejects if the consumer crashes or receives no responses. No callback is
-   * called after `end`.
-   */
+  /** Listens to the consumer. `crashed` rejects after a crash or a lack of responses. After `end`, no callback is called. */
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();
@@ -141,7 +135,7 @@ export class Membership {
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       if (isEnded) return;
       lastResponseMs = performance.now();
-      // Pauses the topics before the first fetch, so that the consumer never fetches records.
+      // The topics are paused before the first fetch, so that the consumer never fetches records.
       consumer.pause(topics.map((topic) => ({ topic })));
       onJoined();
       const [first = ''] = topics;
@@ -174,7 +168,7 @@ export class Membership {
   }
 }
 
-/** Resolves when the member has joined the group. kafkajs cannot leave the group before the join. */
+/** Resolves after the member has joined the group. */
 async function joinGroup(consumer: Consumer, topics: readonly string[]): Promise<void> {
   await consumer.connect();
   await consumer.subscribe({ topics: [...topics], fromBeginning: true });

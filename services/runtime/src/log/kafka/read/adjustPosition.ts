@@ -1,4 +1,4 @@
-/** Adjusts the position of a reader after records expired or the log was truncated. */
+/** Adjusts the position of a reader after its next records expired or the log was truncated. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
@@ -6,12 +6,10 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
- * Handles OFFSET_OUT_OF_RANGE. Returns true if the position moved.
- * @param group the consumer group of the reader. Undefined for a tail, because a tail does not report expired records as a
- *   loss.
- * @param isRepeated true if the previous response was also OFFSET_OUT_OF_RANGE. A broker that lost the leadership may have
- *   fewer records. A single response therefore does not move a position with a known leader epoch back. If the offset is in
- *   range, the broker does not know the leader epoch.
+ * Handles OFFSET_OUT_OF_RANGE, which can also mean an unknown leader epoch. Returns true if the position moved.
+ * @param group undefined for a tail, which does not report expired records as a loss.
+ * @param isRepeated true if the previous response had the same error. The first error does not move back a position with a
+ *   known leader epoch, because a former leader can have fewer records.
  */
 export async function adjustPosition(
   deps: Deps,
@@ -21,7 +19,7 @@ export async function adjustPosition(
 ): Promise<boolean> {
   const { topic, partition, fetchOffset: offset } = buffer;
   const range = (await deps.catalog.ranges(topic, partition + 1))[partition];
-  // A seek has changed the position during the request.
+  // A `seek` has changed the position during the request, so the response is outdated.
   if (range === undefined || buffer.fetchOffset !== offset) return false;
   const { startOffset, endOffset } = range;
   if (offset < startOffset) {
@@ -45,7 +43,7 @@ export async function adjustPosition(
   return true;
 }
 
-/** Moves the position back to the offset at which the log differs from the records that were read. */
+/** Moves the position of the reader back to the first offset at which the log differs from the records that were read. */
 export function handleTruncation(
   logger: Logger,
   group: string | undefined,

@@ -1,13 +1,13 @@
-/** Byte positions of the fields of a record batch of format 2 (KIP-98). */
+/** Byte positions of the fields in a Kafka record batch of format 2 (KIP-98). */
 
 export const FORMAT = 2;
 
-/** Position of the batch length. The length counts the bytes after this field. */
+/** Position of the batch length, which counts the bytes after this field. */
 export const LENGTH = 8;
 export const LENGTH_END = 12;
 export const LEADER_EPOCH = 12;
 export const MAGIC = 16;
-/** Position of the checksum. The checksum covers the bytes after this field. */
+/** Position of the checksum, which covers the bytes after this field. */
 export const CRC = 17;
 export const ATTRIBUTES = 21;
 export const LAST_OFFSET_DELTA = 23;
@@ -24,5 +24,5 @@ export const IS_LOG_APPEND_TIME = 0x08;
 export const IS_TRANSACTIONAL = 0x10;
 export const IS_CONTROL = 0x20;
 
-/** Names of the codecs. The index of a name is the number of the codec in the attributes. */
+/** Compression codecs of Kafka. The index of a codec is its number in the batch attributes. */
 export const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;

@@ -1,9 +1,6 @@
-/** CRC-32C (Castagnoli, RFC 3720), the checksum of record batches. Uses eight tables to process eight bytes per step. */
+/** CRC-32C (Castagnoli, RFC 3720), the checksum of Kafka record batches. Eight tables allow a step to process eight bytes. */
 
-/**
- * Computes the checksum.
- * @returns the unsigned checksum of the bytes from `start` to `end`.
- */
+/** Returns the unsigned checksum of the bytes from `start` to `end`. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   let crc = -1;
   let at = start;
@@ -27,7 +24,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** There are two functions, because the compiler then sees one array type in each function and inlines both functions. */
+/** Two separate functions let the compiler inline each function for one array type. */
 const byte = (bytes: Uint8Array, at: number): number => bytes[at] ?? 0;
 const entry = (table: Int32Array, at: number): number => table[at] ?? 0;
 
@@ -46,7 +43,7 @@ const T5 = nextTable(T4);
 const T6 = nextTable(T5);
 const T7 = nextTable(T6);
 
-/** Returns the table for a byte that is followed by one byte more than the byte of `table`. */
+/** Returns the table for bytes that are followed by one more byte than the bytes of `table`. */
 function nextTable(table: Int32Array): Int32Array {
   return table.map((crc) => (crc >>> 8) ^ entry(T0, crc & 0xff));
 }

@@ -1,13 +1,10 @@
-/**
- * Encodes Fetch 12 (Kafka 2.7). The request contains the last fetched leader epochs, which the broker compares with its log
- * (KIP-595).
- */
+/** Encodes Fetch 12 (Kafka 2.7), which sends the latest fetched leader epoch for comparison by the broker (KIP-595). */
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
 export interface Fetch {
   readonly maxWaitMs: number;
-  /** Maximum bytes of the response. The first batch of the response may be larger. */
+  /** Maximum size of the response. Only the first batch in the response can exceed this size. */
   readonly maxBytes: number;
   readonly partitionMaxBytes: number;
   readonly partitions: readonly FetchedPartition[];
@@ -17,14 +14,11 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /**
-   * Leader epoch of the record before the offset, or an upper bound of this leader epoch. -1 disables the comparison (KIP-595).
-   */
+  /** Leader epoch of the record before the offset, or an upper bound. -1 disables the broker's comparison (KIP-595). */
   readonly lastFetchedEpoch: number;
 }
 
 export interface FetchResponse extends Throttled {
-  /** Error code of the whole response. */
   readonly errorCode: number;
   readonly partitions: readonly PartitionResponse[];
 }
@@ -34,22 +28,20 @@ export interface PartitionResponse {
   readonly partition: number;
   readonly errorCode: number;
   readonly aborted: readonly AbortedTransaction[];
-  /** Record batches, as a view of the response. The last batch may be incomplete. */
+  /** Record batches, as a view of the response. The final batch can be incomplete. */
   readonly batches: Buffer;
-  /** Set if the log does not have the leader epoch, or if the epoch ends before the offset. */
+  /** Set if the broker's log does not contain the leader epoch or if the epoch ends before the offset. */
   readonly diverging: Diverging | undefined;
 }
 
-/** Highest leader epoch of the log that is not above the requested epoch, and the end offset of this epoch. */
+/** Highest leader epoch in the broker's log that is at most the requested epoch, and the end offset of this epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;
 }
 
 const READ_COMMITTED = 1;
-/**
- * Value that stands for the replica id of a consumer, for the session epoch without a session, and for an unknown leader epoch.
- */
+/** Value -1 in the request: the replica id of a consumer, the session epoch without a session, or an unknown leader epoch. */
 const NONE = -1;
 const NO_TAGS = 0;
 
@@ -80,7 +72,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     writer.int32(partitionMaxBytes);
     writer.bytes(NO_TAGS, NO_TAGS);
   }
-  // The request has no forgotten topics, because there is no fetch session. The request also has no rack.
+  // The request contains no forgotten topics, because the client uses no fetch session. The request also contains no rack.
   writer.count(0);
   writer.text('');
   writer.bytes(NO_TAGS);
@@ -109,14 +101,12 @@ function decodeResponse(bytes: Buffer): FetchResponse {
 function readPartition(reader: Reader, clusterTopic: string): PartitionResponse {
   const partition = reader.int32();
   const errorCode = reader.int16();
-  // Skips the high watermark, the last stable offset, and the log start offset.
   for (let offset = 0; offset < 3; offset += 1) reader.int64();
   const aborted: AbortedTransaction[] = [];
   reader.each(() => {
     aborted.push({ producerId: reader.bigint64(), firstOffset: reader.int64() });
     reader.tags();
   });
-  // Skips the preferred read replica.
   reader.int32();
   const batches = reader.view();
   let diverging: Diverging | undefined;
@@ -149,7 +139,6 @@ class Writer {
     this.#at = this.#buffer.writeUInt32BE(value >>> 0, this.#at);
   }
 
-  /** Writes the length of an array or string. */
   count(count: number): void {
     let remaining = count + 1;
     for (; remaining >= 0x80; remaining >>>= 7) this.bytes((remaining & 0x7f) | 0x80);
@@ -197,7 +186,7 @@ class Reader {
     return this.view().toString();
   }
 
-  /** Returns a view of the next field's bytes. The view is empty if the field is null. */
+  /** Returns a view of the bytes of the next field. The view is empty if the field is null. */
   view(): Buffer {
     const length = Math.max(this.#unsigned() - 1, 0);
     const start = this.#at;
@@ -212,7 +201,6 @@ class Reader {
     for (let index = 0; index < count; index += 1) read();
   }
 
-  /** Reads the tagged fields. Calls `read` for each tag. */
   tags(read: (tag: number) => void = () => undefined): void {
     const count = this.#unsigned();
     for (let index = 0; index < count; index += 1) {

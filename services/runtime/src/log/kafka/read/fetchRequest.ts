@@ -1,4 +1,4 @@
-/** Fetches several partitions from one broker and puts the records into their buffers. */
+/** Fetches several partitions from one Kafka broker and puts the records into the buffers of the partitions. */
 import type { Broker } from 'kafkajs';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { TopicLimits } from '../append/batchSize.ts';
@@ -7,29 +7,24 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-/**
- * Maximum time that the broker waits for records. A partition that wants records during the wait is fetched only afterwards.
- */
+/** Maximum time that the broker waits for records. A partition that is not in this request is fetched only after the wait. */
 const LONG_POLL_MS = 250;
-/**
- * Poll time while a partition with a full buffer is excluded from the request. It is short, because the partition may want
- * records soon.
- */
+/** Wait time if a request omits a partition with a full buffer. The wait is short, because the buffer can soon have space. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
 
-/** Maximum decompressed bytes of a batch, unless the topic allows larger batches. */
+/** Maximum size of a decompressed batch. Topics with a higher batch limit use their own limit. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
-/** Maximum decompressed bytes of a partition and of a response. Further records are fetched again. */
+/** Maximum decompressed bytes per partition and per response. Records above a limit are fetched again with a later request. */
 const MAX_PARTITION_BYTES = 8 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
-/** Number of bytes that are processed before the event loop gets a turn. */
+/** Number of bytes to process before other tasks of the event loop can run. */
 const TURN_BYTES = 1024 * 1024;
 
 export type ReadLimits = Pick<TopicLimits, 'maxBatchBytes' | 'isCompacted'>;
 
-/** Reports that the log of the partition differs from the records that were read. */
+/** Reports that a partition's log differs from the records read earlier. */
 export class Diverged extends Error {
   readonly at: Diverging;
 
@@ -41,7 +36,6 @@ export class Diverged extends Error {
 
 export interface PartitionFailure {
   readonly buffer: PartitionBuffer;
-  /** Cause of the failure: Diverged, InvalidBatch, or a protocol error. */
   readonly error: Error;
 }
 
@@ -51,10 +45,9 @@ export interface WantedPartition {
 }
 
 /**
- * Fetches the partitions from one broker. The first partition with records gets at least one batch, even if the batch is too
- * large (KIP-74).
- * @returns the failures that affect single partitions.
- * @throws an error of the broker or the connection.
+ * Fetches the partitions from one broker. Returns the failures of single partitions. The first partition with records returns
+ * at least one batch of any size (KIP-74).
+ * @throws an error of the broker or of the connection.
  */
 export async function fetchFromBroker(
   broker: Broker,
@@ -82,7 +75,7 @@ export async function fetchFromBroker(
   let isFirst = true;
   for (const { buffer, limits, offset, lastFetchedEpoch } of requested) {
     const partitionResponse = responses.get(nameOf(buffer));
-    // A seek has changed the position during the request.
+    // A `seek` has changed the position during the request, so the response is outdated.
     const isStale = buffer.fetchOffset !== offset || buffer.lastFetchedEpoch !== lastFetchedEpoch;
     if (partitionResponse === undefined || isStale || remainingBytes <= 0) continue;
     try {
@@ -107,7 +100,7 @@ function nameOf({ clusterTopic, partition }: { clusterTopic: string; partition: 
   return `${clusterTopic}/${partition}`;
 }
 
-/** Returns the decoded records of a partition. @throws Error if the failure affects only this partition. */
+/** Decodes the records of one partition. @throws Error if the failure affects only this partition. */
 function chunkOf(
   response: PartitionResponse,
   { buffer, limits }: WantedPartition,

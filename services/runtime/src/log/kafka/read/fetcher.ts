@@ -1,4 +1,4 @@
-/** Reads ahead for one reader, with one Fetch at a time per leader. Failing partitions are retried separately. */
+/** Fetches records ahead for one reader, with one Fetch request at a time per broker. Retries failing partitions separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
@@ -22,11 +22,7 @@ import { Diverged, fetchFromBroker, type ReadLimits, type WantedPartition } from
 import { PartitionBuffer } from './partitionBuffer.ts';
 import { InvalidBatch } from './recordBatches.ts';
 
-/**
- * Opens a tail.
- * @throws Error if the topic is missing.
- * @throws Unavailable if no broker responds.
- */
+/** Opens a tail. @throws Error if the topic is missing. @throws Unavailable if no broker responds. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
   const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN_RANGE);
@@ -41,34 +37,31 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
   return tail;
 }
 
-/** Range of a partition without a leader. The first fetch adjusts the position. */
+/** Offset range for a partition without a leader. The first fetch corrects the position. */
 const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
-  /** Names of the topics in logs, without the prefix. */
+  /** Names of the topics without the configured prefix. */
   readonly topics: readonly string[];
-  /** Consumer group of the reader. Undefined for a tail, because a tail does not report expired records as a loss. */
+  /** Consumer group of the reader. Undefined for a tail, which does not report expired records as a loss. */
   readonly group?: string;
-  /** Receives permanent errors that affect more than one partition, for example a missing read permission. */
+  /** Called with a permanent error that affects more than one partition, for example a missing read permission. */
   onFailed(error: unknown): void;
 }
 
-/** Maximum bytes that one reader buffers. Above this limit, only empty buffers are filled. */
+/** Maximum bytes in all buffers of one reader. Above this limit, only empty buffers are filled. */
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/**
- * Number of consecutive failures of a broker after which all connections are replaced. This number of failures takes longer
- * than a leader election.
- */
+/** Consecutive failures of a broker before all connections are replaced. A leader election causes fewer failures. */
 const REPLACE_AFTER_FAILURES = 20;
 const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
 const ACCESS_DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
-/** Errors that report a moved leader. These errors are reported only if they persist. */
+/** Errors that report a moved leader. These errors are normal during an election and are reported only if they persist. */
 const LEADER_MOVED_ERRORS = [
   'NOT_LEADER_FOR_PARTITION',
   'LEADER_NOT_AVAILABLE',
@@ -81,15 +74,15 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
-  /** Buffers in the order in which they are requested. The buffer that was filled last is requested last. */
+  /** Buffers in the order of the next request. After a buffer is filled, it moves to the end of the order. */
   readonly #buffers = new Set<PartitionBuffer>();
   readonly #limits = new Map<string, ReadLimits>();
-  /** Partitions that have failed and have not been read since their failure. */
+  /** Partitions without a successful fetch after their latest failure. */
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
-  /** Failing partitions that are not fetched during a pause. */
+  /** Failing partitions that wait for their next attempt. */
   readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
-  /** Brokers that have a running Fetch or a pause after a failure. */
+  /** Brokers that have a Fetch request in flight or wait after a failure. */
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
@@ -101,10 +94,7 @@ export class Fetcher {
     this.#outage = new Outage(deps.logger, 'log_reading', { topics: options.topics });
   }
 
-  /**
-   * @param topic the topic name without the prefix.
-   * @param onFilled a function that is called when records have arrived.
-   */
+  /** @param topic the name without the configured prefix. @param onFilled called when records have arrived. */
   open(topic: string, partition: number, position: number, onFilled: () => void): PartitionBuffer {
     const buffer: PartitionBuffer = new PartitionBuffer(
       { topic, clusterTopic: this.#deps.nameOf(topic), partition, position },
@@ -132,7 +122,7 @@ export class Fetcher {
     this.#closed.abort();
   }
 
-  /** Waits for a microtask, so that partitions that are opened together are fetched in one request. */
+  /** Waits for a microtask, so that partitions opened at the same time are fetched in one request. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -177,7 +167,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Fetches from one broker while at least one of the broker's partitions wants records. Never rejects. */
+  /** Sends Fetch requests to one broker until no partition of the broker wants records. Handles all errors. */
   async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
@@ -236,7 +226,7 @@ export class Fetcher {
     this.#failing.delete(buffer);
   }
 
-  /** Returns the buffers that want records, and the leaders of their partitions. */
+  /** Returns the buffers that want records, with the leaders of their partitions. */
   #wanted(cluster: Cluster): { wantedPartition: WantedPartition; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;
@@ -262,11 +252,11 @@ export class Fetcher {
     const isTimeout = error instanceof RequestTimedOut || hasErrorType(error, 'KafkaJSRequestTimeoutError');
     if (isTimeout || failures % REPLACE_AFTER_FAILURES === 0) cluster.replace(sharedClient);
     else await this.#refresh(sharedClient);
-    // Another broker may have become the leader.
+    // Starts fetches from other brokers, because the partitions may have a new leader.
     this.#schedule();
   }
 
-  /** Handles the failure of one partition: pauses the partition and then retries. Never rejects. */
+  /** Handles the failure of one partition: waits and then retries. */
   async #recover(sharedClient: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
     if (!this.#isOpen || !this.#buffers.has(buffer) || this.#paused.has(buffer)) return;
     if (hasErrorType(error, ACCESS_DENIED)) return this.#fail(this.#accessDeniedError(buffer, error));
@@ -299,7 +289,7 @@ export class Fetcher {
     return await adjustPosition(this.#deps, group, buffer, isRepeated).catch(() => false);
   }
 
-  /** Loads the limits of a topic. Fetching from the topic starts after the limits are known. */
+  /** Loads the size limits of a topic. The topic is fetched only after its limits are known. */
   async #loadLimits(topic: string): Promise<void> {
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (!this.#limits.has(topic) && this.#isOpen) {
@@ -314,7 +304,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Reloads the limits of a topic, because an invalid batch may be valid with the new limits. */
+  /** Reloads the size limits of a topic. A batch that exceeded the old limits can be valid with the new limits. */
   async #reloadLimits(topic: string): Promise<void> {
     const { catalog } = this.#deps;
     catalog.evict(topic);
@@ -331,7 +321,7 @@ export class Fetcher {
           REQUEST_LIMIT_MS,
         );
     } catch (error) {
-      // For these errors, the connections are not replaced, because new connections would not know the topic either.
+      // New connections would report these errors again, so the connections are not replaced.
       if (!hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION', ACCESS_DENIED)) cluster.replace(sharedClient);
     }
   }
@@ -359,14 +349,13 @@ interface BrokerFailure {
   readonly sharedClient: SharedClient<Cluster>;
   readonly leader: string;
   readonly error: unknown;
-  /** Number of consecutive failures of this broker. */
   readonly failures: number;
   readonly backoff: Backoff;
 }
 
 interface FailingPartition {
   failures: number;
-  /** True if the last failure was OFFSET_OUT_OF_RANGE. */
+  /** True if the latest failure was OFFSET_OUT_OF_RANGE. */
   isOutOfRange: boolean;
   readonly backoff: Backoff;
   readonly watch: PartitionWatch;

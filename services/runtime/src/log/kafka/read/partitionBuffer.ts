@@ -1,15 +1,15 @@
-/** Buffers fetched records of one partition. Tracks the leader epochs of these records, so that a truncation is detected. */
+/** Buffers the fetched records of one Kafka partition, and tracks their leader epochs to detect a truncation of the log. */
 
 import type { Cursor, ReadBounds } from '../../cursor.ts';
 import { type LogRecord, LogTruncated } from '../../log.ts';
 import type { Diverging } from './fetchProtocol.ts';
 import type { Chunk, LeaderEpoch } from './recordBatches.ts';
 
-/** Maximum buffered bytes of a partition. The last fetch may exceed this limit. */
+/** Maximum bytes in the buffer of a partition. The latest fetch can exceed this limit. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
-/** Estimated bytes of a record in addition to key and value. */
+/** Estimated bytes of a record in addition to the key and the value. */
 const RECORD_OVERHEAD_BYTES = 128;
-/** Maximum number of tracked leader epochs. Each leader election starts an epoch. */
+/** Maximum number of tracked leader epochs. Each leader election starts a new epoch. */
 const MAX_EPOCHS = 100;
 const UNKNOWN_EPOCH = -1;
 
@@ -21,23 +21,23 @@ export interface BufferListener {
 
 export class PartitionBuffer implements Cursor {
   readonly topic: string;
-  /** Topic name with the prefix. */
+  /** Name of the topic with the configured prefix. */
   readonly clusterTopic: string;
   readonly partition: number;
   readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
-  /** Number of records that the reader has taken from the first chunk. */
+  /** Number of records that the reader has taken from the first chunk in the buffer. */
   #takenCount = 0;
   #bytes = 0;
   #position: number;
   #fetchOffset: number;
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
-  /** Leader epochs of the fetched records, in offset order. */
+  /** Leader epochs of the fetched records, in the order of their offsets. */
   #epochs: LeaderEpoch[] = [];
-  /** Upper bound of the leader epoch of the record before `fetchOffset`, if the exact epoch is unknown. */
+  /** Upper bound of the leader epoch of the record before `fetchOffset`. Used if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
-  /** Error that the next `take` throws. Undefined if there is no truncation to report. */
+  /** Error that the next `take` throws. Undefined if no truncation must be reported. */
   #truncation: LogTruncated | undefined;
   /** True if the records directly before the next record expired before the reader took them. */
   #isAfterExpired = false;
@@ -60,30 +60,26 @@ export class PartitionBuffer implements Cursor {
     return this.#position;
   }
 
-  /** Offset at which the next fetch starts. */
   get fetchOffset(): number {
     return this.#fetchOffset;
   }
 
-  /** Lower bound of the batch offsets in the next fetch. It is 0 if unknown. */
+  /** Minimum offset of the batches in the next fetch, or 0 if the minimum is unknown. */
   get minBatchOffset(): number {
     return this.#minBatchOffset;
   }
 
-  /** Leader epoch of the record before `fetchOffset`. It is -1 if unknown. */
+  /** Leader epoch of the record before `fetchOffset`, or -1 if the epoch is unknown. */
   get leaderEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
   }
 
-  /**
-   * Leader epoch that the broker compares with its log. It is the epoch of the record before `fetchOffset`, or an upper bound
-   * of this epoch.
-   */
+  /** Leader epoch that the broker compares with its log: the exact `leaderEpoch` or an upper bound. */
   get lastFetchedEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? this.#maxLeaderEpoch;
   }
 
-  /** Highest offset that was fetched. Higher offsets cannot be committed. */
+  /** Highest offset that can be committed, which is the highest fetched offset. */
   get maxCommitOffset(): number {
     return this.#maxFetchedOffset;
   }
@@ -103,16 +99,16 @@ export class PartitionBuffer implements Cursor {
   /**
    * Discards the buffered records and moves the position.
    * @param leaderEpoch the leader epoch of the record before the offset.
-   * @param maxLeaderEpoch an upper bound of this epoch, if the exact epoch is unknown.
+   * @param maxLeaderEpoch an upper bound of the leader epoch, if the exact epoch is unknown.
    */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
-      // The start of the epoch is unknown. The epoch contains at least the record before the offset.
+      // The start of the epoch is unknown. The epoch includes at least the record before the offset.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // The truncation is not reported now if an epoch is given, because the next fetch then detects the truncation again.
+    // If an epoch is given, the pending truncation error is discarded, because the next fetch can detect the truncation again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||
@@ -123,7 +119,6 @@ export class PartitionBuffer implements Cursor {
     this.#maxLeaderEpoch = maxLeaderEpoch;
   }
 
-  /** Adds a chunk that starts at `fetchOffset`. */
   put(chunk: Chunk): void {
     if (this.#isReleased) return;
     this.#chunks.push(chunk);
@@ -137,7 +132,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Skips expired records before `startOffset`. */
+  /** Moves the position to `startOffset`, because the records before `startOffset` have expired. */
   skipTo(startOffset: number): void {
     this.#isAfterExpired = true;
     this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
@@ -145,13 +140,13 @@ export class PartitionBuffer implements Cursor {
     this.#epochs = [];
   }
 
-  /** Returns the first offset at which the log differs from the fetched records. */
+  /** Returns the first offset at which the broker's log differs from the fetched records. */
   divergenceOffset({ epoch, endOffset }: Diverging): number {
     const firstNewerOffset = this.#epochs.find((one) => one.epoch > epoch)?.startOffset ?? this.#fetchOffset;
     return Math.min(endOffset, firstNewerOffset);
   }
 
-  /** Handles a truncation at `offset`. The reader gets an error if the position of the reader is beyond `offset`. */
+  /** Handles a truncation of the log. If `offset` is below the reader's position, the next `take` throws `LogTruncated`. */
   truncate(offset: number): void {
     const position = this.#position;
     if (offset < position) {
@@ -162,7 +157,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. The buffer can still be used for commits. */
+  /** Discards the buffered records. Offsets can still be committed with this buffer. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];
@@ -170,7 +165,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.released();
   }
 
-  /** Returns the next records. @throws LogTruncated once if the log was truncated below the position. */
+  /** Returns the next records. @throws LogTruncated one time if the log was truncated below the position. */
   take({ maxRecords, maxBytes }: ReadBounds) {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
     const truncation = this.#truncation;
@@ -209,14 +204,14 @@ export class PartitionBuffer implements Cursor {
     };
   }
 
-  /** Returns the first chunk and its next record. The record is undefined if the reader has taken all records of the chunk. */
+  /** Returns the first chunk and its next record. The record is undefined if the reader has taken the whole chunk. */
   #first() {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
     return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
-  /** Restarts at the offset. Keeps only the epochs that start before the offset. */
+  /** Continues at the offset with an empty buffer. Keeps the leader epochs that start before the offset. */
   #restart(offset: number): void {
     this.#chunks = [];
     this.#takenCount = 0;

@@ -1,4 +1,4 @@
-/** Decodes record batches of format 2 (KIP-98, Kafka 0.11). Values are views of the response or of the decompressed data. */
+/** Decodes Kafka record batches of format 2 (KIP-98). Values are views of the response or of the decompressed bytes. */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { messageOf } from '../../../process/errors.ts';
 import type { Headers, LogRecord } from '../../log.ts';
@@ -26,12 +26,11 @@ import { crc32c } from './crc32c.ts';
 
 export interface Chunk {
   readonly records: readonly LogRecord[];
-  /** Bytes of key and value, for each record. */
   readonly sizes: readonly number[];
-  /** Offset after the last batch. It may be past a marker or compacted records. */
+  /** Offset after the final batch. Transaction markers and compacted records before this offset are skipped. */
   readonly nextOffset: number;
   readonly bytes: number;
-  /** Leader epochs (KIP-101) that start in the chunk, with their first offsets, in offset order. */
+  /** Leader epochs that start in the chunk and their first offsets (KIP-101), in the order of the offsets. */
   readonly epochs: readonly LeaderEpoch[];
 }
 
@@ -41,38 +40,33 @@ export interface LeaderEpoch {
 }
 
 export interface DecodeOptions {
-  /** First offset to decode. The first batch may contain records before this offset. */
+  /** Offset of the first record to decode. The first batch can also contain earlier records. */
   readonly position: number;
-  /** Lower bound of the batch offsets. It is 0 if unknown. */
+  /** Minimum offset of the batches, or 0 if the minimum is unknown. */
   readonly minBatchOffset: number;
-  /** Leader epoch of the record before `position`. It is -1 if unknown. */
+  /** Leader epoch of the record before `position`, or -1 if the epoch is unknown. */
   readonly leaderEpoch: number;
-  /** True if offsets may be missing between batches, because of compaction. */
+  /** True if compaction can leave gaps between the offsets of batches. */
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
-  /** Maximum decompressed bytes of a batch. */
+  /** Maximum size of a decompressed batch. */
   readonly maxDecompressedBytes: number;
-  /** Number of bytes after which decoding stops. Decoding stops only at the end of a batch. */
+  /** Decoding stops at the first batch end after this number of bytes. */
   readonly maxBytes: number;
 }
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
-  /** Offset of the first record of the transaction. The transaction ends at the next abort marker of its producer. */
+  /** Offset of the first record of the transaction. The next abort marker of the same producer ends the transaction. */
   readonly firstOffset: number;
 }
 
-/**
- * Reports a damaged or unsupported batch. The records of the batch are not read. Another fetch may return the batch undamaged.
- */
+/** Reports a damaged or unsupported batch. Another fetch can return an undamaged copy of the batch. */
 export class InvalidBatch extends Error {
   override readonly name = 'InvalidBatch';
 }
 
-/**
- * Decodes complete batches up to the first invalid batch. Returns undefined if no batch is complete.
- * @throws InvalidBatch if the first batch is invalid.
- */
+/** Decodes the complete batches before the first invalid batch. @throws InvalidBatch if the first batch is invalid. */
 export function decodeBatches(bytes: Buffer, options: DecodeOptions): Chunk | undefined {
   const decoder = new ChunkDecoder(options);
   let at = 0;
@@ -116,7 +110,7 @@ class ChunkDecoder {
     };
   }
 
-  /** Adds the records of a batch. @throws InvalidBatch if the batch is invalid. In this case, no record is added. */
+  /** Adds the records of a batch. @throws InvalidBatch if the batch is invalid. No record of the batch is added. */
   add(batch: Buffer): void {
     checkBatch(batch);
     const baseOffset = int64(batch, 0);
@@ -132,7 +126,7 @@ class ChunkDecoder {
     this.#nextOffset = Math.max(this.#nextOffset, lastOffset + 1);
   }
 
-  /** Checks the offsets and the leader epoch of a batch. Brokers set these fields, so the checksum does not cover them. */
+  /** The checksum does not cover the offsets and the leader epoch, because the broker sets these fields. */
   #checkOffsets(baseOffset: number, lastOffset: number, epoch: number): void {
     const { isCompacted } = this.#options;
     const isKnown = this.#minBatchOffset > 0;
@@ -201,11 +195,11 @@ function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buff
 }
 
 /**
- * Excludes records of aborted transactions (KIP-98). Brokers return these records with a list of the aborted transactions, in
- * the order in which the transactions ended. Several transactions can overlap or start before the first fetched batch.
+ * Excludes the records of aborted transactions (KIP-98). A Fetch response lists the aborted transactions in the order of their
+ * ends. Transactions can overlap and can start before the first fetched batch.
  */
 class AbortedTransactions {
-  /** Transactions that have not started yet, in reverse order of their first offsets. */
+  /** Aborted transactions that the decoder has not reached yet, in reverse order of their first offsets. */
   readonly #upcoming: AbortedTransaction[];
   readonly #open = new Set<bigint>();
 
@@ -213,10 +207,7 @@ class AbortedTransactions {
     this.#upcoming = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
   }
 
-  /**
-   * Returns true if the batch belongs to an aborted transaction. Must be called for each batch of a transaction, in offset
-   * order.
-   */
+  /** Returns true for a batch of an aborted transaction. Must be called for all transactional batches in offset order. */
   isAborted(batch: Buffer, lastOffset: number, isControl: boolean): boolean {
     for (
       let next = this.#upcoming.at(-1);
@@ -233,7 +224,7 @@ class AbortedTransactions {
   }
 }
 
-/** Returns true for an abort marker. The key of a marker is a version and a type (0 aborts, 1 commits) of two bytes each. */
+/** Returns true for an abort marker. The marker's key contains a version and then the type 0, with two bytes each. */
 function isAbortMarker(batch: Buffer): boolean {
   if (batch.readInt32BE(COUNT) === 0) return false;
   const marker = new RecordDecoder(batch.subarray(RECORDS), { baseOffset: 0, baseTimestamp: 0 });
@@ -244,11 +235,11 @@ function isAbortMarker(batch: Buffer): boolean {
 interface RecordBase {
   readonly baseOffset: number;
   readonly baseTimestamp: number;
-  /** Timestamp of all records in the batch. Undefined if the topic does not use the append time. */
+  /** Timestamp of all records in the batch. Undefined if producers set the timestamps of the records. */
   readonly appendTimestamp?: number | undefined;
 }
 
-/** Reads the records of a batch in order. Numbers are zigzag varints. */
+/** Reads the records of a batch in order. The numbers in a record are zigzag varints. */
 class RecordDecoder {
   readonly #bytes: Buffer;
   readonly #base: RecordBase;
@@ -256,7 +247,6 @@ class RecordDecoder {
   #end = 0;
   #offset = 0;
   #timestampMs = 0;
-  /** Bytes of key and value of the last record. */
   size = 0;
 
   constructor(bytes: Buffer, base: RecordBase) {
@@ -280,7 +270,7 @@ class RecordDecoder {
     return this.#view(this.#varint());
   }
 
-  /** @throws InvalidBatch if more bytes follow after the records. */
+  /** @throws InvalidBatch if bytes follow after the final record. */
   end(): void {
     if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch has bytes after its records');
   }
@@ -289,7 +279,6 @@ class RecordDecoder {
     this.#end = this.#bytes.length;
     const length = this.#varint();
     this.#end = this.#endOf(length);
-    // Skips the attributes, because they are unused.
     this.#at += 1;
     const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
     const timestampMs = baseTimestamp + this.#varint();
@@ -297,7 +286,7 @@ class RecordDecoder {
     this.#offset = baseOffset + this.#varint();
   }
 
-  /** Returns the headers of a record. If a header is repeated, the last value is used. */
+  /** Returns the headers of a record. If a name occurs several times, the final value is used. */
   #headers(): Headers {
     const count = this.#varint();
     const headers: Record<string, string> = {};
@@ -328,7 +317,7 @@ class RecordDecoder {
     return end;
   }
 
-  /** Reads a zigzag varint. The value is exact up to 2^53. */
+  /** Reads a zigzag varint. Values up to 2^53 are exact. */
   #varint(): number {
     const first = this.#byte();
     if (first < 0x80) return (first >>> 1) ^ -(first & 1);

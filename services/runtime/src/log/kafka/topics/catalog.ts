@@ -1,4 +1,4 @@
-/** Topics and offsets that the brokers report. The limits of topics are cached. */
+/** Catalog of topics and offsets in Kafka. The limits of the topics are cached. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
@@ -16,11 +16,11 @@ export interface KafkaDeps {
   readonly catalog: KafkaCatalog;
   readonly logger: Logger;
   readonly partitionHealth: PartitionHealth;
-  /** Adds the deployment's prefix to a topic, group, or transactional id. */
+  /** Adds the configured prefix to the name of a topic or group, or to a transactional id. */
   nameOf(name: string): string;
 }
 
-/** Methods of the catalog that consumers use. The names of topics and groups have no prefix. */
+/** Methods of the catalog for consumers. The names of topics and groups have no prefix. */
 export type KafkaCatalog = Pick<
   BrokerCatalog,
   'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
@@ -36,7 +36,7 @@ interface TopicEntry {
 }
 
 export class BrokerCatalog {
-  /** Partition counts with which the deployment created its topics. */
+  /** For each topic, the partition count with which the topic was created. */
   readonly originalPartitions = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, TopicEntry>();
@@ -50,10 +50,7 @@ export class BrokerCatalog {
     this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
   }
 
-  /**
-   * Returns the same promise to all callers, so that the callers continue in the order of their calls. @throws Error if the
-   * topic is missing.
-   */
+  /** Concurrent callers get the same promise, which keeps the order of their calls. @throws Error if the topic is missing. */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;
@@ -72,10 +69,7 @@ export class BrokerCatalog {
     return limits;
   }
 
-  /**
-   * Returns the limits if they are cached. The limits are cached in the same turn in which `limits` resolves, so that calls
-   * keep their order.
-   */
+  /** Returns cached limits. `limits` caches the limits before its promise resolves, so that calls keep their order. */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }
@@ -91,10 +85,7 @@ export class BrokerCatalog {
     );
   }
 
-  /**
-   * Returns the end offset of each partition. Fails if a partition has no leader, because the end offset of the partition is
-   * unknown.
-   */
+  /** Returns the end offset of each partition. Fails if a partition has no leader. */
   endOffsets(topic: string): Promise<number[]> {
     return this.#withRetries(topic, async () => (await this.#sharedEndOffsets(topic)).map(requireOffset));
   }
@@ -105,7 +96,6 @@ export class BrokerCatalog {
     );
   }
 
-  /** Returns the current partition count of each topic, including added partitions. */
   async actualPartitionCounts(topics: readonly string[]): Promise<number[]> {
     const names = topics.map((topic) => this.#deps.nameOf(topic));
     const message = 'the partition counts of the topics cannot be read';
@@ -134,9 +124,8 @@ export class BrokerCatalog {
   }
 
   /**
-   * Returns the oldest offset and the high watermark of each partition. Both are read after the call. An entry is undefined if
-   * the partition has no leader.
-   * @param partitions the number of partitions, if added partitions are included.
+   * Returns the oldest offset and the high watermark of each partition, or undefined for a partition without a leader.
+   * @param partitions the number of partitions to read, including added partitions.
    */
   async ranges(topic: string, partitions = 0): Promise<(OffsetRange | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
@@ -150,16 +139,15 @@ export class BrokerCatalog {
     });
   }
 
-  /** @param partitions the number of partitions, if added partitions are included. */
+  /** @param partitions the number of partitions to read, including added partitions. */
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
-    // kafkajs's types require an offset, but kafkajs does not send it.
+    // The types of kafkajs require an offset, which kafkajs does not send.
     const requested = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
-      // Rejects if one partition has an error. In this case, the client is replaced, and the next attempt finds the coordinator
-      // again.
+      // If one partition has an error, the request fails, and the next attempt looks up the coordinator again.
       const { responses } = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
         return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: requested }] });
@@ -177,20 +165,17 @@ export class BrokerCatalog {
     return this.#clusters.close();
   }
 
-  /**
-   * Returns the coordinator of the group. The coordinator is cached, because callers that wait for the projection ask
-   * repeatedly.
-   */
+  /** Returns the coordinator of the group. The coordinator is cached, because many requests read committed offsets. */
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const cached = this.#coordinators.get(groupId);
-    // A cached coordinator may be disconnected, because brokers close idle connections.
+    // Brokers close idle connections, so a cached broker can be disconnected.
     if (cached?.cluster === cluster && cached.broker.isConnected()) return cached.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });
     return broker;
   }
 
-  /** Combines concurrent requests, because many readers request the same end offsets. */
+  /** Concurrent calls share one request, because many readers need the same end offsets. */
   #sharedEndOffsets(topic: string): Promise<readonly (number | undefined)[]> {
     let look = this.#endOffsets.get(topic);
     if (look === undefined) {
@@ -222,7 +207,7 @@ export class BrokerCatalog {
   }
 }
 
-/** Returns the partitions that have a leader. If a leader is missing, refreshes the metadata, which may be minutes old. */
+/** Returns the partitions that have a leader. Refreshes the metadata if a leader is missing. */
 async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();
@@ -240,7 +225,7 @@ function requireOffset(offset: number | undefined, partition: number): number {
   return offset;
 }
 
-/** Offset in the response if the group has never committed. */
+/** Offset in the response for a group that has never committed. */
 const NEVER_COMMITTED = '-1';
 
 const RESPONSE_LIMIT_MS = 4000;
@@ -251,14 +236,12 @@ function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, partition) => partition);
 }
 
-/** kafkajs returns `metadata`, although the field is missing in kafkajs's types. */
+/** kafkajs returns `metadata`, although kafkajs's types do not contain the field. */
 function metadataOf(response: object): string {
   return 'metadata' in response && typeof response.metadata === 'string' ? response.metadata : '';
 }
 
-/**
- * @throws Error if a partition is missing in the response. Without the error, the missing partition would look like offset 0.
- */
+/** @throws Error if the response does not contain a partition. Otherwise the partition would seem to have offset 0. */
 function byPartition<T extends { partition: number }, U>(
   count: number,
   responses: readonly T[],

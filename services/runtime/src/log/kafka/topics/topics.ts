@@ -1,4 +1,4 @@
-/** Creates topics that are missing. Rejects existing topics that do not match their specification. */
+/** Creates missing topics in Kafka. Rejects existing topics that do not match their specification. */
 import kafkajs, {
   type Admin,
   type ITopicConfig,
@@ -16,7 +16,7 @@ import { withRetries } from '../client/retries.ts';
 
 export interface TopicsDeps {
   readonly admin: ReplaceableClient<Admin>;
-  /** Replication factor of new topics. The value -1 selects the brokers' default. */
+  /** Replication factor of new topics. -1 selects the default of the brokers. */
   readonly replicationFactor: number;
   nameOf(name: string): string;
 }
@@ -35,7 +35,7 @@ export async function ensureTopics(
     }
   }
   const created = await createMissing(deps, unique);
-  // The created topics are checked too, because another process may have created them with another specification.
+  // Checks the created topics too, because another process may have created a topic with another specification.
   const described = await Promise.all(
     unique.map((spec) =>
       describeTopic(deps, spec.name, {
@@ -53,11 +53,7 @@ export async function ensureTopics(
   await warnOfFewReplicas(deps, described);
 }
 
-/**
- * Returns the settings of a topic. Partitions may have no leader, unless `needsLeaders` is set for a new topic.
- * @throws Error if the topic is missing.
- * @throws Unavailable if no broker responds or a new topic has no leaders yet.
- */
+/** Returns a topic's settings. @throws Error if the topic is missing. @throws Unavailable if a new topic has no leaders. */
 export async function describeTopic(
   deps: TopicsDeps,
   topic: string,
@@ -91,25 +87,25 @@ export async function describeTopic(
 
 export interface TopicDescription extends TopicLimits {
   readonly policy: string;
-  /** Number of replicas of the partition with the fewest replicas. */
+  /** Smallest number of replicas of any partition. */
   readonly replicas: number;
   /** Value of `min.insync.replicas`. */
   readonly minInSync: number;
-  /** Value of `retention.ms`. It is -1 if records do not expire. */
+  /** Value of `retention.ms`, which is -1 if records do not expire. */
   readonly retentionMs: number;
   readonly segmentMs: number;
-  /** Value of `max.compaction.lag.ms`. NaN if the brokers do not support the setting. */
+  /** Value of `max.compaction.lag.ms`, or NaN if the brokers do not support the setting. */
   readonly compactionLagMs: number;
 }
 
-/** Returns the retention of a topic. Kafka deletes whole segments by the age of their newest record. */
+/** Returns the retention of a topic. Kafka deletes a segment when its newest record has expired. */
 export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription): TopicRetention {
   if (retentionMs < 0 || !policy.includes('delete'))
     return { retentionMs: Number.POSITIVE_INFINITY, deletedAfterMs: Number.POSITIVE_INFINITY };
   return { retentionMs, deletedAfterMs: retentionMs + segmentMs };
 }
 
-/** Warns of added partitions. Kafka cannot remove added partitions. Using them would move keys to other partitions. */
+/** Warns about added partitions. Kafka cannot remove added partitions, and Questlog cannot use them without moving keys. */
 function warnOfAddedPartitions(
   { logger }: { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -126,7 +122,7 @@ function warnOfAddedPartitions(
   });
 }
 
-/** Warns of compacted topics that an older version created. Erased data may stay in such topics for years. */
+/** Warns about compacted topics from an older version, in which erased data can stay for years. */
 function warnOfLateCompaction(
   { logger }: { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -141,7 +137,7 @@ function warnOfLateCompaction(
 
 const SAFE_REPLICAS = 3;
 
-/** Warns of topics that lose acknowledged records if one broker fails, although the cluster has enough brokers. */
+/** Warns about topics that lose acknowledged records if one broker fails although the cluster has enough brokers. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -158,12 +154,9 @@ async function warnOfFewReplicas(
 }
 
 const LIMIT_MS = 15_000;
-/** Time during which an unknown topic may be new, because some brokers learn of a new topic late. */
+/** Time for which an unknown topic is considered new, because some brokers learn about a new topic late. */
 const UNKNOWN_LIMIT_MS = 500;
-/**
- * Time during which brokers may not know a topic that this process has created or found. A broker under load learns of the
- * topic late.
- */
+/** Time for which a broker can report a new topic as unknown, especially under load. */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
 const RESPONSE_LIMIT_MS = 5000;
 
@@ -187,7 +180,7 @@ async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Pro
   );
 }
 
-/** Ignores topics that another process created at the same time. The request fails only for these topics. */
+/** Ignores the errors of topics that another process created at the same time. */
 function ignoreExisting(error: unknown): void {
   const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
   for (const one of errors) {
@@ -232,7 +225,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'cleanup.policy': cleanup.policy,
     'max.message.bytes': String(neededBatchBytes(spec)),
     'compression.type': spec.compression ?? 'producer',
-    // The timestamp of a record in the port is the time of the append.
+    // Kafka sets the timestamp of each record at the append.
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
@@ -240,7 +233,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
     config['max.compaction.lag.ms'] = String(MAX_COMPACTION_LAG_MS);
   }
-  // With this setting, acknowledged records are on two brokers, so that one broker may fail.
+  // With two in-sync replicas, acknowledged records survive the failure of one broker.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
     topic: nameOf(name),
@@ -250,22 +243,16 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
   };
 }
 
-/**
- * Maximum bytes of a segment. A smaller segment limits what a reader of the topic must read, because only closed segments are
- * compacted. The brokers' default is 1 GiB.
- */
+/** Maximum size of a segment in a compacted topic. Kafka compacts only closed segments. The brokers' default is 1 GiB. */
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Maximum time for which superseded records stay. By default, brokers compact a partition only if half of it can be removed.
- * With little traffic, this may take years (KIP-354). At the next append, the setting also closes the active segment.
+ * Maximum time until Kafka removes superseded records. By default, Kafka compacts a partition after half of its bytes can be
+ * removed, which can take years (KIP-354). The setting also closes the active segment at the next append.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/**
- * Compaction lag above which a start warns. It is the sum of the brokers' defaults: 7 days of retention and 7 days until a
- * segment is closed.
- */
+/** Compaction lag that causes a warning: the brokers' defaults of 7 days of retention plus 7 days per segment. */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
