@@ -1,6 +1,6 @@
 /** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../projectFiles.ts';
-import { code, page, table } from './markdown.ts';
+import { code, fence, page, table } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -35,9 +35,9 @@ export function clickhousePage(): string {
   const shown = new Map([...relations].filter(([name]) => !BEHIND_VIEWS.test(name)));
   const explained = new Map<string, { place: string; type: string }>();
   return page('Tables and views', FOLDER, [
-    'The database is `questlog`. Query it with `npm run sql`, `POST /admin/sql`, or any ClickHouse client. `events` and `sessions` hold each\nrow once. Quotas and counts use `received_at`. The window of a report is from `from_micros` to `to_micros`, both inclusive.',
-    'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`, and deletes erased and expired data. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views: `…_by_partition` and `…_versions`, which hold older rows until a merge, `reject_counts`, `received_by_process`, and\n`appends`, which identifies duplicate appends for three days. ClickHouse shows the comments of tables, views, and columns too.',
-    'The meaning of a column is given where it first appears. Later tables and views link to that place.',
+    'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query the database. Quotas and counts use\n`received_at`. The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
+    'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`. Ingest also deletes erased and expired data.',
+    'The views hide the tables with the suffixes `_by_partition` and `_versions`, which contain older rows until a merge. Three more tables are\nfor internal use: `reject_counts`, `received_by_process`, and `appends`. The table `appends` identifies duplicate appends for three days.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the meanings on this page as comments.',
     ...[...shown].flatMap(([name, relation]) => blocksOf(name, relation, explained)),
   ]);
 }
@@ -62,15 +62,12 @@ function blocksOf(
       elsewhere.set(first.place, [...(elsewhere.get(first.place) ?? []), shown]);
     }
   }
-  const references = [...elsewhere].map(
-    ([place, names]) => `Columns as in [${place}](#${place}): ${names.join(', ')}.`,
-  );
+  for (const [place, names] of elsewhere) rows.push([names.join(', '), '', `see [${place}](#${place})`]);
   return [
     `## ${name}`,
     ...(comment === '' ? [] : [comment]),
-    ...(rows.length === 0 ? [] : [table(['column', 'type', 'meaning'], rows)]),
-    ...references,
-    ...(engine === '' ? [] : [code(engine.replace(/\s+/g, ' '))]),
+    table(['column', 'type', 'meaning'], rows),
+    ...(engine === '' ? [] : [fence('sql', engine.replace(/\s+/g, ' '))]),
   ];
 }
 

@@ -10,8 +10,8 @@ export function commandsPage(): string {
     throw new Error('a page reaches nobody');
   }, {});
   return page('Commands', 'services/cli/src', [
-    'In a clone, run `npx questlog <command>`. Commands use the Questlog whose credentials are in `QUESTLOG_DATA_DIR`, or the one in\n`QUESTLOG_ADMIN_URL`, `QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL`, and `QUESTLOG_TOKEN`. If something is wrong, start with `questlog doctor`.',
-    'Exit codes: 0 success, 1 failure, 2 wrong usage, 130 stopped by Ctrl-C. Results go to standard output, everything else to standard error.\nAn option is explained where it first appears; `--help` has more examples.',
+    'In a clone, run `npx questlog <command>`. A command reads the addresses and tokens of Questlog from `QUESTLOG_ADMIN_URL`,\n`QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL`, and `QUESTLOG_TOKEN`. Without these settings, the command reads the credentials file in\n`QUESTLOG_DATA_DIR`. `questlog doctor` finds problems.',
+    'The exit code is 0 after a success, 1 after a failure, 2 after wrong usage, and 130 after Ctrl-C. Commands write results to standard\noutput, and all other texts to standard error. `--help` shows examples of a command.',
     ...leavesOf(program).flatMap((command) => blocksOf(command, explained)),
   ]);
 }
@@ -33,13 +33,13 @@ function blocksOf(command: Command, explained: Set<string>): string[] {
     else rows.push([code(option.flags), meaning]);
     explained.add(key);
   }
+  if (others.length > 0) rows.push([others.join(', '), 'see above']);
   const description = command.description();
   const example = exampleOf(command);
   return [
     `## ${code(names)}`,
     `${description.charAt(0).toUpperCase()}${description.slice(1)}.`,
     ...(rows.length === 0 ? [] : [table(['option', 'meaning'], rows)]),
-    ...(others.length === 0 ? [] : [`Options explained above: ${others.join(', ')}.`]),
     ...(isObvious(example) ? [] : [fence('sh', example)]),
   ];
 }

@@ -6,7 +6,7 @@ import { code, page, table } from './markdown.ts';
 
 export function configPage(): string {
   return page('Settings', 'services/questlog/src/config.ts', [
-    'Settings are environment variables, listed with their defaults. An invalid or unknown `QUESTLOG_*` variable stops the start with a list of\nall problems. `NAME_FILE` names a file with the value; set it or `NAME`, not both. `npm start -- --check-config` prints the current\nsettings, with secrets as `***`, and exits.',
+    'Settings are environment variables. If a `QUESTLOG_*` variable is invalid or unknown, Questlog lists all problems and exits. Every setting\n`NAME` can also be read from a file: `NAME_FILE` is the path of the file. `npm start -- --check-config` prints the current settings, with\nsecrets as `***`, and exits.',
     table(
       ['setting', 'default', 'meaning'],
       settingRows(settings).map(([name, value, meaning]) => [code(name), code(value), meaning]),

@@ -14,9 +14,9 @@ export function problemsPage(): string {
     .toSorted(([, [a]], [, [b]]) => a - b)
     .map(([name, [status, title]]) => [String(status), code(name), title]);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
-    'Every error is `application/problem+json` (RFC 9457). The list is closed, and a code never changes its meaning. `title` describes the\ncode, and `detail` the request. `error` and `message` repeat them for existing game clients.',
+    'The content type of every error is `application/problem+json` (RFC 9457). A code never changes its meaning. The field `title` describes\nthe code, and the field `detail` describes the cause in this request. The fields `error` and `message` repeat `title` and `detail` for older\ngame clients.',
     table(['status', 'code', 'meaning'], rows),
-    '`errors` names every invalid element: its index in the array, a JSON pointer (RFC 6901), the code, and the detail. `instance` has the\nrequest id, as does the header `X-Request-Id`. For example, the second event of this request in revision A has no session:',
+    'The field `errors` lists the invalid elements of a batch: the index in the array, a JSON pointer (RFC 6901), the code, and the detail. The\nfield `instance` and the header `X-Request-Id` contain the request id. In this example, the second event has no session, which revision A\nrequires:',
     fence('json', REQUEST),
     fence('json', JSON.stringify(answerTo(REQUEST), null, 2)),
   ]);

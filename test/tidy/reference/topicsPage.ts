@@ -86,15 +86,15 @@ const MIB = 1024 * 1024;
 export function topicsPage(): string {
   const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
-    "Records are Avro in Confluent's wire format, on Kafka and in the embedded log: a zero byte, the schema id (4 bytes, big-endian), and the\nAvro body.",
+    "Records on Kafka and in the embedded log have Confluent's wire format for Avro: a zero byte, the schema id in 4 bytes (big-endian), and\nthe Avro body.",
     table(
       ['topic', 'key', 'partitions', 'kept', 'maximum record', 'records'],
       [...topicDefinitions(0).map(topicRow), LOG_ROW],
     ),
-    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's default partitioner plus a lane, which spreads a large
-tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
-    `Consumer groups: ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
-    'The schemas below use Avro IDL. `timestamp_us` is a long of microseconds, and a field with `?` is null by default. Each type is shown\nonce. [schemas/released](../../schemas/released) and the registry have the JSON; a subject is the topic with `-value`. Generate classes from\n[schemas/readers](../../schemas/readers/README.md), where all names are unique.',
+    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. The lane is 0, except for a tenant that is spread over several
+partitions. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
+    `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
+    'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use [schemas/readers](../../schemas/readers/README.md), where all names are unique.',
     ...CONTRACTS.flatMap(({ topic, schema }) => [
       `## ${topic}`,
       fence('avdl', idlOf(JSON.parse(schema), shown).join('\n')),
