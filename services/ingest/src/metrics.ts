@@ -4,7 +4,6 @@ import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-/** @param exposition the text for Prometheus, which covers all workers. */
 export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });

@@ -1,7 +1,4 @@
-/**
- * Errors of requests. `Rejected` is a fault that the caller must fix. The response is a problem document with the code of the
- * fault.
- */
+/** Defines the errors of requests. A `Rejected` means that the client made a mistake. */
 
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
@@ -11,9 +8,8 @@ export class Rejected extends Error {
   override readonly name = 'Rejected';
   readonly code: ProblemCode;
   readonly errors: readonly ElementProblem[] | undefined;
-  /** Offset of the fault in the body. 0 if the fault concerns the whole body. */
+  /** Position of the error in the request body. The position is 0 if the error concerns the whole body. */
   readonly failedAt: number;
-  /** Response headers that the status requires. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
@@ -25,8 +21,7 @@ export class Rejected extends Error {
       headers?: Record<string, string>;
     } & ErrorOptions = {},
   ) {
-    // Creates no stack trace, because no code reads it. A stack trace took 10 % of a rejection's time and kept the request in
-    // memory.
+    // Creates no stack trace, because a stack trace took 10 % of the time of a rejection and kept the request in memory.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(detail, options);
@@ -38,7 +33,7 @@ export class Rejected extends Error {
   }
 }
 
-/** The report is in the log. Some of its events are not stored, or the report could not be read back. */
+/** Error after the log has accepted a report. Some events of the report are not stored, or the report cannot be read. */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 

@@ -70,9 +70,9 @@ import { watchLag } from './watchLag.ts';
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
-  /** Access to ClickHouse through a read-only account, for SQL queries of operators. Undefined if no account is configured. */
+  /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
-  /** Store for uploads. Undefined if uploads are not configured. */
+  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
@@ -88,21 +88,19 @@ export interface IngestServiceDeps {
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
-    /** True if this worker serves operators. Only one of several workers serves operators. */
+    /** True if this worker serves the operators' listener. Only one of several workers serves the operators' listener. */
     readonly hasOperators: boolean;
-    /** Allowed names in the `Host` header of operators. The loopback names and `toOperators` are always allowed. */
+    /** Allowed host names in the `Host` header of operators. The loopback names and `toOperators` are always allowed. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
-    /**
-     * Address at which games reach this ingest, without a trailing slash. If it is empty, the address of each request is used.
-     */
+    /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
     readonly publicUrl: string;
-    /** Origins whose pages may read the responses to games. */
+    /** Origins whose web pages can read the responses to games. */
     readonly corsOrigins: AllowedOrigins;
     readonly hasDocs: boolean;
     /** Maximum number of links that a report gets through its session. */
     readonly maxSessionLinks: number;
-    /** Maximum number of erased sessions and reports. Their ids are kept in memory. */
+    /** Maximum number of erased sessions and reports, because all of their ids are in memory. */
     readonly maxErasedIds: number;
     /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;
@@ -113,7 +111,7 @@ export interface IngestServiceDeps {
 export interface IngestService {
   readonly port: number;
   readonly adminPort: number | undefined;
-  /** Rejects if a log tail fails and requests depend on this tail. */
+  /** Rejects if the process can no longer read a topic that requests need. */
   readonly failed: Promise<never>;
 }
 
@@ -177,8 +175,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
-  // Parts stop in the reverse order of their start. Streams end before the listeners, because the listeners wait for open
-  // responses.
+  // Stops streams before the listeners, because a listener waits until its open responses have ended.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
   const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);
@@ -198,7 +195,7 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Closes both listeners at the same time, because a stop has one time limit.
+  // Stops both listeners at the same time, because the stop of the process has a single time limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }
@@ -278,7 +275,7 @@ async function openCaches(
   };
 }
 
-/** Opens the components that read the log directly. They exclude erased data themselves. */
+/** Opens the components that read the log directly. The components exclude erased data themselves. */
 async function openReaders(
   deps: IngestServiceDeps,
   codec: Codec<EventsAccepted>,

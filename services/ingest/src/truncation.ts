@@ -1,6 +1,6 @@
 /**
- * Reports each truncation of the log once: with a log message, a metric, and a warning. Ingest detects a truncation when it
- * reads a topic. In the events topic, ingest detects a truncation by its own appends.
+ * Reports each truncation of the log one time. Readers of a topic detect a truncation. In the events topic, ingest detects that
+ * its own appends are lost.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,7 +13,7 @@ import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 export interface TruncationWatch {
-  /** This process's appends to the events topic. */
+  /** Appends of this process to the events topic. */
   readonly ownAppends: OwnAppends;
   onTruncated(truncated: TruncatedPartition): void;
   onReappended(topic: string, records: number): void;
@@ -24,7 +24,7 @@ interface TruncationWatchDeps extends LostAppendsDeps {
   readonly log: Log;
   readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
-  /** Called with the first lost offset, so that caches of events can be truncated. */
+  /** Removes lost records from the caches of events. `offset` is the first lost offset. */
   onEventsTruncated(partition: number, offset: number): void;
 }
 
@@ -38,7 +38,7 @@ export function watchTruncation(
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
   const { logger, metrics, health, clock } = deps;
-  /** Time of the last truncation by partition name. */
+  /** Time of the latest truncation, for each partition. */
   const lastFoundMs = new Map<string, number>();
   const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
     logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });
@@ -75,7 +75,7 @@ export function watchTruncation(
 
 const TRUNCATED = 'the log no longer has records that this process read or appended';
 
-/** Detects own appends above the end offset. Requires two checks, because a new leader may briefly not know the end offset. */
+/** Finds partitions that lost appends of this process. Checks two times, because a new leader can report an old end offset. */
 async function watchEnds(
   { log, logger }: TruncationWatchDeps,
   ownAppends: OwnAppends,
@@ -100,7 +100,7 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // Excludes a partition if a later append has already updated its end offset.
+      // Skips partitions with a newer append, because the end offset was requested before that append.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

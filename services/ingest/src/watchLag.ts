@@ -1,6 +1,4 @@
-/**
- * Reports the lag of all consumer groups. Ingest measures the lag, because a projector that is down cannot report its own lag.
- */
+/** Reports the lag of all consumer groups, because a projector that is down cannot report its own lag. */
 import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
@@ -20,11 +18,11 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** Minimum lag of a warning, as a share of the retention time. The page Health uses the same value. */
+/** Smallest lag with a warning, as a share of the retention time. The web console uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Measures the lag periodically. @returns a function that stops the measurements. */
+/** Measures the lag periodically. Returns a function that stops the measurements. */
 export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
   const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
   const checkAll = () => checks.forEach((look) => void look());
@@ -39,7 +37,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // Uses the same name as the health checks in the processes of the group.
+  // Uses the same name for the warning as the health checks of the consumer group's processes.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;
@@ -51,7 +49,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
       warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
-      // Keeps the last values and their time. The warning `log` reports the cause of the failure.
+      // After a failed measurement, the metrics keep their previous values.
     } finally {
       isRunning = false;
     }
@@ -72,14 +70,14 @@ function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: n
   metrics.groupLagRatio.set(of, shareOfRetention);
 }
 
-/** Returns a warning if the lag is a large share of the retention time. The group is too slow or resumed too late. */
+/** Warns about a lag that is a large share of the retention time, because unread records will expire. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** Returns a warning if the retention time is less than twice the largest lag, because the next lag can be larger. */
+/** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);

@@ -1,7 +1,4 @@
-/**
- * Changes tenants, projects, and tokens. The response to a change is sent after ingest has read the change back from the
- * directory topic.
- */
+/** Changes tenants, projects, and tokens. Ingest responds after it has read the change from the directory topic. */
 import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -29,12 +26,9 @@ import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
 import { newToken } from '../tokens/tokenText.ts';
 
-/**
- * Default scopes of a token. Players can read the token of a published game, so the token must not allow reads of player data.
- */
+/** Default scopes of a token. A player can extract the token from a game, so the scopes exclude reads of player data. */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 
-/** @param lastUsedAt returns the time of the token's last use. Null if the token was never used. */
 export function administer(
   directory: DirectoryHandle,
   clock: Clock,
@@ -134,21 +128,17 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/**
- * Merges the retention days of the patch with the previous retention days. Omitted fields stay unchanged. Returns null if no
- * retention time remains.
- */
+/** Returns the retention days of a project after a patch. Null means unlimited retention. */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
   const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // Later versions can add fields. They have symbols as keys, which `Object.values` does not return.
+  // If a newer version of Questlog has written unknown fields, their keys are symbols, which `Object.values` omits.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
-/** Copies the fields in a fixed order, so that equal windows have equal JSON. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
@@ -220,7 +210,7 @@ function updated<T extends { readonly createdAt: number }>(entity: T) {
   return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
-/** Returns the stored entity if its fields equal the requested fields. @throws Rejected `conflict` otherwise. */
+/** Returns the stored entity. @throws Rejected `conflict` if the request has a field with a different value. */
 function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
   const { createdAt } = previous;
   if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))
@@ -228,9 +218,7 @@ function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, 
   throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/**
- * Returns the fields of the entity for a response. Excludes the switches of a project, because a separate route returns them.
- */
+/** Returns the response fields of an entity. Excludes the switches of a project, because switches have a separate route. */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

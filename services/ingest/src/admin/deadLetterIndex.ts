@@ -1,11 +1,10 @@
-/** Index of dead letters and decisions. Excludes the values of the dead letters, because a value can have megabytes. */
+/** Index of dead letters and of operators' decisions. Excludes the dead letters' values, which can be large. */
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 import { type NewestFirstPage, newestFirstPage, type PagePosition } from '../core/newestFirst.ts';
 
 export interface IndexedDeadLetter extends Omit<ListedDeadLetter, 'state' | 'deadAt' | 'decidedAt'> {
   readonly deadAtMs: number;
-  /** Position of the dead letter in the dead-letter topic. */
   readonly position: { readonly partition: number; readonly offset: number };
 }
 
@@ -20,7 +19,7 @@ export interface DeadLetterFilters {
   readonly group: string | undefined;
   readonly topic: string | undefined;
   readonly cause: string | undefined;
-  /** Start of the time range, in milliseconds since the epoch. The start is inclusive, and the end `toMs` is exclusive. */
+  /** Inclusive start of the requested time range, in milliseconds since the epoch. The end `toMs` is exclusive. */
   readonly fromMs: number | undefined;
   readonly toMs: number | undefined;
 }
@@ -30,11 +29,11 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Maximum number of dead letters in memory. An entry takes less than 1 KiB. */
+/** Maximum number of dead letters in memory. A dead letter takes less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {
-  /** Entries by id, in log order. If an id occurs twice, the first dead letter stays. */
+  /** Dead letters by id. If two dead letters have the same id, the map contains the older dead letter. */
   readonly #entries = new Map<string, Entry>();
   readonly #openByGroup = new Map<string, number>();
   readonly #max: number;
@@ -51,7 +50,7 @@ export class DeadLetterIndex {
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
-  /** Adds a decision. Ignores further decisions about the same dead letter. */
+  /** Adds an operator's decision (replay or discard). A dead letter keeps its first decision. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
@@ -59,7 +58,7 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** Removes the dead letters and decisions that a truncation of the log has removed. @param offset first lost offset. */
+  /** Removes the dead letters and decisions that a truncation of the log has removed. `offset` is the first lost offset. */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -71,10 +70,7 @@ export class DeadLetterIndex {
     }
   }
 
-  /**
-   * Removes expired dead letters.
-   * @param starts start offset of each partition. Records before the start offset have expired.
-   */
+  /** Removes expired dead letters, which are dead letters below the start offset of their partition. */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -86,7 +82,6 @@ export class DeadLetterIndex {
     return this.#entries.get(id);
   }
 
-  /** Returns all dead letters of a source topic, including replayed and discarded dead letters. */
   ofTopic(topic: string): IndexedDeadLetter[] {
     return [...this.#entries.values()]
       .map(({ deadLetter }) => deadLetter)
@@ -98,7 +93,7 @@ export class DeadLetterIndex {
     return open.map(({ deadLetter }) => deadLetter);
   }
 
-  /** Number of open dead letters by consumer group. */
+  /** Number of dead letters without a decision, by consumer group. */
   get openByGroup(): ReadonlyMap<string, number> {
     return this.#openByGroup;
   }
@@ -127,10 +122,7 @@ export class DeadLetterIndex {
     if (decision === undefined) this.#addOpen(deadLetter.group, -1);
   }
 
-  /**
-   * Counts groups that are not in `DEAD_LETTER_GROUPS` as `other`. Producers can invent group names, and each name would create
-   * a permanent metric.
-   */
+  /** Counts an unknown consumer group as `other`, because producers can invent names and each name creates a metric. */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
     this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);

@@ -1,4 +1,4 @@
-/** Decodes the records of dead letters. Excludes erased data. */
+/** Decodes the records inside dead letters and removes their erased data. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';
@@ -9,14 +9,14 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
-/** A record is `unreadable` if it does not decode. Then only the key of the record identifies the tenant. */
+/** Content of a dead letter. The state is `unreadable` if the record does not decode. */
 export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
   | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };
 
 export interface DeadLetterRecords {
   isReplayable(topic: string): boolean;
-  /** Returns the data of the record without erased data. The state is `erased` if no data remains. */
+  /** Returns the record without erased data. The state is `erased` if all data of the record was erased. */
   read(erased: ErasedData, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
@@ -35,7 +35,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
     });
   };
   await add(eventsAccepted, (erased, message) => {
-    // Keeps the events that were not erased, including events of other tenants, because a replay appends the whole record.
+    // A replay appends the whole record, so the remaining events can include events of other tenants.
     const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });
@@ -47,7 +47,6 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   return {
     isReplayable: (topic) => readers.has(topic),
     read: async (erased, deadLetter) => {
-      // All dead letters of an erased tenant are erased, including records that do not decode.
       if (isOfErasedTenant(erased, deadLetter)) return { state: 'erased' };
       try {
         return (

@@ -1,7 +1,4 @@
-/**
- * Lists, inspects, replays, and discards dead letters. A decision is a record in the partition of its dead letter. Therefore
- * every ingest reads the decision, and the decision expires after the dead letter.
- */
+/** Lists, inspects, replays, and discards dead letters. Replays and discards are recorded in the dead-letter topic. */
 import { isUtf8 } from 'node:buffer';
 import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
@@ -53,19 +50,14 @@ export interface DeadLetterAdminDeps {
   readonly erased: Pick<Erasures, 'latest'>;
 }
 
-/**
- * Methods throw Rejected for faults of the caller. They throw Unavailable if the topic could not be read to its end in time.
- */
+/** Methods throw Rejected for invalid requests, and Unavailable if reading the dead-letter topic takes too long. */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /**
-   * Returns a dead letter without erased data.
-   * @throws Rejected `not_found` if the dead letter is unknown or all its data was erased.
-   */
+  /** @throws Rejected `not_found` if the dead letter is unknown or if all its data was erased. */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /** Discards open dead letters whose data was completely erased. @returns the number of discarded dead letters. */
+  /** Discards the dead letters whose data was completely erased. Returns the number of discarded dead letters. */
   discardErased(erased: ErasedData): Promise<number>;
   /** Returns the values of all dead letters of a source topic, including replayed and discarded dead letters. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
@@ -86,7 +78,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
   const view = new DeadLetterView(deps, codec);
-  /** Serializes the replays of each dead letter, so that only one replay succeeds. */
+  /** Serializes replays of the same dead letter, so that only one replay succeeds. */
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {
@@ -154,7 +146,6 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   };
 }
 
-/** Reads dead letters one after another. Skips expired dead letters. */
 async function* readMessages(
   deadLetters: readonly IndexedDeadLetter[],
   readMessage: (deadLetter: IndexedDeadLetter) => Promise<DeadLetter>,
@@ -182,9 +173,8 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * Appends the unchanged record to its source partition. The key does not determine that partition, because a tenant uses
- * several lanes. If the source partition does not exist, uses the home partition of the key. Because of the dead-letter id in
- * the headers, the linker searches for existing links.
+ * Appends the unchanged record to its source partition. If this partition does not exist, uses the partition of the key's hash.
+ * A header contains the dead-letter id, so that the linker creates no link twice.
  */
 async function appendToSource(
   log: Log,
@@ -215,7 +205,7 @@ function shownValue(
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
-  // Shows no value, because the raw bytes contain the erased data.
+  // Omits the raw bytes if data was erased, because the raw bytes still contain the erased data.
   if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
@@ -228,7 +218,7 @@ function toJson(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toJson(field)]));
 }
 
-/** Returns undefined if the record is no longer in the log. */
+/** Returns the record of a dead letter from the log. Undefined if the record has expired. */
 async function recordAt(
   log: Log,
   { partition, offset }: IndexedDeadLetter['position'],
@@ -253,7 +243,7 @@ async function recordAt(
   }
 }
 
-/** Reads the dead-letter topic from its start and keeps the index up to date. */
+/** Reads the dead-letter topic from its start and keeps the index of dead letters up to date. */
 class DeadLetterView {
   readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;
@@ -301,7 +291,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // After a failure, the next request starts to read the topic again.
+    // After a failed read, the next request reads the dead-letter topic from its start.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);
@@ -321,14 +311,12 @@ class DeadLetterView {
       return index.decide(headers[DEAD_LETTER_ID_HEADER] ?? '', { state, atMs, offset });
     const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
     if (id === undefined || value === null) return;
-    // Lets other requests run first, because decoding a value of megabytes delays them.
     await yieldToEventLoop();
     try {
       const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
       const deadLetter = await retryUntilAvailable(() => this.#codec.decode(value), retry);
       index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
-      // Ignores records that are not dead letters.
       if (!(error instanceof Invalid)) throw error;
     }
   }
@@ -342,7 +330,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Uses the current index without waiting for the log, because readiness checks must be fast. */
+/** Returns a warning about open dead letters. Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
@@ -365,7 +353,7 @@ function indexedDeadLetter(
   };
 }
 
-/** Copies the text, because a substring would keep the whole original string in memory. */
+/** Copies the text, because a JavaScript substring would keep the whole original string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

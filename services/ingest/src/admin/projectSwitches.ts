@@ -1,4 +1,4 @@
-/** Reads and replaces the switches of a project. Operators use switches to reject or sample events during a flood. */
+/** Reads and replaces the switches of a project, with which operators reject or sample events during a flood. */
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -16,7 +16,7 @@ export function projectSwitches({ current, change }: DirectoryHandle, clock: Clo
   return {
     list: (id: string): TaggedSwitches =>
       withEtag(existingProject(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
-    /** @param ifMatch ETags. The current list must have one of these ETags. An empty text and `*` match every list. */
+    /** @param ifMatch value of the `If-Match` header. An empty value and `*` match every list of switches */
     replace: async (id: string, body: unknown, ifMatch = ''): Promise<TaggedSwitches> => {
       const switches = readSwitches(body, clock.now());
       return await change('project', canonicalUuid(id) ?? '', (known) => {
@@ -31,7 +31,6 @@ export function projectSwitches({ current, change }: DirectoryHandle, clock: Clo
 
 export interface TaggedSwitches {
   readonly switches: SwitchOutput[];
-  /** ETag of the list of switches (RFC 9110, section 8.8.3). */
   readonly etag: string;
 }
 
@@ -40,7 +39,7 @@ function withEtag(project: Project, nowMs: number): TaggedSwitches {
   return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
 }
 
-/** Compares ETags (RFC 9110, section 13.1.1). ETags of this service are strong and contain no comma. */
+/** Compares ETags (RFC 9110, section 13.1.1). A list of ETags can be split at commas, because no ETag contains a comma. */
 function matchesEtag(header: string, etag: string): boolean {
   const tags = header.split(',').map((tag) => tag.trim());
   return header === '' || tags.some((tag) => tag === '*' || tag === etag);
@@ -67,7 +66,7 @@ function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
 
 const checker = Compile(SwitchesInput);
 
-/** @throws Rejected with all invalid fields. The check is strict, because a wrong switch loses events. */
+/** Checks a list of switches, including unknown fields, because a wrong switch loses events. @throws Rejected */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body must be an array of switches');
   if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));

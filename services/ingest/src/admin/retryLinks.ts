@@ -1,6 +1,4 @@
-/**
- * POST /admin/links/retry: retries links to named events that did not arrive in time. The linker looks up these reports again.
- */
+/** Serves POST /admin/links/retry: the linker retries links to events that did not arrive in time. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
@@ -8,9 +6,8 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 
-/** Maximum number of reports per request. The linker performs one lookup per report. */
+/** Maximum number of reports per request, because the linker performs one ClickHouse lookup per report. */
 const MAX_REPORTS = 1_000;
-/** Number of concurrent appends. The log commits them together. */
 const APPENDS_PER_BATCH = 50;
 
 export async function retryLinks(
@@ -22,8 +19,7 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Starts with the reports whose lookup ended earliest. A failed retry updates that time, so the next request selects other
-  // reports.
+  // The query returns the reports whose latest lookup is oldest, so that repeated requests cover all reports.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

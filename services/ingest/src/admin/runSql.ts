@@ -1,4 +1,4 @@
-/** POST /admin/sql: runs a query of an operator. ClickHouse decides what the read-only account may read. */
+/** Serves POST /admin/sql: runs an operator's query with the permissions of the read-only ClickHouse account. */
 
 import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -7,14 +7,14 @@ import { Rejected } from '../rejected.ts';
 
 export const SQL_LIMITS = {
   rows: 100_000,
-  /** Time limit of a query in seconds, shorter than the timeout of the client. Therefore the response states the cause. */
+  /** Time limit of a query. Ingest waits longer than this limit, so that ClickHouse can report the timeout. */
   seconds: 25,
-  /** Maximum size of a result in bytes. Limits the size that ClickHouse counts, and the size of the response text. */
+  /** Maximum size of a query result, which ClickHouse checks, and maximum size of the response text. */
   bytes: 256 * 1024 * 1024,
-  /** Maximum number of queries per process that run or wait for a connection. More queries would wait for minutes. */
+  /** Maximum number of running and waiting queries per process, because further queries would wait for minutes. */
   maxConcurrent: 32,
 } as const;
-/** Advice for queries that exceed a limit, by the error code of ClickHouse. */
+/** Advice by ClickHouse error code, for an operator whose query exceeds a limit. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED
@@ -24,7 +24,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** Error codes of ClickHouse for missing permissions and for text that is not a single statement. */
+/** ClickHouse error codes for missing permissions and for text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR
@@ -35,9 +35,8 @@ const NOT_ALLOWED = new Set([
 ]);
 
 /**
- * Runs a query. The response is in ClickHouse's `JSON` format unless the query has a FORMAT clause.
- * @param disconnected aborts when the client disconnects.
- * @throws Rejected if the query is not allowed or fails, or if the client has disconnected.
+ * Runs a query. The response has ClickHouse's `JSON` format unless the query has a FORMAT clause.
+ * @throws Rejected if ClickHouse rejects the query, or if the client has disconnected
  */
 export async function runSql(
   reader: AddressedStore | undefined,
@@ -54,7 +53,7 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // The client caused this error by disconnecting, so the error must not count as a 503 of ClickHouse.
+    // ClickHouse also reports an error if the client has disconnected. Such an error must not count as a 503.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {
@@ -70,10 +69,7 @@ export async function runSql(
   }
 }
 
-/**
- * True if ClickHouse reported the error. Then the code is a number. A failed connection has a name as code, such as
- * ECONNREFUSED.
- */
+/** True if ClickHouse itself reported the error. Such errors have numeric codes, unlike connection errors. */
 function isClickHouseError(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
@@ -89,10 +85,7 @@ function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): st
   return ` The query’s memory limit${limit}: select fewer columns, or filter.`;
 }
 
-/**
- * Returns the start of the query at the position at which the message ends, or an empty text. ClickHouse names the word at that
- * position, but its client truncates the message before a word in capitals.
- */
+/** Returns the query text at the position of an error. The ClickHouse client truncates error messages before this text. */
 function textAtPosition(message: string, query: string): string {
   const [, position] = /failed at position (\d+) $/.exec(message) ?? [];
   return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, EXCERPT_CHARACTERS)}`;

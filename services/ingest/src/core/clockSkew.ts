@@ -1,35 +1,29 @@
-/** Warnings about times that probably come from a wrong clock or have a wrong zone. The times are stored as sent. Pure. */
+/** Creates warnings about times that suggest a wrong clock or a wrong time zone. Times with a warning are stored unchanged. */
 import type { UnknownField } from './unknownFields.ts';
 
-/**
- * Warning about a time that is more than 5 minutes ahead of the server, before 2015, or without a zone. A time without a zone
- * counts as UTC.
- */
+/** Warning about a time more than 5 minutes ahead of the server, before 2015, or without a zone (treated as UTC). */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';
 
-/** A valid time that a client sent. */
 export interface SentTime extends UnknownField {
   readonly text: string;
-  /** Microseconds since the epoch. */
   readonly micros: bigint;
 }
 
-/** Returns a list with the time in a field of a body that is one object. The list is empty if the field has no time. */
+/** Returns a list that contains the time of a field. The list is empty if the field has no valid time. */
 export function sentTime(field: string, text: string | undefined, micros: bigint | null): SentTime[] {
   return text === undefined || micros === null ? [] : [{ index: 0, pointer: `/${field}`, text, micros }];
 }
 
 export interface SkewedTime extends UnknownField {
   readonly code: TimeWarning;
-  /** Seconds ahead of the server's clock. Negative if the time is behind the clock. */
+  /** Number of seconds by which the time is ahead of the server's clock. Negative for a time in the past. */
   readonly skewSeconds: number;
 }
 
-/** Maximum time that a client's clock can be ahead of the server's clock without a warning. */
 const MAX_AHEAD_MS = 5 * 60 * 1000;
 const MICROS_OF_2015 = Date.UTC(2015, 0, 1) * 1000;
 
-/** True if times between `earliest` and `latest` may need a warning. These limits are in microseconds since the epoch. */
+/** True if the earliest or latest time of a request can require a warning. Both times are microseconds since the epoch. */
 export function isSkewed(earliest: number, latest: number, nowMs: number): boolean {
   return latest > (nowMs + MAX_AHEAD_MS) * 1000 || earliest < MICROS_OF_2015;
 }
@@ -50,12 +44,12 @@ function warningOf(text: string, micros: number, nowMs: number): TimeWarning | u
   return isSkewed(micros, micros, nowMs) ? 'time_ahead' : undefined;
 }
 
-/** True if the time has a zone. After the date and its separator, these characters occur only in a zone. */
+/** True if the text of a time contains a zone. */
 function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }
 
-/** Returns a header with an item of RFC 9651: the largest skew in seconds, its code, and the number of times with a warning. */
+/** Returns a header (RFC 9651) with the largest clock skew in seconds and the number of times with a warning. */
 export function skewHeader(skewed: readonly SkewedTime[]): Record<string, string> {
   const [first, ...others] = skewed;
   if (first === undefined) return {};

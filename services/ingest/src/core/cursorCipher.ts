@@ -1,13 +1,13 @@
-/** Format of encrypted cursors. The module `cursors/cursorCiphers.ts` encrypts them. Pure. */
+/** Defines the format of encrypted cursors. */
 
 export interface CursorCipher {
-  /** Returns a different text each time, so that equal positions look different. */
+  /** Encrypts a position. Repeated calls return different texts, so that clients cannot recognize equal positions. */
   encrypt(position: Buffer): string;
-  /** Returns the position. Undefined if `encrypt` did not create the text with this deployment's secret. */
+  /** Decrypts a position. Undefined if the text was not encrypted with the secret of this deployment. */
   decrypt(text: string): Buffer | undefined;
 }
 
-/** First byte of every encrypted text. The value 1 stood for unencrypted stream ids. */
+/** First byte of every encrypted cursor. Older versions of Questlog used the value 1 for unencrypted stream ids. */
 export const FORMAT_VERSION = 2;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;

@@ -1,4 +1,4 @@
-/** Checks the fields of a body. Each invalid field is one problem. Pure. */
+/** Checks the fields of a request body and returns one problem for each invalid field. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { Rejected } from '../rejected.ts';
@@ -9,7 +9,6 @@ import { pathOf } from './unknownFields.ts';
 
 interface SchemaError {
   readonly keyword: string;
-  /** Path in the schema, such as `#/properties/…`. */
   readonly schemaPath: string;
   readonly instancePath: string;
   readonly params: object;
@@ -21,20 +20,19 @@ interface SchemaChecker {
   Type(): object;
 }
 
-/** Returns one problem for each wrong field, with index 0. */
+/** Returns one problem for each invalid field of a body that is a single object. */
 export function fieldProblems(checker: SchemaChecker, value: unknown): ElementProblem[] {
   const schema = checker.Type();
   return onePerPointer(checker.Errors(value).flatMap((error) => problemsOf(error, schema)));
 }
 
-/** Parses a timestamp to microseconds since the epoch. @throws Rejected with the name of the field */
+/** @throws Rejected with the name of the field if the text is not a valid timestamp. */
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
   throw rejectionOf(timestampProblem(field, parsed.reason));
 }
 
-/** @param reason the reason that `parseOccurredAt` returned */
 export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
   return reason === 'range'
     ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must be in the years 1900 to 2299`)
@@ -45,7 +43,7 @@ export function timestampProblem(field: string, reason: 'format' | 'range'): Ele
       );
 }
 
-/** Returns the time in microseconds since the epoch. Null if the field is omitted or invalid. */
+/** Returns the time of a field in microseconds since the epoch. Null if the field is omitted or invalid. */
 export function timestampIn(
   field: string,
   text: string | undefined,
@@ -84,7 +82,7 @@ interface Checker<T> extends SchemaChecker {
   Check(value: unknown): value is T;
 }
 
-/** Returns all problems, and the valid fields, so that the caller can check these fields further. */
+/** Returns all problems of a body, and the valid fields of the body for further checks. */
 export function checkedFields<T extends object>(
   schema: Checker<T>,
   fields: Readonly<Record<string, unknown>>,
@@ -111,13 +109,13 @@ export function sizeProblems(pointer: string, bytes: number, maxBytes: number): 
   return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
 }
 
-/** Returns a rejection with all problems. Its status is the first of 400, 413, 403, and 404 that a problem has. */
+/** Returns a rejection with all problems of a body. If their statuses differ, 400 takes precedence over 413, 403, and 404. */
 export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   const status = [400, 413, 403, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
   const decisive = errors.filter(({ code }) => statusOf(code) === status);
   const [first] = decisive;
   const codes = new Set(decisive.map(({ code }) => code));
-  // Problems with status 400 get the code `invalid_request`, unless all are `empty_report`. Each other status has one code.
+  // If problems with status 400 have different codes, the rejection has the code `invalid_request`.
   const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
   const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
   const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
@@ -126,12 +124,10 @@ export function bodyRejection(errors: readonly ElementProblem[]): Rejected {
   });
 }
 
-/** Returns a rejection with a single problem. */
 export function rejectionOf(error: ElementProblem, code: ProblemCode = 'invalid_request'): Rejected {
   return new Rejected(code, error.detail, { errors: [error] });
 }
 
-/** Returns a problem of a body that is one object. */
 export function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
   return { index: 0, pointer, code, detail };
 }
@@ -155,7 +151,7 @@ function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   }
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
   if (schemaSaysUuid) return [uuidProblem(error.instancePath)];
-  // For an unknown field, TypeBox also reports the object that contains the field, as `additionalProperties`.
+  // TypeBox reports each unknown field two times. The report with the keyword `additionalProperties` is ignored.
   if (error.keyword === 'boolean') {
     return [problem(error.instancePath, 'field_invalid', `there is no field ${field}`)];
   }
@@ -173,7 +169,7 @@ function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   return [problem(error.instancePath, 'field_type', `${field} ${must}`)];
 }
 
-/** Returns ` such as "…"`, or an empty string for a field whose format needs no example. */
+/** Returns ` such as "…"` with an example value, or an empty string if the format of the field needs no example. */
 function exampleAt(schema: object, schemaPath: string): string {
   const path = pathOf(schemaPath);
   const found = path.reduce<unknown>((at, step) => Reflect.get(Object(at), step), schema);
@@ -182,7 +178,6 @@ function exampleAt(schema: object, schemaPath: string): string {
   return example === undefined ? '' : ` such as "${example}"`;
 }
 
-/** Example values by the format of the schema. The time is RFC 3339, which is a form of ISO 8601. */
 const EXAMPLES = { uuid: EXAMPLE_SESSION, 'iso-8601': EXAMPLE_TIME } as const;
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -198,7 +193,6 @@ function nameOf(pointer: string): string {
   return pointer.slice(1).replaceAll('/', '.');
 }
 
-/** Keeps the first problem per pointer. */
 function onePerPointer(errors: readonly ElementProblem[]): ElementProblem[] {
   return [...new Map(errors.toReversed().map((error) => [error.pointer, error])).values()].toReversed();
 }

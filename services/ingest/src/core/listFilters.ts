@@ -1,4 +1,4 @@
-/** Parses filters of list queries. An omitted filter has no effect. Pure. */
+/** Parses the filters of list queries. An omitted filter has no effect. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
@@ -6,17 +6,17 @@ import { parseOccurredAt } from './occurredAt.ts';
 
 type Text = string | undefined;
 
-/** Returns the UUID in lower case. Every filter throws Rejected with the name of the parameter if its text is invalid. */
+/** @throws Rejected with the name of the parameter if the text is not a UUID. */
 export function uuidFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   return canonicalUuid(text) ?? reject(name, `a UUID, such as ${EXAMPLE_SESSION}`);
 }
 
-/** Returns the time in microseconds since the epoch, as the text of a 64-bit integer for ClickHouse. */
+/** Returns the time in microseconds since the epoch, as text for a 64-bit integer parameter of ClickHouse. */
 export function timeFilter(name: string, text: Text): string | undefined {
   if (text === undefined) return undefined;
   const parsed = parseOccurredAt(text);
-  // The message mentions `%2B`, because the decoding of a query turns the plus sign of a zone into a space.
+  // The error message mentions `%2B`, because a client that sends an unencoded `+` in a URL gets a space instead.
   return parsed.ok
     ? String(parsed.micros)
     : reject(
@@ -36,7 +36,6 @@ export function textFilter(name: string, text: Text, maxLength: number): string 
   return length >= 1 && length <= maxLength ? text : reject(name, `1 to ${maxLength} characters`);
 }
 
-/** Returns the SQL conditions of the filters that are set. */
 export function whereClause<Name extends string>(
   filters: Readonly<Record<Name, Text>>,
   conditions: Readonly<Record<Name, string>>,

@@ -1,4 +1,4 @@
-/** Pages of rows, newest first. Each row has a server time and a UUID. Pure. */
+/** Reads pages of rows, newest first. Each row has a server time and a UUID. */
 import { Rejected } from '../rejected.ts';
 import { type PageQuery, readLimit } from './pageLimit.ts';
 
@@ -7,9 +7,7 @@ export interface NewestFirstPage {
   readonly before: PagePosition;
 }
 
-/** Position of a page's last row. */
 export interface PagePosition {
-  /** Milliseconds since the epoch. */
   readonly millis: string;
   readonly id: string;
 }
@@ -26,16 +24,14 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   return { limit: readLimit(limit), before };
 }
 
-/**
- * Returns the end of a query with `newestFirstParams`. The column `time` is a DateTime64(3). The first condition uses the index.
- */
+/** Returns the conditions, order, and limit of a page query. `time` names a column of type DateTime64(3). */
 export function newestFirstClause(time: string): string {
   return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
      AND (toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
      ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
 }
 
-/** Returns the parameters of `newestFirstClause`. They request one extra row, which shows if there is another page. */
+/** Returns the parameters of a page query. The query reads one additional row to detect a further page. */
 export function newestFirstParams({ limit, before }: NewestFirstPage): Record<string, unknown> {
   return { ...before, limit: limit + 1 };
 }
@@ -50,7 +46,6 @@ export function newestFirstPage<Row>(
   return { rows: page, next: last === undefined ? null : formatPosition(positionOf(last)) };
 }
 
-/** Returns the text of a cursor. Clients treat this text as opaque. */
 function formatPosition({ millis, id }: PagePosition): string {
   return Buffer.from(`${millis}.${id}`, 'latin1').toString('base64url');
 }

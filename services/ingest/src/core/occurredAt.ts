@@ -1,16 +1,15 @@
-/** Parses and formats event times: RFC 3339 text, and microseconds since 1970 as a bigint. */
+/** Converts event times between RFC 3339 text and microseconds since 1970. */
 
 export type ParsedOccurredAt =
   | { readonly ok: true; readonly micros: bigint }
-  /** The reason is `format` for an invalid form, date, or time, and `range` for a time outside of 1900 to 2299. */
+  /** A valid time outside of the years 1900 to 2299 has the reason `range`. Invalid text has the reason `format`. */
   | { readonly ok: false; readonly reason: 'format' | 'range' };
 
 /**
- * Parses RFC 3339 and related extended forms of ISO 8601. The text is a date, which means midnight, or a date and a time. The
- * time is `hh:mm` or `hh:mm:ss`, after a `T`, a `t`, or a space. Seconds may have decimals after `.` or `,`, which are truncated
- * to microseconds. The zone is `Z`, `z`, `±hh:mm`, `±hhmm`, or `±hh`. An omitted zone means UTC.
- * `24:00:00` is the next midnight. A leap second must be 23:59:60 in UTC. POSIX time cannot represent a leap second, so it
- * becomes the start of the next second.
+ * Parses RFC 3339 and related extended forms of ISO 8601. A date without a time means midnight. The time is `hh:mm` or
+ * `hh:mm:ss`, after a `T`, a `t`, or a space. Decimals of seconds follow a `.` or `,` and are truncated to microseconds. The
+ * zone is `Z`, `z`, `±hh:mm`, `±hhmm`, or `±hh`. A time without a zone is UTC. `24:00:00` is the next midnight. A leap second
+ * must be 23:59:60 in UTC, and becomes the start of the next second because POSIX time has no leap seconds.
  */
 export function parseOccurredAt(text: string): ParsedOccurredAt {
   const day = readDay(text);
@@ -37,7 +36,7 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
   return seconds % 86_400 === 0 ? momentAt(seconds, 0) : FORMAT;
 }
 
-/** Formats a time of the years 0 to 9999 in UTC with `Z`. The text has three decimals if these are exact, otherwise six. */
+/** Formats a time of the years 0 to 9999 in UTC. The text has three decimals, or six if three are not exact. */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {
@@ -51,7 +50,7 @@ export function formatMicros(micros: bigint): string {
 const FORMAT = { ok: false, reason: 'format' } as const;
 const RANGE = { ok: false, reason: 'range' } as const;
 
-/** Value of an invalid part. It is larger than every parsed value, so one comparison detects invalid and too large values. */
+/** Result for an invalid part of a time. The number is larger than every valid part, so one comparison finds all errors. */
 const INVALID = 0x3fff_ffff;
 
 const MILLION = 1_000_000n;
@@ -68,7 +67,7 @@ const UPPER_Z = 0x5a;
 const LOWER_T = 0x74;
 const LOWER_Z = 0x7a;
 
-/** Returns the date at the start of the text as days since 1970. */
+/** Parses the date at the start of the text. Returns the days since 1970, or `INVALID`. */
 function readDay(text: string): number {
   if (text.length < 10 || text.charCodeAt(4) !== MINUS || text.charCodeAt(7) !== MINUS) return INVALID;
   const century = twoDigits(text, 0);
@@ -84,10 +83,7 @@ export function daysInMonth(year: number, month: number): number {
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
 }
 
-/**
- * Returns the days from 1 January 1970 to a date. Counts years from March, so that the leap day is the last day of a year and
- * the lengths of the months are regular.
- */
+/** Returns the number of days from 1970 to a date. Counts years from March, so that the leap day is the last day of a year. */
 export function daysSince1970(year: number, month: number, day: number): number {
   const marchYear = month > 2 ? year : year - 1;
   const marchMonth = month > 2 ? month - 3 : month + 9;
@@ -95,10 +91,8 @@ export function daysSince1970(year: number, month: number, day: number): number 
   return marchYear * 365 + leapDays + Math.floor((marchMonth * 153 + 2) / 5) + day - 1 - DAYS_TO_1970;
 }
 
-/** Days from 1 March of year 0 to 1 January 1970. */
 const DAYS_TO_1970 = 719_468;
 
-/** Returns the index after the decimals, or `i` if there are no decimals. */
 function fractionEnd(text: string, i: number): number {
   const point = codeAt(text, i);
   if (point !== DOT && point !== COMMA) return i;
@@ -115,7 +109,6 @@ function areZeros(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** Returns the zone at `i` in minutes east of UTC. */
 function readOffset(text: string, i: number): number {
   const rest = text.length - i;
   if (rest === 0) return 0;
@@ -131,7 +124,6 @@ function readOffset(text: string, i: number): number {
   return sign === PLUS ? hours * 60 + minutes : -(hours * 60 + minutes);
 }
 
-/** Returns the decimals as microseconds. Further decimals are truncated. */
 function microsOf(text: string, start: number, end: number): number {
   let micros = 0;
   for (let i = start; i < start + 6; i++) {
@@ -143,7 +135,7 @@ function microsOf(text: string, start: number, end: number): number {
 function momentAt(seconds: number, micros: number): ParsedOccurredAt {
   if (seconds < YEAR_1900 || seconds >= YEAR_2300) return RANGE;
   const total = seconds * 1e6 + micros;
-  // From 2255 on, a double cannot represent the microseconds exactly.
+  // After the year 2255, a double cannot represent the microseconds since 1970 exactly.
   if (Number.isSafeInteger(total)) return { ok: true, micros: BigInt(total) };
   return { ok: true, micros: BigInt(seconds) * MILLION + BigInt(micros) };
 }
@@ -151,7 +143,7 @@ function momentAt(seconds: number, micros: number): ParsedOccurredAt {
 const YEAR_1900 = -2_208_988_800;
 const YEAR_2300 = 10_413_792_000;
 
-/** Formats a time. One call with character codes is three times as fast as joining strings. */
+/** Formats a time with a single call for all characters. This is three times as fast as joining strings. */
 function formatSecond(seconds: number, micros: number): string {
   const day = Math.floor(seconds / 86_400);
   const inDay = seconds - day * 86_400;
@@ -187,7 +179,7 @@ function formatSecond(seconds: number, micros: number): string {
 
 const DAYS_IN_400_YEARS = 146_097;
 
-/** Divides non-negative 32-bit integers. The engine compiles this form to an integer division. */
+/** Divides integers. The engine compiles this expression to an integer division. */
 function div(dividend: number, divisor: number): number {
   return (dividend / divisor) | 0;
 }
@@ -206,10 +198,7 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }
 
-/**
- * Returns the character code at `i`, or 0 after the end. A read past the end would return NaN, which makes all reads of the same
- * code slower.
- */
+/** Returns the character code at `i`, or 0 after the end. Reading past the end would make all later calls slower. */
 function codeAt(text: string, i: number): number {
   return i < text.length ? text.charCodeAt(i) : 0;
 }

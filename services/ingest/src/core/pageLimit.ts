@@ -1,4 +1,4 @@
-/** Parses the `limit` of list queries. Pure. */
+/** Parses the `limit` parameter of list queries. */
 import { Rejected } from '../rejected.ts';
 
 export interface PageQuery {

@@ -1,4 +1,4 @@
-/** Scans a body that is one object. Finds its fields as values or bytes, unknown names, and repeated names. Pure. */
+/** Scans a request body that is one JSON object. Finds the known fields, the unknown names, and the repeated names. */
 
 import {
   decodeString,
@@ -10,16 +10,15 @@ import {
   type ValueKind,
 } from './scanValue.ts';
 
-/** Byte range of the body; `end` is exclusive. */
+/** Range of bytes in the body. The start is inclusive, and the end is exclusive. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Decides how a field is read. `parsed` reads a value, and `bytes` reads a span and a kind. A list of names reads a value that
- * is an object with these members, or an array of such objects. A function reads from the first byte of the value, and returns
- * the position after the value or `FAILED`.
+ * Selects what the scanner returns for a field: the value, the byte range, or the result of a function. A list selects the
+ * value and contains the names that are allowed inside the value.
  */
 export type FieldShape =
   | 'parsed'
@@ -29,27 +28,26 @@ export type FieldShape =
 export type ObjectShape = Readonly<Record<string, FieldShape>>;
 
 export interface ScannedObject {
-  /** Fields by name, without `null` values. The last occurrence of a repeated field counts. */
+  /** Values of the parsed fields by name. Omits `null` values. If a name is repeated, the last value counts. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Spans of the fields that are read as bytes, without `null` values. */
+  /** Byte ranges of the fields that are returned as bytes, by name. Omits `null` values. */
   readonly spans: Readonly<Record<string, Span>>;
-  /** Span of the member `id` and its comma. The body without these bytes is valid and has no id. */
+  /** Byte range of the member `id` and its comma. The body stays valid JSON if these bytes are removed. */
   readonly idMember: Span | undefined;
-  /** JSON pointers (RFC 6901) of repeated known names. */
+  /** JSON pointers (RFC 6901) of the known fields that occur more than once. */
   readonly repeated: ReadonlySet<string>;
-  /** JSON pointers of the first `MAX_UNKNOWN` unknown names. */
+  /** JSON pointers of the unknown fields, up to a maximum number. */
   readonly unknown: readonly string[];
-  /** JSON pointers of members with more than 64 nested containers. The values of these members are omitted. */
+  /** JSON pointers of the members with more than 64 nested levels. The values of these members are not in `fields`. */
   readonly tooDeep: readonly string[];
 }
 
 export const MAX_UNKNOWN = 10;
-/** Maximum elements of an array whose names are checked. Longer arrays of objects are invalid. */
+/** Maximum number of elements of an array that are searched for unknown fields. Longer arrays are invalid. */
 const MAX_ELEMENTS = 100;
 
 export type ObjectScan =
   | { readonly ok: true; readonly kind: ValueKind; readonly object: ScannedObject }
-  /** `detail` is a constant text that never quotes the body. */
   | { readonly ok: false; readonly offset: number; readonly detail: string };
 
 export function scanObject(body: Buffer, shape: ObjectShape): ObjectScan {
@@ -123,7 +121,7 @@ class ObjectScanner implements ScannedObject {
     return end;
   }
 
-  /** Collects the names inside a field. The field was scanned before, so this scan cannot fail. */
+  /** Collects the unknown fields inside a value. The scan cannot fail, because the value is valid JSON. */
   #inside(pointer: string, i: number, known: readonly string[]): void {
     const json = this.#json;
     if (json.at(i) === OPEN_OBJECT) {
@@ -144,7 +142,7 @@ class ObjectScanner implements ScannedObject {
     }
   }
 
-  /** Returns a function that collects the names of one object. */
+  /** Returns a function that collects unknown and repeated names. The function is called with each name of one object. */
   #names(pointer: string, known: readonly string[]): (name: string) => void {
     const seen = new Set<string>();
     return (name) => {
@@ -160,12 +158,12 @@ class ObjectScanner implements ScannedObject {
 }
 
 interface Visitor {
-  /** Returns the position after the value, or `FAILED`. */
+  /** Scans the value at `valueAt`. Returns the position after the value, or `FAILED`. */
   member(name: string, valueAt: number): number;
   located?(name: string, member: Span): void;
 }
 
-/** Scans an object. Returns the position after its closing brace. */
+/** Calls the visitor for each member of an object. Returns the position after the closing brace, or `FAILED`. */
 export function eachMember(json: JsonBytes, i: number, { member, located }: Visitor): number {
   i = json.skipSpace(i + 1);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -192,7 +190,6 @@ export function eachMember(json: JsonBytes, i: number, { member, located }: Visi
   }
 }
 
-/** Sample values of each kind, for a schema that checks only the kind. */
 export const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
   object: {},
   array: [],

@@ -1,32 +1,29 @@
 /**
- * Scans JSON values (RFC 8259) in the bytes of a body without allocations.
- * This is the hottest code of the service, because it reads every byte that a game sends. Positions are integers, and -1 means
- * failure. All reads are inside the body, because engines compile reads past the end to much slower code. The code has no
- * recursion, so that 8 MiB of `[` cannot overflow the stack. `skipValue` is one long function, because calls in its loops made
- * it half as fast. The constants are local, because imported constants made the scan a fifth slower.
+ * Scans JSON values (RFC 8259) in the bytes of a body without allocations. This is the hottest code of the service, because it
+ * reads every byte that a game sends. All reads are inside the body, because engines compile reads past the end to much slower
+ * code. The code has no recursion, so that 8 MiB of `[` cannot overflow the stack. Function calls in the loops of `skipValue`
+ * made the scan half as fast. Imported constants made the scan a fifth slower.
  */
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** Maximum nested containers in the value of a field, including the value itself. */
+/** Maximum nesting depth of a field's value. An array or object without nested containers has the depth 1. */
 export const MAX_DEPTH = 64;
 
-/** Result of a scan of invalid JSON; `failedAt` and `detail` then contain the reason. */
+/** Result for invalid JSON. The scanner then has the error in `failedAt` and `detail`. */
 export const FAILED = -1;
 
-/** Scanner of a body in valid UTF-8. Its methods return the position after the scanned text, or `FAILED`. */
+/** Scans a request body in valid UTF-8. The methods return the position after the scanned text, or `FAILED`. */
 export class JsonBytes {
   readonly body: Buffer;
   readonly end: number;
-  /** Offset of the invalid byte after `FAILED`. */
+  /** Position of the invalid byte. Set after a method has returned `FAILED`. */
   failedAt = 0;
-  /**
-   * Reason for the failure. A constant text that never quotes the body, because the text is logged and returned to the client.
-   */
+  /** Reason why the JSON is invalid. The reason never contains text of the body, because the reason is logged. */
   detail = '';
-  /** Nesting depth of the last value that `skipValue` scanned; 0 for a scalar. */
+  /** Nesting depth of the value that `skipValue` scanned most recently. A scalar has the depth 0. */
   depth = 0;
-  /** Position of the last quote. No string can end after this position, so the loop over a string needs no other bound. */
+  /** Position of the last quote in the body. A scan of a string stops there, because no string ends later. */
   private readonly lastQuote: number;
 
   constructor(body: Buffer) {
@@ -35,9 +32,7 @@ export class JsonBytes {
     this.lastQuote = body.lastIndexOf(QUOTE);
   }
 
-  /**
-   * Returns the byte at `i`, or 0 after the end. NUL is invalid everywhere in JSON, so one comparison detects NUL and the end.
-   */
+  /** Returns the byte at `i`, or 0 after the end. One comparison finds the end and NUL bytes, which are invalid in JSON. */
   at(i: number): number {
     return i < this.end ? (this.body[i] ?? 0) : 0;
   }
@@ -54,13 +49,12 @@ export class JsonBytes {
     return i;
   }
 
-  /** Scans a name from its opening quote to after its closing quote. */
   skipName(i: number): number {
     if (this.at(i) !== QUOTE) return this.fail(i, 'a name in quotes was expected');
     return this.skipCharacters(i + 1);
   }
 
-  /** Scans from a position inside a string to the position after its closing quote. The start must not be inside an escape. */
+  /** Scans a string from a position after its opening quote to its end. The position must not be inside an escape. */
   skipCharacters(i: number): number {
     const { body, lastQuote } = this;
     while (i <= lastQuote) {
@@ -74,22 +68,18 @@ export class JsonBytes {
     return this.fail(this.end, '');
   }
 
-  /** Scans plain ASCII characters of a string. */
   skipPlainAscii(i: number): number {
     const { body, end } = this;
     while (i < end && IS_PLAIN_ASCII[body[i] ?? 0] === 1) i++;
     return i;
   }
 
-  /** Scans the colon after a name, up to the value. */
   skipColon(i: number): number {
     i = this.skipSpace(i);
     return this.at(i) === COLON ? this.skipSpace(i + 1) : this.fail(i, 'a colon was expected');
   }
 
-  /**
-   * Scans a value. `byte` is always the byte at `i`, or 0 after the end. `isObject` and `outer` have one bit per open container.
-   */
+  /** Scans a value. In the loops, `byte` is the byte at `i`. `isObject` and `outer` have one bit for each open container. */
   // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
   skipValue(i: number): number {
     const { body, end, lastQuote } = this;
@@ -158,7 +148,7 @@ export class JsonBytes {
         byte = i < end ? (body[i] ?? 0) : 0;
       }
 
-      // A value has ended. Closes containers until a comma starts the next value.
+      // A value has ended at `i`. The loop closes arrays and objects until a comma starts the next value.
       for (;;) {
         if (depth === 0) {
           this.depth = deepest;
@@ -190,7 +180,6 @@ export class JsonBytes {
     return k === word.length ? i + k : this.fail(i + k, 'a value was expected');
   }
 
-  /** Scans an escape after its backslash. */
   private skipEscape(i: number): number {
     const byte = this.at(i);
     if (IS_ESCAPED[byte] === 1) return i + 1;
@@ -202,10 +191,7 @@ export class JsonBytes {
   }
 }
 
-/**
- * Returns the kind of the value that starts with a byte. For a byte that starts no value, the kind is meaningless, and the scan
- * fails.
- */
+/** Returns the kind of the value that starts with this byte. If no value can start with the byte, any kind is returned. */
 export function kindOf(byte: number): ValueKind {
   switch (byte) {
     case OPEN_OBJECT:
@@ -224,10 +210,10 @@ export function kindOf(byte: number): ValueKind {
   }
 }
 
-/** Decodes the string from `start` to `end`, without its quotes. Keeps lone surrogates, as `JSON.parse` does. */
+/** Decodes the string between its quotes. Keeps lone surrogates, like `JSON.parse`. */
 export function decodeString(body: Buffer, start: number, end: number): string {
   if (!body.subarray(start, end).includes(BACKSLASH)) return body.toString('utf8', start, end);
-  // Uses the engine's decoder, which behaves as clients expect. Escapes are rare in envelope fields.
+  // Uses `JSON.parse`, which is slow but decodes escapes exactly. Escapes are rare.
   const value: unknown = JSON.parse(body.toString('utf8', start - 1, end + 1));
   return String(value);
 }
@@ -255,20 +241,18 @@ const LOWER_T = 0x74;
 const LOWER_U = 0x75;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-/** Bit that converts an ASCII letter to lower case. */
 const LOWER = 0x20;
 
 const IS_SPACE = tableOf(/[ \t\n\r]/);
 const IS_DIGIT = tableOf(/[0-9]/);
 const IS_HEX = tableOf(/[0-9a-fA-F]/);
-/** Characters that form a complete escape after a backslash. */
 const IS_ESCAPED = tableOf(/["\\/bfnrt]/);
-/** ASCII characters of a string that need no decoding. */
+/** ASCII characters that can be inside a JSON string without an escape. */
 const IS_PLAIN_ASCII = tableOf(/[ !#-[\]-\x7f]/);
-/** Plain ASCII characters of a string, and the bytes of multi-byte characters. */
+/** Bytes that can be inside a JSON string without an escape. Includes the bytes of multi-byte characters. */
 const IS_PLAIN = tableOf(/[ !#-[\]-\xff]/);
 
-/** Returns a lookup table: 1 for each byte whose Latin-1 character matches. */
+/** Returns a table of 256 entries. The entry of a byte is 1 if the regular expression matches the byte. */
 function tableOf(members: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (members.test(String.fromCharCode(byte)) ? 1 : 0));
 }

@@ -1,11 +1,9 @@
-/** Checks writes with a token that is limited to some builds. Pure. */
+/** Checks write requests with tokens that are limited to some builds. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
 /**
- * Returns a problem if the token may not write the build of an element or the build of the element's session. Elements without a
- * build are allowed, because their session may be older or lost.
- * @param buildIds builds that the token may write. Undefined if the token may write all builds
- * @param builds build ids by the field that contains them
+ * Returns a problem if the token is limited to some builds and the element or its session has a different build. An element
+ * without a build is allowed.
  */
 export function buildProblems(
   buildIds: readonly string[] | undefined,

@@ -1,21 +1,20 @@
-/** Reports fields that the contract does not have. Pure. */
+/** Reports fields that the API contract does not define. */
 import { nearestName } from '@questlog/runtime/process/nearestName';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { pointerTo } from './scanValue.ts';
 
 export interface UnknownField {
-  /** Position of the element in the request's array. 0 if the body is not an array. */
+  /** Index of the element in the array of the request. The index is 0 if the body is a single object. */
   readonly index: number;
-  /** JSON pointer (RFC 6901) into the element. */
+  /** JSON pointer (RFC 6901) relative to the element. */
   readonly pointer: string;
 }
 
 const MAX_EDITS = 2;
 const MAX_NAMED = 10;
-/** Maximum characters of a reported name. Longer names are truncated. */
 const MAX_CHARACTERS = 64;
 
-/** Returns a problem for each unknown field. The problem suggests a field of the schema if one has a similar name. */
+/** Returns a problem for each unknown field. The problem suggests a known field with a similar name. */
 export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
   return unknown.map(({ index, pointer }) => {
     const path = pathOf(pointer);
@@ -26,7 +25,7 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
   });
 }
 
-/** Adds a suggestion to the problem of a field that is missing, if the element has an unknown field with a similar name. */
+/** Suggests the right name if a required field is missing and the element has an unknown field with a similar name. */
 export function withNearMisses(
   problems: readonly ElementProblem[],
   unknown: readonly UnknownField[],
@@ -48,18 +47,16 @@ export function withNearMisses(
   });
 }
 
-/** Returns JSON pointers to the first members that the schema does not have. */
 export function unknownMembers(body: unknown, schema: { readonly properties: object }): string[] {
   const unknown = Object.keys(Object(body)).filter((name) => !Object.hasOwn(schema.properties, name));
   return unknown.slice(0, MAX_NAMED).map((name) => pointerTo(name.slice(0, MAX_CHARACTERS)));
 }
 
-/** Returns the unknown fields of a body that is one object. */
 export function unknownOf(pointers: readonly string[]): UnknownField[] {
   return pointers.map((pointer) => ({ index: 0, pointer }));
 }
 
-/** Returns the names of the fields at a path of the schema. For an array, returns the names of its elements' fields. */
+/** Returns the field names of the schema at a path. At an array, returns the field names of its elements. */
 function fieldsAt(schema: unknown, path: readonly string[]): string[] {
   let at: unknown = schema;
   for (const step of path) at = memberOf(memberOf(at, 'properties'), step) ?? memberOf(at, 'items');
@@ -72,7 +69,7 @@ function memberOf(value: unknown, name: string): object | undefined {
   return typeof member === 'object' && member !== null ? member : undefined;
 }
 
-/** Returns the path of a JSON pointer (RFC 6901, section 4). */
+/** Splits a JSON pointer (RFC 6901, section 4) into unescaped names. */
 export function pathOf(pointer: string): string[] {
   const steps = pointer.split('/').slice(1);
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
@@ -80,7 +77,7 @@ export function pathOf(pointer: string): string[] {
 
 const MAX_BYTES = 1024;
 
-/** Returns a list of strings (RFC 9651). Each string is a JSON pointer in URI fragment form (RFC 6901, section 6). */
+/** Returns a header with a list of JSON pointers (RFC 9651). The pointers are URI fragments (RFC 6901, section 6). */
 export function ignoredFieldsHeader(pointers: Iterable<string>): string {
   let list = '';
   for (const pointer of [...new Set(pointers)].slice(0, MAX_NAMED)) {

@@ -1,7 +1,6 @@
 /**
- * Encrypts positions in the log that clients receive: stream ids and page cursors. Tenants share partitions, so readable offsets
- * would reveal how much other tenants write. The key is a deployment-wide secret in the directory, so that each ingest process
- * can decrypt the texts of the other processes.
+ * Encrypts the log positions in stream ids and page cursors. Tenants share partitions, so plain offsets would reveal how much
+ * other tenants write. All ingest processes use the same secret from the directory.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -15,16 +14,12 @@ import {
 } from '../core/cursorCipher.ts';
 
 export interface CursorCiphers {
-  /**
-   * Returns the cipher of a use and a project. The ciphers of other uses and projects cannot decrypt its texts. @throws
-   * Unavailable
-   */
+  /** Returns a cipher for one use in one project. No other cipher can decrypt its texts. @throws Unavailable */
   for(use: 'stream' | 'page', projectId: string): Promise<CursorCipher>;
 }
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-/** Id of the secret in the directory. */
 export const CURSOR_SECRET_ID = 'places';
 
 export interface CursorCiphersDeps {
@@ -32,7 +27,7 @@ export interface CursorCiphersDeps {
   readonly clock: Clock;
 }
 
-/** Opens the ciphers. The first use creates the secret. If several processes create it at once, all use the same secret. */
+/** Creates ciphers from a secret in the directory, which all ingest processes share. */
 export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   return {
     for: async (use, projectId) =>
@@ -50,7 +45,7 @@ export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   };
 }
 
-/** Returns the deployment's secret with this id. Creates the secret, which has 32 bytes, if it does not exist. */
+/** Returns a secret of 32 bytes, which all ingest processes share. Creates the secret if it does not exist. */
 export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: string): Promise<Buffer> {
   const existing = directory.current.secrets.get(id);
   if (existing !== undefined) return existing.bytes;
@@ -61,7 +56,7 @@ export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: 
   });
 }
 
-/** Returns a cipher with random 96-bit nonces. After 10^12 texts of one project, the odds of a collision are 1 in 150,000. */
+/** Returns a cipher with random 96-bit nonces. After 10^12 texts, the odds of a nonce collision are 1 in 150,000. */
 function cipherWith(key: Buffer): CursorCipher {
   return {
     encrypt: (position) => {
@@ -74,7 +69,7 @@ function cipherWith(key: Buffer): CursorCipher {
     },
     decrypt: (text) => {
       const bytes = Buffer.from(text, 'base64url');
-      // Rejects characters that are not base64url, because the decoder ignores them.
+      // Rejects characters that are not base64url, because `Buffer.from` ignores such characters.
       if (
         bytes.length < OVERHEAD_BYTES ||
         bytes[0] !== FORMAT_VERSION ||

@@ -1,4 +1,4 @@
-/** Finds and removes the files that an erasure covers. */
+/** Finds and removes the uploaded files that an erasure covers. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -6,13 +6,10 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/**
- * Number of days after which the sweep has removed every file that no report names. The sweep removes such a file within a day
- * and an hour.
- */
+/** Number of days within which ingest removes an uploaded file that no report names. */
 const UNNAMED_DAYS = 3;
 
-/** Returns the files that exist. Checks one file at a time, because the number of open files per process is limited. */
+/** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */
 export async function existingFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -22,7 +19,6 @@ export async function existingFiles(
   return existing;
 }
 
-/** Removes files, and bytes that arrived after their description was removed. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
@@ -31,10 +27,8 @@ export async function removeFiles(
 }
 
 /**
- * Finds files that no row of a report names. An erasure of sessions searches only files of the last days. An erasure of a
- * project searches all days, because it includes files of expired reports. The search includes bytes without a description. Such bytes arrived
- * after a removal and have no owner.
- * @param sinceMs time of the oldest file to find. Undefined if all files are searched that the erasure can include.
+ * Finds uploaded files that no report row names. If the erasure selects sessions, searches only recent files. Otherwise,
+ * searches files of all days, because the rows of expired reports no longer exist.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -1,6 +1,6 @@
 /**
- * Erases rows of ClickHouse. First hides them from `SELECT`, and then removes them from disk. Counts the rows again after each
- * mutation, because a finished mutation can leave rows. Every step can be repeated, also by two processes at the same time.
+ * Erases rows of ClickHouse: hides rows from `SELECT`, and then removes the hidden rows from disk. Counts the rows after each
+ * mutation, because a finished mutation can leave rows.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -18,9 +18,7 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/**
- * Counts the rows to erase. Queries each table except `events` once, because the links of a project require a scan of events.
- */
+/** Counts the rows to erase. The rows of links are counted in one query, because the query scans all events of a project. */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -52,16 +50,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/**
- * Time limit of a statement in seconds, shorter than the timeout of the client. After its timeout, the client would send the
- * running statement again.
- */
+/** Time limit of a statement. If the ClickHouse client timed out first, the client would repeat a running statement. */
 const STATEMENT_LIMIT_SECONDS = 25;
 
-/**
- * Setting for queries with large groups. ClickHouse writes these groups to disk, because a project can have one record per
- * event.
- */
+/** Makes ClickHouse write large groups of a `GROUP BY` to disk, because large groups can exceed the memory limit. */
 const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
@@ -93,11 +85,7 @@ export async function reportsIn(
   };
 }
 
-/**
- * Records the number of erased events per log record. Runs before the erasure, so that `verify` does not report the events as
- * missing.
- * @param part number of the part of the erasure. Several parts can contain events of one log record.
- */
+/** Records how many events of each log record are erased, so that `verify` does not report the events as missing. */
 export async function recordErasedEvents(
   store: Store,
   { id }: Pick<Erasure, 'id'>,
@@ -115,11 +103,11 @@ export async function recordErasedEvents(
   }
 }
 
-/** First interval between checks of a mutation. A mutation takes between 10 ms and minutes. */
+/** First interval between checks of a mutation. Mutations take between 10 ms and minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
-/** Resolves when queries find no row of the scope. @throws Unavailable if ClickHouse cannot finish a mutation. */
+/** Resolves when `SELECT` returns no row of the erasure. @throws Unavailable if ClickHouse cannot finish a mutation. */
 export async function hideRows(
   store: Store,
   scope: ErasureScope,
@@ -132,7 +120,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // Waits for a running mutation, because it may delete these rows or block a second mutation.
+      // Waits for a running mutation of the table, because the mutation can delete the same rows or block a second mutation.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -143,16 +131,16 @@ export async function hideRows(
   }
 }
 
-/** Time for which ClickHouse keeps replaced parts during an erasure. ClickHouse's default is 8 minutes. */
+/** Time for which ClickHouse keeps replaced data parts during an erasure. The default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /**
- * Resolves when no file of ClickHouse contains the hidden rows of the tenant. ClickHouse keeps replaced parts for minutes,
- * because new parts may not be on disk yet. A shorter lifetime is safe, because the settings also flush new parts to disk.
+ * Resolves when no file of ClickHouse contains hidden rows of the tenant. Changes table settings so that ClickHouse removes
+ * replaced data parts earlier.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Does not change tables for which an operator has set the lifetime of replaced parts.
+  // Keeps the settings of a table if an operator has changed how long replaced data parts are kept.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -176,11 +164,11 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
-  // Checks again, because ClickHouse may have detached a part during a restart.
+  // Checks a second time for detached data parts, because ClickHouse can detach a part when it restarts.
   await rejectDetachedParts(store);
 }
 
-/** @throws Unavailable if a part is detached. ClickHouse detaches broken parts, and only an operator may drop them. */
+/** @throws Unavailable if ClickHouse has detached a broken data part, because only an operator can drop this part. */
 async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
@@ -197,18 +185,18 @@ async function rejectDetachedParts(store: Store): Promise<void> {
 const PARTS_POLL_MS = 2_000;
 
 /**
- * Makes ClickHouse remove old parts by dropping a partition that does not exist. Without such a statement, ClickHouse removes
- * them every ten minutes. (On 26.7, merges, OPTIMIZE, and mutations have no such effect.)
+ * Makes ClickHouse remove old data parts immediately by dropping a partition that does not exist. In ClickHouse 26.7, merges,
+ * OPTIMIZE, and mutations do not remove old parts.
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
-/** Partition id that does not exist, because partition ids are months or `all`. */
+/** Id of a partition that does not exist. Real partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Resets the changed settings of all tables, including settings that a killed process did not reset. */
+/** Resets the table settings that an erasure has changed, including settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
@@ -219,7 +207,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** Setting that identifies a table whose settings this module has changed. */
+/** Table setting that shows that an erasure has changed the settings of the table. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

@@ -1,4 +1,4 @@
-/** Handles requests of `/admin/erasures`. The directory keeps all erasures permanently. */
+/** Handles requests of `/admin/erasures`. The directory keeps erasures permanently. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -28,15 +28,14 @@ export interface ErasureDeps {
 }
 
 export interface Erasures {
-  /** Resolves when the erasure is in the log. @throws Rejected; Unavailable if the sessions of a player cannot be read. */
+  /** Resolves when the log contains the erasure. @throws Rejected; Unavailable if a player's sessions cannot be read. */
   request(input: ErasureInput): Promise<ErasureOutput>;
-  /** @throws Rejected `not_found`. */
+  /** @throws Rejected `not_found` if the erasure does not exist. */
   find(id: string): ErasureOutput;
-  /** Returns the erasures, newest first. */
   list(): ErasureOutput[];
 }
 
-/** Maximum number of erasures per response. The limit is needed because erasures are never removed. */
+/** Maximum number of erasures per response. The directory keeps erasures permanently. */
 export const MAX_LISTED = 1_000;
 
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
@@ -74,7 +73,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // Accepts the id of a part, because logs and `erased_events` contain ids of parts.
+      // Finds the erasure request by the id of a part too, because logs contain the ids of parts.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
@@ -90,7 +89,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
-/** Last day that RFC 3339 can express. Responses show this day as the expiry if the log keeps records permanently. */
+/** Last day of the year 9999. Responses show this day as expiry if the log keeps records permanently. */
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
 async function logExpiryMs(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
@@ -111,15 +110,14 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
   return { externalId: player.externalId ?? null, deviceId: player.deviceId ?? null };
 }
 
-/** @returns null if a whole project or tenant is erased. */
+/** Returns the sessions to erase. Null if a whole project or tenant is erased. */
 async function resolveSessions(
   deps: ErasureDeps,
   target: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
   allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = target;
-  // Waits for existing reports, because the projector excludes reports of erased sessions. Without their rows, their links
-  // could not be found.
+  // Waits until ClickHouse has all existing reports, because the links of a report are found through its row.
   if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
   if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;
@@ -133,7 +131,7 @@ async function resolveSessions(
   return sessions;
 }
 
-/** @throws Rejected if the ids of all erasures would exceed the limit `maxErasedIds`. */
+/** @throws Rejected if the total number of erased ids would exceed the limit `maxErasedIds`. */
 async function checkIdLimit(
   { store, directory, maxErasedIds }: ErasureDeps,
   target: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },

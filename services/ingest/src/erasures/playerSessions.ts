@@ -1,7 +1,4 @@
-/**
- * Finds the sessions of a player. Searches five sources: rows, records of expired sessions, registrations in the log,
- * registrations in dead letters, and unfinished erasures.
- */
+/** Finds the sessions of a player in ClickHouse, in the log, in dead letters, and in unfinished erasures. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -38,14 +35,11 @@ export interface PlayerSessionsDeps {
 }
 
 export interface PlayerSessions {
-  /**
-   * Returns the sessions. Reads at most `limit` rows and at most `limit` records.
-   * @throws Unavailable if a source cannot be read.
-   */
+  /** Returns the player's sessions, at most `limit` from each table. @throws Unavailable if a source cannot be read. */
   sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
   /**
-   * Returns a sentence if sessions of unknown players have expired and other data of these sessions remains. Versions before
-   * the table `expired_sessions` did not record players. Null if all players are known.
+   * Returns a warning if expired sessions without a recorded player still have data. Older versions of Questlog did not record
+   * the players of expired sessions.
    */
   unresolved(owner: Owner): Promise<string | null>;
 }
@@ -64,11 +58,11 @@ async function sessionsOfPlayer(
   limit: number,
 ): Promise<SessionOfPlayer[]> {
   const { store, directory, sessionProjection } = deps;
-  // Waits for the rows of all sessions that were registered before this request.
+  // Waits until ClickHouse has the rows of all sessions that were registered before this request.
   await sessionProjection.caughtUp('all');
   const sessions = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
-  // Reads the rows before the records, because a session is recorded before its row is dropped.
+  // Reads the table `sessions` before `expired_sessions`, because a session is in both tables before its row is dropped.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -107,10 +101,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/**
- * Maximum number of sessions of unknown players in memory. If the limit is reached, the log is not searched for their
- * registrations.
- */
+/** Maximum number of sessions without a recorded player. If a project has more, the log is not searched for players. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -162,7 +153,7 @@ interface Selection {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** Reads sessions in pages, because half a million rows at once would block the process. */
+/** Reads sessions in pages, because half a million rows in one result would block the process. */
 async function readPages(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selection,
@@ -187,10 +178,7 @@ async function readPages(
   }
 }
 
-/**
- * Passes the sessions of the owner that are registered in the log to `take`. Reads the log up to the time before which sessions
- * have expired.
- */
+/** Reads the session registrations of a project or tenant from the log. Stops at the latest expiry time of sessions. */
 async function readRegistrations(
   { store, log, sessionCodec, directory }: PlayerSessionsDeps,
   owner: Owner,
@@ -230,7 +218,7 @@ async function readRegistrations(
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** Number of records that are decoded before other requests are served. */
+/** Number of decoded records after which other requests are served. */
 const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
@@ -253,7 +241,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** Returns the sessions of unfinished erasures. The rows of these sessions may be hidden while their events are not. */
+/** Returns the sessions of unfinished erasures, because their session rows can be hidden before their events. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -1,7 +1,4 @@
-/**
- * Runs erasures one after another, the oldest first. Every step erases the remaining data. Therefore an interrupted step can
- * run again, and two processes can run the same step.
- */
+/** Runs erasures, the oldest first. An interrupted step can run again, because each step erases the remaining data. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -51,12 +48,12 @@ export interface ErasureRunDeps {
   readonly logger: Logger;
 }
 
-/** Time after which other ingests take over an erasure from the ingest that received the request. */
+/** If the ingest process that received an erasure is down, a different process runs the erasure after this time. */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** Maximum length of a problem in characters, because an error of ClickHouse can contain a whole statement. */
+/** Maximum length of an error text. An error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Maximum wait for the projector. The wait suffices for a projector that is always seconds behind. */
+/** Maximum wait for the projector. The limit allows for a projector that is always some seconds behind. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
@@ -65,15 +62,15 @@ export interface ErasureRuns {
 }
 
 /**
- * Runs all unfinished erasures. The first step hides rows and the second step removes them from disk. The two steps of
- * different erasures run concurrently.
+ * Runs all unfinished erasures. The first step of an erasure hides rows, and the second step removes rows from disk. The steps
+ * of different erasures run concurrently.
  */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
-      // If new rows have arrived, runs the first step again before the second step.
+      // If rows were added after the first step of an erasure, the first step runs again.
       if (!(await run.drop())) hides.notify();
     },
   );
@@ -102,7 +99,7 @@ function runSteps(
   const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
-  /** Delayed runs by erasure id. A delayed run waits for an unavailable dependency. Other erasures continue. */
+  /** Erasure runs that wait because a dependency is unavailable, by erasure id. */
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
@@ -140,16 +137,12 @@ function runSteps(
   };
 }
 
-/**
- * Erased data of all parts of an erasure. The data is merged once, because merging 25 parts again for each part would take
- * seconds.
- */
+/** Caches the merged data of all parts of an erasure, because merging 25 parts for each part would take seconds. */
 class MergedParts {
   #requestId = '';
   #erased = new ErasedData();
   #added = new WeakSet<Erasure>();
 
-  /** @param all erasures. A changed erasure is a new object. */
   of(requestId: string, all: Iterable<Erasure>): ErasedData {
     if (requestId !== this.#requestId) {
       this.#requestId = requestId;
@@ -173,9 +166,9 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** Counts of all finished steps. */
+  /** Numbers of erased rows and files in all finished steps. */
   #found: ErasureFound = ZERO_COUNTS;
-  /** Files that were counted. Contains each file once, even if a step runs again after a removal. */
+  /** Files that were already counted. A repeated step does not count a removed file a second time. */
   readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
@@ -184,7 +177,7 @@ class Run {
     this.#signal = signal;
   }
 
-  /** Returns false if the step must be retried because a dependency is unavailable. */
+  /** Runs a step of the erasure. Returns false if the step must run again because a dependency is unavailable. */
   async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
@@ -214,14 +207,13 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Deletes links even if the projector is down. The rows of reports and events stay, because they identify links that the
-    // projector has planned but not inserted.
+    // Erases links and sessions first. Reports and events must stay until the projector has inserted all of their links.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // Waits again after new reports were found, because the projector did not exclude their links yet.
+      // If new reports were found, waits a second time, because the projector can still insert links of new reports.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -231,7 +223,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Returns false if new rows have arrived. A previous partition owner can insert rows late. */
+  /** Removes hidden rows from disk. Returns false if rows were added, because a previous partition owner can insert late. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -242,7 +234,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // Searches again, because an upload address stays valid for an hour, even if the upload was removed.
+    // Searches files a second time, because a game can still upload a file. An upload address stays valid for an hour.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -258,17 +250,14 @@ class Run {
     return true;
   }
 
-  /** Waits for the rows that the projector planned before it read the erasure. */
+  /** Waits for the batches that the projector started before the projector read the erasure. */
   async #waitForProjections(): Promise<void> {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
-  /**
-   * Records the ids and counts of the scope, and then erases its rows.
-   * @param part number of the part, which is erased completely. Undefined if only the early tables are erased.
-   */
+  /** Records the ids and counts of the erasure, and then erases rows. Erases only `EARLY_TABLES` if `part` is missing. */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
@@ -284,9 +273,7 @@ class Run {
     this.#found = found;
   }
 
-  /**
-   * Returns the new reports if they fit into the record of the erasure. Otherwise, stores them in records that need no steps.
-   */
+  /** Returns new reports if their ids fit into the erasure's record. Otherwise, writes the ids to further records. */
   async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
     const erasure = this.#erasure();
@@ -327,7 +314,7 @@ class Run {
     return attachments;
   }
 
-  /** Adds the existing files to the count. @returns the number of erased files so far. */
+  /** Adds files to the count if they exist. Returns the total number of counted files. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;
@@ -354,7 +341,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Keeps fields that only later versions have.
+  // Copies the whole object, because a newer version of Questlog can have added fields.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

@@ -1,9 +1,9 @@
-/** Splits a statement over many events into statements that each end within the time limit. */
+/** Splits a statement over many events by days, so that each resulting statement ends within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** Maximum number of events per statement. Such a statement ends within the time limit, even on a slow disk. */
+/** Maximum number of events per statement. A statement over more events can exceed the time limit on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
-/** Returns conditions on `received_at`. Together, they cover all days of the selected events. */
+/** Splits a query over events by days. Returns conditions on `received_at` that together cover all events. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}

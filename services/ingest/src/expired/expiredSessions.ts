@@ -1,7 +1,6 @@
 /**
- * Writes records of sessions whose rows have expired (`expired_sessions`). With a record, the erasure of a player finds the
- * other data of the session. A record is written before the row is dropped. The record stays until the log and ClickHouse have
- * no other data of the session. All statements are bounded and can be repeated.
+ * Maintains the table `expired_sessions`. With this table, the erasure of a player finds remaining data of sessions whose rows
+ * have expired. A session stays in the table as long as the log or ClickHouse has data of the session.
  */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
@@ -18,7 +17,7 @@ interface OwnedProject {
 
 export const SESSION_RECORDS = 'session_records';
 
-/** Maximum number of sessions per statement. Their ids fit into the memory of a query (448 MiB in the embedded engine). */
+/** Maximum number of sessions per statement. Their ids fit into the query memory of the embedded ClickHouse (448 MiB). */
 const MAX_SESSIONS_PER_STATEMENT = 250_000;
 /** Settings that limit the memory of an insert. By default, ClickHouse collects blocks of a million rows. */
 const SMALL_BLOCKS =
@@ -32,7 +31,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics with data of players. The audit topic is not listed, because it contains only operators. */
+/** Topics that can contain data of players. The audit topic contains only data of operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -41,7 +40,7 @@ const PLAYER_DATA_TOPICS = [
   TOPICS.deadLetters,
 ];
 
-/** Returns the time after which the log no longer contains a record of a player. */
+/** Returns the longest retention time of all topics that can contain data of players. */
 export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
   const retentions = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
   return Math.max(...retentions.map(({ deletedAfterMs }) => deletedAfterMs));
@@ -64,9 +63,8 @@ export async function recordSessions(
 }
 
 /**
- * Renews the records of sessions that expiring rows name. The records must stay, because the log may keep the data of the
- * expiring rows longer.
- * @param expired condition that selects the expiring rows of the table.
+ * Renews rows of `expired_sessions` if other data of their sessions expires, because the log can keep such data longer. The
+ * parameter `expired` is a condition for the expiring rows.
  */
 export async function renewNamed(
   store: StoreQueries,
@@ -82,10 +80,7 @@ interface RenewalRange {
   readonly nowMs: number;
 }
 
-/**
- * Renews old records of sessions that still have rows.
- * @returns a condition that selects the records to drop. Undefined if there are none.
- */
+/** Renews old rows of `expired_sessions` if their sessions still have data. Returns a condition for the remaining old rows. */
 export async function renewOld(
   store: StoreQueries,
   {
@@ -95,7 +90,7 @@ export async function renewOld(
   }: { logRetentionMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
   if (!Number.isFinite(logRetentionMs)) return undefined;
-  // Rounds down to a day, so that ClickHouse rewrites parts at most once a day.
+  // Rounds the time down to a whole day, so that ClickHouse rewrites data parts at most one time per day.
   const old = `noted_at < ${secondsOf(Math.floor((nowMs - logRetentionMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
@@ -111,7 +106,7 @@ export async function renewOld(
   return old;
 }
 
-/** Records sessions that older versions deleted without a record. The player of such a record is unknown. */
+/** Adds sessions that an older version of Questlog deleted without recording their players. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],
@@ -187,7 +182,7 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** Column with the id of the session that a row names. A report can name a session that the project does not know. */
+/** Name of the column with the session id, by table. A report can name a session that the project does not have. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',
@@ -203,7 +198,7 @@ async function spansOf(
   return table === 'events' ? await dayRangesOf(store, where) : ['1'];
 }
 
-/** Returns conditions that split the sessions into groups. Each group needs one statement. */
+/** Splits sessions into groups of limited size. Returns one SQL condition for each group. */
 async function slicesOf(store: StoreQueries, id: string, count: string, from: string): Promise<string[]> {
   const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
   const slices = Math.ceil(Number(row?.sessions ?? 0) / MAX_SESSIONS_PER_STATEMENT);

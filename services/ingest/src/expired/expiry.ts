@@ -1,8 +1,8 @@
-/** Reads the times up to which data of a project has expired. Older data is shown as expired, not as missing. */
+/** Reads the time before which data of a project has expired. Responses then show older data as expired, not as missing. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Times in milliseconds since the epoch. A time is 0 if no data of its kind has expired. */
+/** Times before which data has expired, in milliseconds since the epoch. A time of 0 means that no data has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -23,7 +23,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** True if the id is a UUIDv7 that was generated before the time. */
+/** True if the id is a UUIDv7 whose timestamp is before `beforeMs`. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

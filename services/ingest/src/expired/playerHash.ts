@@ -1,13 +1,13 @@
 /**
- * Computes the keyed hash of a player id for the table `expired_sessions`. The hash is the first half of a SHA-256, encrypted
- * with AES-256. An HMAC is not used, because ClickHouse hides keys from its logs only in `encrypt`.
+ * Computes the keyed hash of a player id: the first half of a SHA-256, encrypted with AES-256. ClickHouse hides keys from its
+ * logs only in the function `encrypt`, so an HMAC would reveal the key.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 
 export interface PlayerKey {
-  /** Id of the key with which a hash was computed. The id is never 0. */
+  /** Id of the hash key. The id is never 0. */
   readonly id: number;
-  /** Key of 32 bytes. */
+  /** Hash key of 32 bytes. */
   readonly bytes: Buffer;
 }
 
@@ -20,14 +20,14 @@ export function playerKeyOf(bytes: Buffer): PlayerKey {
   return { id: createHash('sha256').update(bytes).digest().readUInt32BE(0) || 1, bytes };
 }
 
-/** Returns the hash as hexadecimal digits. Different tenants have different hashes of the same id. */
+/** Returns the hash as hexadecimal digits. Two tenants have different hashes of the same id. */
 export function playerHash({ bytes }: PlayerKey, kind: PlayerIdKind, tenantId: string, id: string): string {
   const digest = createHash('sha256').update(`${kind}/${tenantId}/${id}`).digest();
   const cipher = createCipheriv(CIPHER, bytes, null).setAutoPadding(false);
   return cipher.update(digest.subarray(0, HASH_BYTES)).toString('hex');
 }
 
-/** Returns an SQL expression for the same hash. The hash of NULL consists of zeros. */
+/** Returns an SQL expression that computes the same hash as `playerHash`. The hash of NULL consists of zeros. */
 export function playerHashSql({ bytes }: PlayerKey, kind: PlayerIdKind, column: string): string {
   const text = `concat('${kind}/', toString(tenant_id), '/', ifNull(${column}, ''))`;
   const digest = `substring(SHA256(${text}), 1, ${HASH_BYTES})`;

@@ -1,4 +1,4 @@
-/** The operators' listener: tenants, projects, tokens, SQL, health, and metrics. */
+/** Builds the operators' listener: tenants, projects, tokens, SQL, health, and metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -56,11 +56,11 @@ export interface AdminAppDeps extends HealthDeps {
   readonly metrics: IngestMetrics;
   readonly directory: DirectoryHandle;
   readonly store: Store;
-  /** ClickHouse through its read-only account. Undefined if there is no such account. */
+  /** Read-only access to ClickHouse. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
   readonly reports: ReportCache;
   readonly perReport: KeyedMutex;
-  /** Undefined if uploads are not configured. */
+  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
   readonly ingest: IngestDeps;
@@ -73,24 +73,23 @@ export interface AdminAppDeps extends HealthDeps {
   readonly adminToken: string;
   readonly uses: Pick<TokenUses, 'lastUsedAt'>;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
-  /** Allowed values of `Host`, in addition to the loopback and the address of the connection. */
+  /** Allowed host names in the `Host` header. The loopback names and the connection's address are always allowed. */
   readonly hosts: readonly string[];
   readonly pages: AdminPages;
 }
 
-/** Routes that the console adds to the listener. */
+/** Routes that the web console adds to the operators' listener. */
 export interface AdminPages {
-  /** Middleware that runs before the check of the admin token. */
+  /** Middleware that runs before the admin token is checked. */
   readonly signIn: Middleware;
-  /** Routes below `/admin/` that require the admin token. */
+  /** Routes below `/admin/`. All of these routes require the admin token. */
   readonly router: RouterInstance;
 }
 
 type Serialize = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** Paths that supervisors and Prometheus may request under any host name. */
+/** Paths that supervisors and Prometheus can request with any `Host` header. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
-/** First segment of the paths that require the admin token. */
 const ADMIN_PREFIX = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
@@ -98,7 +97,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
-  // Serializes the changes of this process to avoid retries. Conflicts with changes of other processes are detected and retried.
+  // Serializes the directory changes of this process, so that conflicting changes are rare.
   const changes = new KeyedMutex();
   const serialize: Serialize = (work) => changes.run('', work);
   entityRoutes(router, operations, serialize);
@@ -120,7 +119,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
-  // Counts a request if it has no valid credentials.
+  // Counts a request with missing or wrong credentials. Too many such requests block the client address.
   app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
   app.use(requireKnownHost(deps.hosts));
   app.use(deps.audit.rejections(router));
@@ -133,7 +132,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   return app;
 }
 
-/** Returns a hint for a game that uses the operators' port instead of the port for games. */
+/** Returns a hint for a game that sends its requests to the operators' port. */
 function gamesHint(path: string): string | undefined {
   if (!/^\/v1\//.test(path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
@@ -182,7 +181,7 @@ function entityRoutes(
 }
 
 function documentRoute(router: RouterInstance): void {
-  // The document is created on the first request, so that the start does not wait for it.
+  // The first request creates the OpenAPI document, so that the process starts faster.
   let document: string | undefined;
   router.get('/openapi.json', (ctx) => {
     document ??= JSON.stringify(adminApi());
@@ -227,7 +226,7 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
 }
 
 function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
-  // Rejects null. Otherwise, a null from a failed lookup would count as omitted, and the request would erase the whole project.
+  // Rejects null. If null counted as omitted, a failed lookup in a script would erase the whole project.
   const input = checkedBody(ErasureInput, { isExact: true });
   router.get('/admin/erasures', (ctx) => {
     ctx.body = erasures.list();
@@ -261,10 +260,7 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
   });
 }
 
-/**
- * Prevents DNS rebinding, in which a web page reaches this listener under the page's own host name. An IP address is not a host
- * name.
- */
+/** Prevents DNS rebinding. In this attack, a web page sends requests to this listener under the page's host name. */
 function requireKnownHost(hosts: readonly string[]): Middleware {
   const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
   return (ctx, next) => {
@@ -277,7 +273,7 @@ function requireKnownHost(hosts: readonly string[]): Middleware {
   };
 }
 
-/** Returns the host without its port, in normalized form. Returns '' if the host is invalid. */
+/** Returns the normalized host without its port, or '' if the host is invalid. */
 function hostName(host: string): string {
   const address = host.replace(/^::ffff:/, '');
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';

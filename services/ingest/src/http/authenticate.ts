@@ -1,4 +1,4 @@
-/** Resolves a request's bearer token (RFC 6750) or JWT to a principal, before the body is read. */
+/** Authenticates a request by its bearer token (RFC 6750) or JWT, before the body is read. */
 import type { IncomingMessage } from 'node:http';
 import {
   type Directory,
@@ -29,13 +29,10 @@ interface CallerDeps {
   readonly defaultRevision: Revision;
 }
 
-/**
- * Result of the verification of a request's JWT. An error is stored here, because only routes that authenticate reject the
- * request.
- */
+/** Result of verifying a JWT. An invalid JWT is an error only for routes with authentication. */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
-/** A request and its state. Koa's context has this shape. */
+/** HTTP request and its state, in the shape of Koa's context. */
 export interface RequestContext {
   readonly req: IncomingMessage;
   readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
@@ -53,8 +50,7 @@ export interface AuthorizerDeps {
 }
 
 /**
- * Returns a function that authenticates a request. A second call, after the body, checks the token again, but counts no second
- * use of the token. The function throws Rejected.
+ * Returns a function that authenticates a request and throws Rejected. A second call checks whether the token is still valid.
  */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
@@ -75,7 +71,7 @@ export function authorizer(deps: AuthorizerDeps): Authorize {
   };
 }
 
-/** Returns the principal of a valid token. Checks no scope or limit, and records no use of the token. */
+/** Returns the principal of a valid token. Checks no scope or rate limit. */
 export function validPrincipal(
   { req, state }: RequestContext,
   { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -90,7 +86,7 @@ export function validPrincipal(
   }
 }
 
-/** Verifies a JWT before the routes run, because the verification can need a request for keys and another thread. */
+/** Verifies a JWT before the routes run, because the verification can wait for the keys of the issuer. */
 export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
@@ -118,7 +114,7 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
   throw invalidToken(isMistyped(text) ? MISTYPED_TOKEN : UNKNOWN_TOKEN);
 }
 
-/** Checks an authenticated principal against the current directory. @throws Rejected 401 if the token is no longer valid */
+/** @throws Rejected 401 if the token of the principal is no longer valid */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
   const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
   if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', deps);
@@ -136,7 +132,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/** Checks an access token or the admin token with at most two hashes. The result for a JWT is `unknown`. */
+/** Checks an access token or the admin token at low cost. For a JWT, the result is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
   { directory, nowMs, adminSha256 }: Pick<CallerDeps, 'directory' | 'nowMs'> & { adminSha256: string },

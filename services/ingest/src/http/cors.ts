@@ -1,11 +1,8 @@
-/** CORS for the games' listener (Fetch, section 3.2): response headers and preflights. */
+/** Adds CORS headers to the responses of the games' listener and responds to preflight requests (Fetch, section 3.2). */
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
 
-/**
- * Origins whose pages are allowed. `*` allows every origin, which is safe because the listener uses no cookies. An empty list
- * allows no origin.
- */
+/** Origins whose web pages can use the API. `*` allows every origin, which is safe because the API uses no cookies. */
 export type AllowedOrigins = '*' | readonly string[];
 
 /** @throws StartRefused if the setting is not `*`, `off`, or a list of origins. */
@@ -16,7 +13,7 @@ export function allowedOrigins(setting: string): AllowedOrigins {
   return text.split(',').map((each) => originOf(each.trim()));
 }
 
-/** Returns the origin as browsers send it. Custom schemes are allowed, because the web view of an app can have one. */
+/** Returns the normalized origin. Custom schemes are allowed, because the web view of a mobile app can use one. */
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
@@ -27,9 +24,9 @@ function originOf(text: string): string {
   );
 }
 
-/** Allowed methods, the same for every path, because preflight requests are answered before routing. */
+/** Methods that a preflight response allows. All paths have the same list. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
-/** Allowed request headers. `*` allows other headers, but never Authorization. Older browsers need the names. */
+/** Headers that a preflight response allows. `*` does not include Authorization, and old browsers ignore `*`. */
 const REQUEST_HEADERS = [
   'authorization',
   'content-type',
@@ -57,23 +54,23 @@ const EXPOSED_HEADERS = [
   'Accept-Encoding',
   'Content-Disposition',
 ].join(', ');
-/** Seconds for which browsers may cache a preflight. Chromium caches it for at most two hours, Firefox for at most a day. */
+/** Seconds for which browsers cache the response to a preflight request. Chromium allows at most two hours. */
 const MAX_AGE_S = 7_200;
 
-/** Returns the headers of all responses, including the responses to malformed requests. */
+/** Returns the CORS headers of all responses, including responses to malformed requests. */
 export function commonCorsHeaders(allowed: AllowedOrigins): Readonly<Record<string, string>> {
   if (allowed.length === 0) return {};
   const origins = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
   return { ...origins, 'Access-Control-Expose-Headers': EXPOSED_HEADERS };
 }
 
-/** Returns the headers of a response to a page of this origin, for responses outside of Koa. */
+/** Returns the CORS headers of a response that is sent without Koa. */
 export function corsHeaders(allowed: AllowedOrigins, origin = ''): Readonly<Record<string, string>> {
   const listed = allowed !== '*' && allowed.includes(origin);
   return { ...commonCorsHeaders(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
 }
 
-/** Allows the listed origins. Runs before the router, so that pages can also read error responses. */
+/** Middleware that allows the listed origins. Runs before the router, so that web pages can also read error responses. */
 export function allowListedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {
     const origin = ctx.get('Origin');
@@ -82,7 +79,7 @@ export function allowListedOrigins(allowed: readonly string[]): Middleware {
   };
 }
 
-/** Responds to preflights. Runs after the router, which has no OPTIONS routes, so that preflights need no token. */
+/** Middleware that responds to preflight requests, which have no token. */
 export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';

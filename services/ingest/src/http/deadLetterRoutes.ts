@@ -1,4 +1,4 @@
-/** Routes below `/admin/dead-letters`. */
+/** Defines the routes below `/admin/dead-letters`. */
 import type { RouterInstance } from '@koa/router';
 import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';

@@ -1,7 +1,4 @@
-/**
- * Handles POST /v1/ingest/events without Koa, because Koa would take most of the time of a small request. The steps are
- * authenticate → read → ingest → respond.
- */
+/** Handles POST /v1/ingest/events without Koa, because Koa would take most of the time of a small request. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { freeBytes } from '@questlog/schemas/buffers';
@@ -39,7 +36,7 @@ export interface HotRouteDeps extends EventsDeps {
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
-  /** Undefined if JWTs are not configured. */
+  /** Verifier of JWTs. Undefined if JWTs are not configured. */
   readonly jwts?: JwtVerifier | undefined;
 }
 
@@ -47,7 +44,6 @@ interface EventsDeps extends BodyDeps {
   readonly ingest: IngestDeps;
 }
 
-/** @param koa handler of all other requests */
 export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestListener): RequestListener {
   const commonHeaders = Object.entries(commonCorsHeaders(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -72,7 +68,6 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
   };
 }
 
-/** True if the request needs no Koa middleware and no other route. */
 function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigins }: HotRouteDeps): boolean {
   if (url !== EVENTS_PATH || method !== 'POST' || headers.expect !== undefined) return false;
   if (corsOrigins !== '*' && headers.origin !== undefined) return false;
@@ -81,10 +76,10 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
 
 interface RawResponse {
   readonly status: number;
-  /** Headers of this response, in addition to the common headers. */
+  /** Response headers, in addition to the headers that all responses have. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Value of `Content-Type`. The default is JSON. */
+  /** Value of the header `Content-Type`. The default is JSON. */
   readonly type?: string;
   readonly isReplay?: boolean;
 }
@@ -122,7 +117,7 @@ export async function answerEvents(
   };
 }
 
-/** Returns the key of the header: a UUIDv7, which may have quotes as in the header's draft standard. */
+/** Returns the idempotency key: a UUIDv7, which can have quotes as in the header's draft standard. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
@@ -133,7 +128,6 @@ function idempotencyKeyOf(header: string): string | undefined {
   );
 }
 
-/** @param head header names and values; the response's headers are appended */
 function send(response: ServerResponse, head: string[], answer: RawResponse, endsConnection: boolean): void {
   const { status, headers, body, type = 'application/json; charset=utf-8' } = answer;
   for (const name in headers) head.push(name, headers[name] ?? '');
@@ -144,12 +138,12 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
     response.end(body, () => freeBytes(body));
     return;
   }
-  // Sends a string, because Node writes a string together with the head.
+  // Converts the body to a string, because Node sends a string and the response head in a single write.
   response.end(body.toString('latin1'), 'latin1');
   freeBytes(body);
 }
 
-/** Maximum bytes of a body that is copied to a string. Up to this size, the copy costs less than a second write. */
+/** Maximum size of a body that is converted to a string. For larger bodies, a second write is faster than the conversion. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -1,7 +1,4 @@
-/**
- * Routes of the ledger: `GET /admin/ledger` and `POST /admin/verify`. The response of the verification has one JSON line per
- * result.
- */
+/** Defines the routes `GET /admin/ledger` and `POST /admin/verify`. A verification responds with one JSON line per result. */
 import { PassThrough } from 'node:stream';
 import type { RouterInstance } from '@koa/router';
 import { LogTruncated } from '@questlog/runtime/log/log';
@@ -59,7 +56,7 @@ interface TimeRangeInput {
   readonly tenantId?: string | null | undefined;
 }
 
-/** Returns the requested range in whole minutes. The range ends at the current time or earlier. */
+/** Returns the requested time range in whole minutes. The range ends no later than the current time. */
 function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);

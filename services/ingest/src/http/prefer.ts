@@ -1,19 +1,19 @@
-/** Parses the `Prefer` header (RFC 7240), which controls the handling of invalid elements and unknown fields. */
+/** Parses the `Prefer` header (RFC 7240), in which clients choose how ingest handles invalid elements and unknown fields. */
 import type { Context } from 'koa';
 import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
 /** `lenient` stores the valid elements of a batch. `strict` rejects unknown fields. */
 export type Handling = 'lenient' | 'strict';
 
-/** Returns the value of the first `handling` preference. Undefined if the value is neither `strict` nor `lenient`. */
+/** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Masks quoted strings, because they can contain commas. A quoted plain word remains, because it can be the value.
+  // Masks quoted strings, because a comma inside quotes does not separate preferences. Keeps a quoted plain word.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
   for (const preference of unquoted.split(',')) {
-    // Uses no regular expression, because an expression that trims blanks takes quadratic time.
+    // Avoids a regular expression for trimming blanks, because the expression could take quadratic time.
     const [pair = ''] = preference.split(';', 1);
     const equals = pair.indexOf('=');
     if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
@@ -27,12 +27,12 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/** True if the request has `handling=strict`. For endpoints without batches, where `lenient` has no effect. */
+/** True if the request has `handling=strict`. Endpoints without batches ignore `handling=lenient`. */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }
 
-/** Returns the headers that name the applied preference and the ignored fields. */
+/** Returns response headers that name the applied preference and the ignored fields. */
 export function handlingHeaders(
   applied: Handling | undefined,
   ignored: readonly UnknownField[],

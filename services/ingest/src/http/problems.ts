@@ -1,4 +1,4 @@
-/** Handling of every request: request id, metrics, problem documents (RFC 9457), and counts of rejections. */
+/** Handles what all routes have in common: request ids, metrics, problem documents (RFC 9457), and rejection counts. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -23,7 +23,6 @@ import type { Rejections } from '../rejections/rejections.ts';
 export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** Counters for the requests of games. */
 interface RequestRecorders {
   readonly rejections: Rejections;
   readonly received: RequestOutcomes;
@@ -36,7 +35,6 @@ export interface StartedRequest {
   readonly state: RequestState;
 }
 
-/** @param headers headers of every response */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
@@ -77,14 +75,14 @@ export function problems(
   };
 }
 
-/** True if the body is incomplete. The connection is then closed (RFC 9112, section 9.6). */
+/** True if the client has not sent the whole body. The server then closes the connection (RFC 9112, section 9.6). */
 export async function isBodyIncomplete(request: IncomingMessage): Promise<boolean> {
-  // If the body arrived together with the head, it is parsed later in this turn of the event loop.
+  // Waits one turn of the event loop, because Node can still be parsing a body that has already arrived.
   if (!request.complete) await yieldToEventLoop();
   return !request.complete;
 }
 
-/** Starts a request. Uses the client's request id if the id has a simple form. */
+/** Starts a request. Takes the request id from the client's header if the id has a valid form. */
 export function startRequest({ headers }: IncomingMessage): StartedRequest {
   const given = String(headers['x-request-id'] ?? '');
   const requestId = REQUEST_ID.test(given) ? given : randomUUID();
@@ -100,16 +98,13 @@ export function recordRequest(
   requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
 }
 
-/** Rejects every expectation except `100-continue`, because RFC 9110, section 10.1.1 defines no other expectation. */
+/** Rejects every `Expect` header except `100-continue`, because RFC 9110 (section 10.1.1) defines no other value. */
 function checkExpectation(expected: string): void {
   if (expected === '' || expected.toLowerCase() === '100-continue') return;
   throw new Rejected('expectation_failed', 'Expect: only 100-continue is supported');
 }
 
-/**
- * Maps an error to a rejection. The error is the caller's fault, an unavailable dependency, or a bug. The cause of a bug is only
- * logged.
- */
+/** Converts an error to a rejection. If the error is a bug, logs its cause and hides the cause from the client. */
 export function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
   if (error instanceof RecordTooLarge)
@@ -127,14 +122,13 @@ export function rejectedFor(error: unknown, logger: Logger, requestId: string): 
   return new Rejected('internal', 'the cause is in the log under this request id');
 }
 
-/** Returns the message for the client. The message of a dependency is only logged. */
+/** Returns the error text of a 503 for the client. The dependency's own message is only logged. */
 function unavailableDetail(error: Unavailable): string {
   return error.cause === undefined || error instanceof IncompleteReport
     ? error.message
     : 'a dependency is unavailable; try again';
 }
 
-/** Returns the response to a request that could not be parsed. No middleware handles such a request. */
 export function malformedRequest(why: RejectionReason, headers: Rejection['headers'] = {}): Rejection {
   const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
   const body = JSON.stringify(problemOf(code, MALFORMED_DETAILS[why], randomUUID()));
@@ -147,7 +141,6 @@ const MALFORMED_DETAILS: Readonly<Record<RejectionReason, string>> = {
   smallChunks: `the body has too many small chunks: ${MAX_SMALL_CHUNKS} are allowed, and one more per ${MEAN_CHUNK_BYTES} bytes`,
 };
 
-/** Returns a response of type `PROBLEM_TYPE`. */
 export function problemAnswer(
   { code, message, errors, headers }: Rejected,
   requestId: string,
@@ -159,7 +152,7 @@ export function problemAnswer(
   };
 }
 
-/** Returns a handler that rejects requests of rejected addresses before any route runs, at minimum cost. */
+/** Returns a handler that rejects a client address with too many invalid requests before any route runs. */
 export function rejectLimitedAddresses(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
@@ -180,29 +173,29 @@ export function rejectLimitedAddresses(
 
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
-/** A request's `state`. A request without problems has only `principal` and `accepted`. */
+/** Koa state of a request. A request without problems has only `principal` and `accepted`. */
 export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
-  /** Method and route of the request. Set if the route does not allow the method. */
+  /** Method and route of a request. Set if the path exists but does not allow the method. */
   endpoint?: string;
-  /** Method and path of the request. Set if no route matches and the token is valid. */
+  /** Method and path of a request with a valid token. Set if the path does not exist. */
   requested?: string;
-  /** Problems of the elements that a lenient request excluded. */
+  /** Problems of the elements that a request with `handling=lenient` has excluded. */
   rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
 }
 
-/** A response to a request that was accepted, but whose body can have had problems. */
+/** Response to an accepted request. The body of an accepted request can still have problems. */
 export interface CheckedResponse {
   readonly ignored: readonly unknown[];
   readonly rejectedElements?: readonly FoundProblem[];
   readonly warned?: readonly unknown[];
 }
 
-/** Keeps the body of a request with problems until the response is sent. */
+/** Keeps a request body with problems until the response is sent, because problem samples are taken from the body. */
 export async function keepBodyIfProblems<T extends CheckedResponse>(
   state: RequestState,
   body: Buffer,
@@ -220,10 +213,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/**
- * True if the request counts as authenticated: a server error, such as unavailable keys of an issuer, or an upload to a valid
- * signed address.
- */
+/** True for server errors and successful uploads, which do not count as requests without valid credentials. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -248,22 +238,20 @@ export function recordReceived(
 }
 
 interface AnsweredRequest {
-  /** Method and route of the request. Empty if no route matched. */
+  /** Method and route of the request. Empty if no route has the path. */
   readonly endpoint: string;
   readonly authorization: string;
-  /** Text of a parsed body. Other bodies are in `state`. */
   readonly parsed?: string | undefined;
   readonly state: RequestState;
 }
 
-/** @param rejected undefined if the request was accepted */
 export function recordRejections(
   rejections: Rejections,
   { endpoint, authorization, parsed, state }: AnsweredRequest,
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // Releases the body now, because no budget includes its memory while the response is sent.
+  // Frees the request body. The memory limit for request bodies no longer includes this body.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;
@@ -284,7 +272,7 @@ export function recordRejections(
   });
 }
 
-/** True if the problem is in the body, and not in the token, the session, or the key. */
+/** True if the problem concerns the body, and not the token, the session, or the idempotency key. */
 function isAboutBody({ code }: Rejected): boolean {
   return [400, 413].includes(statusOf(code));
 }

@@ -1,4 +1,4 @@
-/** The listener for games: the endpoints of the contract, and the endpoints that games need to use them. */
+/** Builds the games' listener with the endpoints of the API contract. */
 
 import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -48,7 +48,7 @@ export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly hasDocs: boolean;
 }
 
-/** Returns the listener's handler: the hot route first, then Koa. */
+/** Returns a handler for all requests. Event requests use the hot route, and other requests use Koa. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
   const { unauthenticated, corsOrigins } = deps;
   const handler = hotRoute(deps, authorizer(deps), publicApp(deps).callback());
@@ -87,7 +87,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
     json(ctx, document);
   });
   if (deps.hasDocs) docsRoutes(router);
-  // The route requires no token, because a game uses the route to check that it can reach the server.
+  // The health route requires no token, because games use the route to check that the server is reachable.
   router.get('/health', (ctx) => {
     ctx.body = { status: 'ok' };
   });
@@ -109,13 +109,13 @@ export function publicApp(deps: PublicAppDeps): Koa {
   return app;
 }
 
-/** Returns a hint for a probe or a scraper that uses the games' port. */
+/** Returns a hint for a health probe or a Prometheus server that uses the wrong port. */
 function operatorsHint(path: string): string | undefined {
   if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
-/** Handles requests that the hot route leaves to Koa because of their headers. */
+/** Handles event requests with headers that the hot route does not support. */
 async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
   const { status, headers, body } = await answerEvents(deps, authorize, ctx, requestId);
@@ -124,7 +124,7 @@ async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: Rout
   json(ctx, body);
 }
 
-/** Streams linked events. Authenticates again while the stream is open. @throws Rejected, Unavailable before the first byte */
+/** Streams linked events and checks the token periodically. @throws Rejected, Unavailable before the first byte */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,
@@ -143,10 +143,7 @@ export async function streamLinkedEvents(
   ctx.respond = false;
 }
 
-/**
- * Returns the position from which to stream. The header `Last-Event-ID` counts first, because a client that reconnects repeats
- * its first URL and names the last message that it received in this header.
- */
+/** Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because reconnecting clients repeat the URL. */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
@@ -239,13 +236,12 @@ export function reportRoutes(
   });
 }
 
-/** Adds the times that are probably wrong to the response and to the counts of rejections. */
+/** Reports times that suggest a wrong clock in a response header and in the rejection counts. */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;
 }
 
-/** Responds with text that is already JSON. */
 function json(ctx: RouterContext, body: Buffer | string): void {
   ctx.body = body;
   ctx.type = 'application/json';
@@ -255,7 +251,7 @@ function param(ctx: RouterContext): string {
   return ctx.params['id'] ?? '';
 }
 
-/** Returns the query's parameters. The last value of a repeated parameter counts. */
+/** Returns the query parameters. If a parameter is repeated, the last value counts. */
 function query(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
   const texts = Object.entries(ctx.query).map(([name, value]) => [
     name,

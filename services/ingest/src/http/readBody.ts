@@ -1,4 +1,4 @@
-/** Reads the body of a request within limits, inflates the body, and processes it when the event loop has capacity. */
+/** Reads and decompresses request bodies within limits, and processes a body when the event loop has capacity. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -12,33 +12,30 @@ import { Rejected } from '../rejected.ts';
 import type { RequestContext } from './authenticate.ts';
 import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './problems.ts';
 
-/** Limits that all requests of a process share. */
 export interface BodyLimits {
   readonly budget: BodyBudget;
   readonly queue: EventLoopQueue;
 }
 
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
-/** Maximum concurrent decoders of large bodies. Each decoder takes milliseconds, and brotli needs a window of up to 16 MiB. */
+/** Maximum number of concurrent decoders of large bodies. A brotli decoder needs a window of up to 16 MiB. */
 const MAX_CONCURRENT_DECODERS = 4;
-/** Maximum inflated bytes of a small body. */
 const MAX_SMALL_BYTES = 64 * 1024;
-/** Time after which a body is stalled if it has received fewer than STALL_BYTES. */
+/** A request body is stalled if it receives fewer than STALL_BYTES bytes in this time. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
 
-/** A body that is being received or processed. */
 export interface PendingBody {
   readonly tenantId: string;
   bytes: number;
-  /** Start of the wait for the next STALL_BYTES. */
+  /** Start of the current interval, in which the request body must receive STALL_BYTES bytes. */
   sinceMs: number;
   sinceBytes: number;
-  /** Ends the request with an error to free memory. Undefined after the body has arrived. */
+  /** Fails the request, so that the memory of its body is freed. Undefined after the body has arrived. */
   abort: ((error: Error) => void) | undefined;
 }
 
-/** Shares the memory for bodies between tenants. A tenant may use all of the memory while no other tenant needs memory. */
+/** Shares the memory for request bodies fairly between tenants. A single active tenant can use all of the memory. */
 export class BodyBudget {
   readonly decoders = new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS);
   readonly #gauge: { set(value: number): void };
@@ -55,7 +52,7 @@ export class BodyBudget {
     return body;
   }
 
-  /** Reserves memory for bytes of a body. @throws Unavailable if there is no memory and no other body can be evicted */
+  /** Reserves memory for a request body and evicts a different body if necessary. @throws Unavailable if no memory is free */
   take(body: PendingBody, bytes: number): void {
     const nowMs = performance.now();
     while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
@@ -70,8 +67,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the body that has waited longest for its next bytes. The tenant of this body must be above its fair share. If the
-   * tenant of the requester is above its fair share too, the evicted body must be stalled.
+   * Evicts the request body that has received no data for the longest time. A body is evicted only if its tenant exceeds the
+   * fair share. If the new body's tenant also exceeds the fair share, only a stalled body is evicted.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
@@ -103,16 +100,16 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
 /**
- * Limits the body bytes that are processed per turn of the event loop, because the projector and the linker may share the event
- * loop. If eight large bodies were processed per turn, the projection would fall behind for as long as the load lasts.
+ * Limits the number of body bytes per turn of the event loop. A projector in the same process would fall behind if each turn
+ * processed eight large bodies.
  */
 export class EventLoopQueue {
-  /** Waiting bodies by tenant, least recently served first. */
+  /** Waiting request bodies by tenant. The first tenant in the map is served next. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;
 
-  /** Resolves when a body of this size may be processed, with true if the body waited. Keeps the order of a tenant's bodies. */
+  /** Resolves when the request body can be processed. The result is true if the body had to wait. */
   take(tenantId: string, bytes: number): Promise<boolean> {
     this.#schedule();
     if (this.#waiting.size === 0 && this.#bytesLeft > 0) {
@@ -142,7 +139,7 @@ export class EventLoopQueue {
     });
   }
 
-  /** Returns the next waiting body. Serves the tenants in turn, however many bodies of a tenant are waiting. */
+  /** Returns the next waiting request body. The tenants take turns, even if one tenant has many waiting bodies. */
   #next(): Waiting | undefined {
     const [[tenantId, waiting] = ['', []]] = this.#waiting;
     const next = waiting.shift();
@@ -152,7 +149,7 @@ export class EventLoopQueue {
   }
 }
 
-/** Maximum bytes per turn, which take a few milliseconds. A turn processes at least one body of any size. */
+/** Maximum bytes per turn of the event loop, which take a few milliseconds. A larger body takes a whole turn. */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 interface Waiting {
@@ -165,7 +162,7 @@ export interface BodyDeps {
   readonly limits: Limits;
 }
 
-/** @param reauthenticate checks the token again after the body has arrived, because the token may have been revoked by then */
+/** @param reauthenticate checks the token after the body has arrived, because the token can be revoked during the upload */
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
@@ -193,8 +190,8 @@ export async function withBody<T>(
     const body = await collect(request, coding, budget, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await queue.take(tenantId, body.length);
-    // Drops a large body if its client has disconnected, because the client will retry. Small bodies are stored, because a game
-    // may send its last events when it exits.
+    // Drops a large body if the client has disconnected, because the client will retry. Keeps small bodies, because a game can
+    // send its last events when it exits.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
@@ -245,12 +242,12 @@ async function collect(
   }
 }
 
-/** Maximum zstd frames of a body. Several frames are valid (RFC 8878, section 3), but clients rarely need them. */
+/** Maximum number of zstd frames in a body. A body with several frames is valid (RFC 8878, section 3) but rare. */
 const MAX_FRAMES = 16;
-/** Logarithm of the maximum window of this content coding: 8 MiB (RFC 9659). */
+/** Base-2 logarithm of the maximum zstd window in HTTP: 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
-/** Collects a body's chunks. Rejects the chunk that exceeds the limit. */
+/** Collects the chunks of a request body. Throws at the first chunk that exceeds the size limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #pending: PendingBody;
@@ -286,10 +283,7 @@ class LimitedChunks {
   }
 }
 
-/**
- * Collects the chunks of a body. Uses events, because leaving an iterator early would destroy the connection that the response
- * needs.
- */
+/** Reads a request body with events, because leaving an iterator early would destroy the connection. */
 function collectChunks(
   request: IncomingMessage,
   pending: PendingBody,
@@ -298,7 +292,7 @@ function collectChunks(
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
       request.removeAllListeners('data');
-      // The response closes the connection; the rest of the body is not read.
+      // Stops reading the request body, because the response closes the connection.
       request.pause();
       reject(error);
     };
@@ -314,7 +308,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Every request closes at some point. Only the close of an incomplete request is an error.
+    // Node emits `close` for every request. The event is an error only if the request body is incomplete.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });
@@ -333,7 +327,7 @@ function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-/** Returns the content coding. Undefined for `identity`. @throws Rejected if the coding is unknown */
+/** Returns the content coding of a body, or undefined for `identity`. @throws Rejected if the coding is unknown */
 function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;

@@ -1,4 +1,4 @@
-/** Functions of both listeners for unknown paths and methods, and for small JSON bodies that TypeBox checks. */
+/** Responds to unknown paths and methods, and checks small JSON bodies. Both listeners use this module. */
 import type { RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { nearestName } from '@questlog/runtime/process/nearestName';
@@ -12,13 +12,13 @@ import type { RequestContext } from './authenticate.ts';
 import type { RequestState } from './problems.ts';
 
 export interface NoRouteOptions {
-  /** Returns a hint if the other listener serves the path. */
+  /** Returns a hint if the path belongs to the other listener, which has a different port. */
   readonly otherListenerHint?: (path: string) => string | undefined;
-  /** Returns the principal of the request's token. Undefined if the token is not valid. */
+  /** Returns the principal of a request, or undefined if the token is not valid. */
   readonly principalOf?: (asked: RequestContext) => Principal | undefined;
 }
 
-/** Answers requests that match no route with 405 or 404, and suggests a similar endpoint. */
+/** Responds with 404 to an unknown path and with 405 to a wrong method. Suggests a similar endpoint. */
 export function noRoute(
   router: RouterInstance,
   { otherListenerHint = () => undefined, principalOf = () => undefined }: NoRouteOptions = {},
@@ -50,7 +50,7 @@ interface Endpoint {
   readonly methods: readonly string[];
 }
 
-/** Returns the method and path of the endpoint with a similar path. If no path is similar, compares the last segments. */
+/** Returns the method and path of the most similar endpoint. If no path is similar, compares only the last segments. */
 function similarEndpoint(endpoints: readonly Endpoint[], method: string, path: string): string | undefined {
   const paths = endpoints.filter(({ methods }) => methods.includes(method)).map((each) => each.path);
   const similar = nearestName(path, paths, MAX_EDITS);
@@ -64,23 +64,20 @@ function lastSegment(path: string): string {
   return path.split('/').findLast((segment) => segment !== '') ?? '';
 }
 
-/** Maximum edits between a name and its suggestion. */
 const MAX_EDITS = 2;
 
-/** Returns the methods of a path. Empty if the path is unknown. */
 export function methodsAt(router: RouterInstance, path: string): ReadonlySet<string> {
   return new Set(router.match(path, 'GET').path.flatMap((layer) => layer.methods));
 }
 
 const MAX_JSON_BYTES = 1024 * 1024;
 
-/** Parses a small JSON body. */
 export function jsonBody(): Middleware {
   const parse = bodyParser({
     enableTypes: ['json'],
     jsonLimit: String(MAX_JSON_BYTES),
     strict: false,
-    // By default, co-body rejects `__proto__` as invalid JSON. With this option, `__proto__` is an unknown field.
+    // Accepts `__proto__` as a field name. By default, co-body reports `__proto__` as invalid JSON.
     ...{ onProtoPoisoning: 'ignore' },
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
@@ -98,10 +95,7 @@ export function jsonBody(): Middleware {
   };
 }
 
-/**
- * Returns a function that checks a body and throws Rejected. Unless `isExact` is true, `null` counts as omitted in fields that
- * do not accept null.
- */
+/** Returns a function that checks a body and throws Rejected. Null counts as an omitted field unless `isExact` is true. */
 export function checkedBody<T extends TSchema>(
   schema: T,
   { isExact = false } = {},

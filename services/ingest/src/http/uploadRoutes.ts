@@ -1,4 +1,4 @@
-/** Routes of uploads. */
+/** Defines the routes of uploads. */
 import type { IncomingMessage } from 'node:http';
 import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
@@ -22,22 +22,18 @@ import type { Authorize } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
-/**
- * Maximum concurrent downloads. A download uses a file or a connection to S3, possibly for a long time. A tenant has at most
- * half of the downloads.
- */
+/** Maximum number of concurrent downloads. Each download needs a file or an S3 connection. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
-/** Maximum concurrent requests to the store for new uploads, shared fairly between tenants. */
 const MAX_CONCURRENT_CREATES = 16;
 
 export interface UploadRouteDeps {
-  /** Undefined if uploads are not configured. */
+  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
-  /** Returns the project of an upload address. Undefined if the address is no longer valid. */
+  /** Returns the project of a signed upload address. Undefined if the address is no longer valid. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
-  /** Base URL of this ingest for games, without a trailing slash. If it is empty, URLs contain the host of the request. */
+  /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
   readonly publicUrl: string;
   readonly clock: Clock;
 }
@@ -45,7 +41,7 @@ export interface UploadRouteDeps {
 const NOT_SET_UP =
   'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or QUESTLOG_UPLOADS=folder to use the data folder of a single ingest';
 
-/** Matches a host and a port, without characters that could change the meaning of the address (RFC 9110, section 7.2). */
+/** Matches a host with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
 export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, authorize: Authorize): void {
@@ -92,7 +88,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
       { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
       ctx.params['id'] ?? '',
     );
-    // A player's file must not run as a page of this origin, whatever its media type.
+    // These headers forbid a browser to run an uploaded file as a web page of this origin.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
       'Content-Disposition': attachmentNamed(upload.description.fileName),
@@ -101,7 +97,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
   });
 }
 
-/** Media types that the console shows as images. Files of these types cannot contain a script. */
+/** Media types that the web console shows as images. These types cannot contain a script. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 
@@ -111,7 +107,7 @@ interface OperatorsUploads {
   readonly clock: Clock;
 }
 
-/** Returns a handler that serves a game's files to operators. Images are shown inline, other files as text or as a download. */
+/** Returns a handler that serves uploaded files to operators. Images are shown inline. */
 export function uploadForOperators({
   uploads: store,
   directory,
@@ -147,7 +143,7 @@ async function answerBytes(
   ctx.length = upload.sizeBytes;
 }
 
-/** True if the request sends a file, which can take long. */
+/** True if the request uploads a file. An upload can take longer than other requests. */
 export function isUpload({ method, url = '' }: IncomingMessage): boolean {
   return method === 'PUT' && url.startsWith(UPLOAD_PATH);
 }
@@ -169,9 +165,7 @@ async function stored(
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
-/**
- * Returns the base URL from the request's `Host`. Ignores the headers of proxies, so the setting is required behind a proxy.
- */
+/** Returns the base URL from the `Host` header. An ingest behind a proxy needs the setting `publicUrl` instead. */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');
   if (HOST.test(host)) return `http://${host}`;

@@ -1,4 +1,4 @@
-/** Reads a range of a topic without a consumer group. The rate is limited, because the process also serves games. */
+/** Reads a range of a topic without a consumer group and at a limited rate, because the process also serves games. */
 import type { Batch, Log } from '@questlog/runtime/log/log';
 import { pause, settledWithin } from '@questlog/runtime/process/waiting';
 
@@ -7,15 +7,13 @@ export interface Range {
   /** Start offsets (inclusive) and end offsets (exclusive), by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /**
-   * Time at which the read of a partition ends. The read ends with the first batch whose last record has this time or later.
-   */
+  /** Time at which the read of a partition ends. The last batch can also contain later records. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
 }
 
-/** @throws the reason of the signal if the signal aborts, and errors of `onBatch`. */
+/** Passes the records of the range to `onBatch`. @throws the abort reason of the signal, and errors of `onBatch`. */
 export async function readRange(
   log: Pick<Log, 'tail'>,
   { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
@@ -52,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks the partition if its read has ended.
+      // Waits until the whole range was read. A pending callback stops further batches of the partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -65,11 +63,11 @@ export async function readRange(
   }
 }
 
-/** Number of records at which the search stops. Reading so few records is faster than another step of the search. */
+/** Number of records at which a binary search stops, because a further step takes longer than reading the records. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 
-/** Returns an offset for each partition. All records before the offset are older than `sinceMs`. Uses binary search. */
+/** Returns an offset for each partition, found by binary search. All records before the offset are older than `sinceMs`. */
 export async function offsetsBefore(
   log: Pick<Log, 'tail'>,
   topic: string,
@@ -93,7 +91,7 @@ export async function offsetsBefore(
   }
 }
 
-/** Returns the times of the records at these offsets. Omits partitions that take too long. */
+/** Reads one record per partition and returns the time of each record. Omits partitions that do not respond in time. */
 async function timestampsAt(
   log: Pick<Log, 'tail'>,
   topic: string,

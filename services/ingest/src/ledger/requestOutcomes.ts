@@ -1,4 +1,4 @@
-/** Counts received requests and appended records for the table `ledger`. Counts can be lost. */
+/** Counts the outcomes of requests and appends for the ClickHouse table `ledger`. A crash can lose counts. */
 import {
   type CountedInsert,
   type FlushDeps,
@@ -10,21 +10,19 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Number of events that a switch excluded from its sample. Undefined if there are none. */
+  /** Number of accepted events that were not stored because a switch excluded them. Undefined if there are no such events. */
   readonly sampled?: number;
 }
 
-/** Outcome of an answered request, or of an append that succeeded or may have succeeded. */
+/** Outcome of a request, or of an append to the log. */
 export interface RequestOutcome {
   readonly tenantId: string;
-  /**
-   * Outcome of a request: `accepted`, `replayed`, or a problem code. Outcome of events: `logged`, `uncertain`, or `sampled`.
-   */
+  /** Requests have the outcome `accepted`, `replayed`, or a problem code. Events have `logged`, `uncertain`, or `sampled`. */
   readonly outcome: string;
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** List to which requests add their outcomes. A timer counts the outcomes every two seconds. */
+/** List of request outcomes. A timer counts the outcomes every two seconds and empties the list. */
 export type RequestOutcomes = RequestOutcome[];
 
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
@@ -42,7 +40,7 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
     const rows = counts.takeChanged(nowMs);
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
-  // The timer counts outcomes at every interval, even while an insert is running.
+  // The timer counts outcomes even if an insert into ClickHouse is running.
   flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }

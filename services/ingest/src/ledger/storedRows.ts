@@ -7,7 +7,6 @@ import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
 export interface TimeRange {
   readonly fromMs: number;
-  /** Exclusive end of the time range. */
   readonly toMs: number;
   readonly tenantId: string | undefined;
 }
@@ -30,18 +29,15 @@ type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Returns the records whose events are stored under another record. */
+  /** Returns the records whose events are stored with the offset of a different record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Returns the records that have expired. */
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /**
-   * Counts stored events without a record in the log. The record has expired, was lost in a truncation, or is in another log.
-   */
+  /** Counts stored events without a log record. Such a record has expired or was lost in a truncation. */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
   ): Promise<UncomparedCounts>;
-  /** Returns the minutes whose counted events differ from the rows in `events`. */
+  /** Returns the minutes whose event counts differ from the rows in the table `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
   /** Returns the minutes whose ledger does not balance. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
@@ -140,7 +136,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // Allows the rows of erased events to be present or absent, because an erasure may be running.
+    // Accepts erased events with and without rows, because an erasure can be running.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

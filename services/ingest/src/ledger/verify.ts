@@ -1,6 +1,6 @@
 /**
- * POST /admin/verify: compares log records with rows in ClickHouse. Some records without rows are correct: duplicate appends,
- * dead letters, unprojected records, and expired records.
+ * Serves POST /admin/verify: compares log records with rows in ClickHouse. Not every record must have rows: a record can be
+ * expired, unprojected, a dead letter, or a duplicate append.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -41,15 +41,15 @@ export interface VerifyDeps {
 }
 
 export const VERIFY_LIMITS = {
-  /** Maximum rate at which the log is read. At this rate, reading takes an eighth of a CPU thread. */
+  /** Maximum rate at which a verification reads the log. At this rate, reading takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
   bytesPerTurn: 256 * 1024,
-  /** Maximum number of differences per verification. Many differences have a common cause, so more are not needed. */
+  /** Maximum number of differences per verification. Many differences usually have a common cause. */
   maxDifferences: 10_000,
-  /** Maximum difference between `receivedAt` and the record's time in the log. */
+  /** Maximum difference between `receivedAt` and the time of the record in the log. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** Delay of the second check. ClickHouse writes the counts of a block after its rows. */
+  /** Delay between two checks of the same minute, if the first check has found a difference. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -93,7 +93,7 @@ export class Verifier {
   }
 }
 
-/** Record that has no rows at its offset. A dead letter may explain the missing rows. */
+/** Log record without stored rows. A dead letter can explain why the rows are missing. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -111,9 +111,8 @@ class Verification {
     ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
-  /** Unexplained records by partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
-  /** Append ids that this verification has read. A record is a duplicate append if its append id was read before. */
+  /** Append ids that this verification has read. If an append id occurs a second time, the record is a duplicate append. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -156,7 +155,7 @@ class Verification {
     this.#send(summary);
   }
 
-  /** Returns an offset for each partition. ClickHouse must have the rows of all records before this offset. */
+  /** Returns an offset for each partition. The projector has stored the rows of all records before the offset. */
   async #projected(): Promise<number[]> {
     const { projection } = this.#deps;
     await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
@@ -165,7 +164,7 @@ class Verification {
     return await projection.projected();
   }
 
-  /** @returns false if the verification stopped because of too many differences. */
+  /** Compares the log with the stored rows. Returns false if the verification found too many differences. */
   async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
@@ -224,7 +223,7 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /** Decodes the records. If a record does not decode, uses its time in the log and the tenant in its key. */
+  /** Decodes records. If a record does not decode, its time comes from the log and its tenant from the record key. */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -286,7 +285,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // Skips this check if records are unprojected, because the ledger is incomplete for their minutes.
+    // Skips the check if some records are unprojected, because the ledger of their minutes is incomplete.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',
@@ -295,9 +294,7 @@ class Verification {
     );
   }
 
-  /**
-   * Reports minutes whose counts differ in two checks. A single check can fail, because ClickHouse writes counts after rows.
-   */
+  /** Checks minutes with a difference a second time, because ClickHouse writes the counts of a block after its rows. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -337,7 +334,7 @@ class Verification {
   }
 }
 
-/** Maximum number of append ids in memory. The projector has the same limit. */
+/** Maximum number of append ids in memory. The limit equals the limit of the projector. */
 const MAX_APPEND_IDS = 50_000;
 
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
@@ -349,7 +346,7 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** Returns undefined if no table can store the values. The projector dead-letters such records of other producers. */
+/** Returns undefined if a value exceeds the range of a table column. The projector turns such records into dead letters. */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];

@@ -1,4 +1,4 @@
-/** Limits the request rate per token and client address, in memory. This limit is for tokens that players can read. */
+/** Limits the request rate per token and client address, because players can extract a token from a game. */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -8,20 +8,19 @@ import { Rejected } from '../rejected.ts';
 import { Bucket } from './core/bucket.ts';
 
 export interface AddressLimits {
-  /** Counts a request. @throws Rejected 429 if the address exceeds the token's rate */
+  /** Counts a request. @throws Rejected 429 if the client address exceeds the rate limit of the token */
   admit(principal: Principal, request: IncomingMessage): void;
 }
 
 export interface AddressLimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Proxies whose `X-Forwarded-For` is trusted. */
+  /** Proxies whose `X-Forwarded-For` header is trusted. */
   readonly trustedProxies: BlockList;
 }
 
-/** Maximum pairs of a token and an address. The least recently used pair is evicted, and starts with a full bucket later. */
+/** Maximum number of token and address pairs in memory. The least recently used pair is evicted. */
 export const MAX_ADDRESSES = 50_000;
-/** Number of seconds whose unused rate may be used at once. */
 const BURST_SECONDS = 10;
 
 export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
@@ -30,7 +29,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
     admit: (principal, request) => {
       const { addressRequestsPerSecond: perSecond, firstTokenId, tokenId } = principal;
       if (perSecond === undefined) return;
-      // A token and its successor share a bucket, so that a rotation does not double the rate.
+      // A token and its rotated successor share a bucket, because a rotation must not double the rate.
       const key = `${firstTokenId ?? tokenId} ${clientNetwork(request, trustedProxies)}`;
       const bucket = buckets.get(key) ?? new Bucket();
       buckets.delete(key);
@@ -50,7 +49,7 @@ export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLim
   };
 }
 
-/** Parses addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error with the name of an invalid part */
+/** Parses a list of addresses and networks (`10.0.0.0/8`). @throws Error that contains the invalid text */
 export function parseTrustedProxies(text: string): BlockList {
   const proxies = new BlockList();
   for (const part of text.split(',').map((each) => each.trim())) {
@@ -67,22 +66,18 @@ export function parseTrustedProxies(text: string): BlockList {
   return proxies;
 }
 
-/**
- * Returns the client's IPv4 address, or the first 64 bits of its IPv6 address, because one client owns all addresses with these
- * bits.
- */
+/** Returns the client's network: the IPv4 address, or the first 64 bits of the IPv6 address. */
 export function clientNetwork(request: IncomingMessage, trusted: BlockList): string {
   return networkOf(clientAddress(request, trusted));
 }
 
-/** True if the address belongs to a trusted proxy. */
 export function isTrusted(address: string, trusted: BlockList): boolean {
   const text = normalized(address);
   return isIP(text) !== 0 && trusted.check(text, isIPv4(text) ? 'ipv4' : 'ipv6');
 }
 
 /**
- * Returns the socket's peer or, if that is a trusted proxy, the right-most `X-Forwarded-For` entry that is not a trusted
+ * Returns the socket's peer or, if the peer is a trusted proxy, the right-most `X-Forwarded-For` entry that is not a trusted
  * proxy. Entries further left can be forged.
  */
 function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
@@ -97,17 +92,17 @@ function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList)
   return client;
 }
 
-/** Removes brackets and the port. Converts an IPv4-mapped IPv6 address to IPv4. */
+/** Removes the brackets and the port of an address. Converts an IPv4-mapped IPv6 address to IPv4. */
 function normalized(text: string): string {
   const address = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1');
   return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
 }
 
-/** Returns an IPv4 address as it is, and the first 64 bits of an IPv6 address. */
+/** Returns the IPv4 address, or the first 64 bits of the IPv6 address. A client can use all addresses with the same 64 bits. */
 export function networkOf(remoteAddress: string): string {
   const address = normalized(remoteAddress);
   if (!isIPv6(address)) return address;
-  // The URL's host name has the canonical form.
+  // The class `URL` converts an IPv6 address to its canonical form.
   const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');
   const [first, last] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
   const zeros = tail === undefined ? 0 : 8 - (first?.length ?? 0) - (last?.length ?? 0);

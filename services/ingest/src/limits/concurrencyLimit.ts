@@ -1,6 +1,4 @@
-/**
- * Limits concurrent use of a resource, such as open streams. A tenant gets a permit only if it has fewer permits than are free.
- */
+/** Limits the concurrent use of a resource. A tenant gets a permit if it has fewer permits than the number of free permits. */
 export interface ProjectIds {
   readonly tenantId: string;
   readonly projectId: string;
@@ -20,7 +18,7 @@ export class ConcurrencyLimit {
     return this.#permits.size;
   }
 
-  /** Acquires a permit. Returns the function that releases the permit. Undefined if the limit is reached for this caller. */
+  /** Acquires a permit. Returns a function that releases the permit, or undefined if the tenant has reached its limit. */
   acquire({ tenantId, projectId }: ProjectIds): (() => void) | undefined {
     const inUse = [...this.#permits];
     const ofTenant = inUse.filter((one) => one.tenantId === tenantId).length;

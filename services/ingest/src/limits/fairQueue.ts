@@ -1,25 +1,19 @@
-/** Shares a resource, such as ClickHouse, fairly between tenants. Keeps a slot for tenants without running work. */
+/** Shares a resource, such as ClickHouse, fairly between tenants. One slot is reserved for a tenant without running work. */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
-/**
- * Maximum concurrent queries of all tenants. The embedded ClickHouse runs eight queries at a time, and reserves two of the eight
- * for inserts.
- */
+/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries and reserves two queries for inserts. */
 const MAX_CONCURRENT_READS = 6;
-/** Minimum for a tenant's limit of concurrent reads, so that one query does not block all other reads of the tenant. */
+/** Minimum number of concurrent reads per tenant, so that one slow query does not block the other reads of the tenant. */
 const MIN_READS_PER_TENANT = 2;
-/**
- * Maximum concurrent lookups, which are short. With all its reads and lookups, one tenant leaves a slot of the embedded
- * ClickHouse free.
- */
+/** Maximum number of concurrent lookups, which are short queries of write requests. */
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
 
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
 
-/** @param isEngineLocal true if ClickHouse runs on this machine, where more queries than cores would delay writes */
+/** @param isEngineLocal true if ClickHouse runs on this machine. More queries than CPU cores would then delay writes */
 export function fairReads(
   store: Store,
   projects: Projects,
@@ -33,12 +27,12 @@ export function fairReads(
   );
 }
 
-/** Returns a store for the lookups of writes. These lookups do not wait for reads. */
+/** Returns a store for the lookups of write requests. These lookups do not wait for reads. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/** Returns a store whose queries wait in the queue. The process's own queries have no project or tenant, and do not wait. */
+/** Returns a store whose queries wait in the fair queue. Queries without a tenant, such as background queries, do not wait. */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -56,18 +50,17 @@ interface TenantQueue {
 }
 
 export class FairQueue {
-  /** Tenants with work, least recently served first. */
+  /** Tenants with running or waiting work. The first tenant is the tenant that was served least recently. */
   readonly #queues = new Map<string, TenantQueue>();
   readonly #resource: string;
   #free: number;
 
-  /** @param resource name of the resource for error messages */
   constructor(resource: string, maxConcurrent: number) {
     this.#resource = resource;
     this.#free = maxConcurrent;
   }
 
-  /** @throws Unavailable if too many calls of the tenant are waiting */
+  /** Runs work when a slot is free. @throws Unavailable if too many calls of the tenant are waiting */
   async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: [] };
     this.#queues.set(tenantId, queue);
@@ -86,10 +79,7 @@ export class FairQueue {
     }
   }
 
-  /**
-   * Serves the tenant with the least running work. Keeps the last slot for a tenant without running work, because work can take
-   * a minute.
-   */
+  /** Starts work of the tenant with the least running work. The last slot is reserved for a tenant without running work. */
   #startNext(): void {
     const waiting = [...this.#queues].filter(([, queue]) => queue.waiting.length > 0);
     const fewest = Math.min(...waiting.map(([, { running }]) => running));

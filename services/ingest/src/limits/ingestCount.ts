@@ -1,7 +1,4 @@
-/**
- * Counts the ingest processes that received a tenant's requests in the last minute. Reads the counts from the ledger in the
- * background.
- */
+/** Counts the ingest processes that received requests of a tenant in the last minute. The ledger contains these counts. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -9,24 +6,21 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/** Time until the ledger of a new minute contains every busy process. */
+/** Time after which every busy process has written its counts of a new minute to the ledger. */
 const SETTLE_MS = 10_000;
 
 export interface IngestCountDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** This process's id in the ledger. */
+  /** Id of this process in the ledger. */
   readonly processId: string;
 }
 
-/** Returns a function that returns the last count of a tenant's ingest processes, including this process. */
+/** Returns a function that returns the number of ingest processes that serve a tenant, including this process. */
 export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
   const { clock, logger } = deps;
-  /**
-   * Number of other ingest processes per tenant. The map contains tenants with limits that sent requests, so the directory
-   * limits its size.
-   */
+  /** Number of ingest processes that serve a tenant, excluding this process. */
   const otherIngests = new Map<string, number>();
   let requestedTenants = new Set<string>();
   let isReading = false;

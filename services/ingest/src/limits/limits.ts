@@ -1,4 +1,4 @@
-/** Enforces the rates of projects and tenants. Each ingest that serves a tenant has an equal share of the tenant's rates. */
+/** Enforces the rate limits of projects and tenants. Ingest processes share the rates of a tenant equally. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -10,22 +10,22 @@ import { Bucket, neededFor, type Rate } from './core/bucket.ts';
 type LimitedUnit = 'events' | 'requests' | 'bytes';
 
 export interface Limits {
-  /** Called before the body of a write is read. @throws Rejected */
+  /** Must be called before the body of a write request is read. @throws Rejected if a rate limit is exceeded */
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
-  /** Called before a body is parsed. Counts its bytes if the headers do not contain its length. @throws Rejected */
+  /** Must be called before a body is parsed. Counts the body's bytes if the headers contain no length. @throws Rejected */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
-  /** @param minimum smallest useful number of events: all, or 1 */
+  /** @param minimum smallest number of events that is useful to the caller: 1, or `count` if a part is useless */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 
 export interface EventPermit {
   readonly count: number;
-  /** Error for the events that exceed the limit. Set if `count` is lower than requested. */
+  /** Error for the events that exceed the rate limit. Undefined if all requested events are allowed. */
   readonly rejection?: Rejected;
 }
 
 interface Policy {
-  /** Name of the policy in `RateLimit-Policy`. */
+  /** Name of the rate limit in the header `RateLimit-Policy`. */
   readonly name: string;
   readonly owner: 'project' | 'tenant';
   readonly perSecond: number;
@@ -36,12 +36,12 @@ interface Policy {
 export interface LimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Returns the number of ingest processes that receive the tenant's requests, including this process. */
+  /** Returns the number of ingest processes that serve the tenant, including this process. */
   readonly ingestCountOf: (tenantId: string) => number;
 }
 
 export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
-  // Buckets by owner and unit. The number of owners in the directory limits the number of buckets.
+  // Token buckets, by owner (project or tenant) and unit.
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,
@@ -91,7 +91,7 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/** Units in `RateLimit-Policy`. The IETF draft has no unit for events. */
+/** Units in the header `RateLimit-Policy`. The IETF draft defines no unit for events. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
@@ -117,7 +117,7 @@ function policiesOf(
 
 interface State {
   readonly policy: Policy;
-  /** This process's share of the rate. */
+  /** Share of the rate limit that this process enforces. */
   readonly rate: Rate;
   readonly level: number;
 }
@@ -131,8 +131,7 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
 }
 
 /**
- * Returns a rejection with headers as in draft-ietf-httpapi-ratelimit-headers-10: the complete policies, and the remaining quota
- * of this process.
+ * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` contains the quota of this process.
  */
 function rejectionOf(
   unit: LimitedUnit,

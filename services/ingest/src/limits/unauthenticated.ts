@@ -1,8 +1,6 @@
 /**
- * Counts requests and connections without valid credentials by the address of their client. An address with too many such
- * requests or connections is rejected for a while, before routes are looked up. Requests with a valid token are never counted
- * and never rejected.
- * Each ingest process has its own counts, in memory.
+ * Limits requests and connections without valid credentials by client address. If an address exceeds the limit, its requests
+ * are rejected for a while unless they have a valid token. Each ingest process has its own counts.
  */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
@@ -16,34 +14,29 @@ import { Bucket } from './core/bucket.ts';
 export interface UnauthenticatedDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Proxies whose `X-Forwarded-For` is trusted. */
+  /** Proxies whose `X-Forwarded-For` header is trusted. */
   readonly trustedProxies: BlockList;
-  /** Checks the credentials of a request. Returns `unknown` if a cheap check cannot show the result. */
+  /** Checks the credentials of a request without much CPU time. */
   readonly credentialsOf: (request: IncomingMessage) => Credentials;
 }
 
-/**
- * Result of a cheap check. `unknown` means that only the route can check the credentials, for example a JWT or the signed
- * address of an upload.
- */
+/** Result of a check without much CPU time. `unknown` means that only the route can check the credentials. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
-/**
- * Rate of an address. A request without valid credentials costs about 0.1 ms of CPU, so an address may use about 5 % of a core.
- */
+/** Rate limit of an address. A request without valid credentials takes about 0.1 ms of CPU time. */
 const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
-/** Maximum new connections per second of a rejected address that get a response. Further connections are closed at once. */
+/** Maximum number of new connections per second from a rejected address. More connections are closed without a response. */
 const CONNECTIONS_PER_SECOND = 100;
-/** Maximum addresses in memory. Above the limit, the address that was inactive for the longest time is evicted. */
+/** Maximum number of client addresses in memory. The address that was inactive for the longest time is evicted. */
 const MAX_ADDRESSES = 10_000;
 
 interface Address {
   readonly bucket: Bucket;
-  /** Time until which the address is rejected. */
+  /** Time until which requests of the address are rejected. */
   rejectedUntilMs: number;
   second: number;
-  /** Number of new connections in the current `second`. */
+  /** Number of new connections from the address in the current second. */
   connections: number;
 }
 
@@ -57,19 +50,18 @@ export class UnauthenticatedLimit implements AddressGuard {
     this.#deps = deps;
   }
 
-  /** Returns a 429 if the address of a request is rejected and the request has no valid credentials. Otherwise undefined. */
+  /** Returns a 429 if the client address is rejected and the request has no valid credentials. */
   rejectionOf(request: IncomingMessage): Rejected | undefined {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;
     metrics.rateLimited.inc({ limit: 'unauthenticated' });
-    // Closes the connection, which also drops the requests that wait on it. The connection of a trusted proxy stays open, because
-    // the proxy serves many clients.
+    // Closes the connection with its waiting requests. The connection of a trusted proxy stays open for other clients.
     const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
     const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
     return new Rejected('rate_limited', DETAIL, { headers });
   }
 
-  /** Counts a request that its route rejected because of its credentials. Does not count a request with a valid token. */
+  /** Counts a request whose route rejected the credentials. */
   count(request: IncomingMessage): void {
     if (this.#deps.credentialsOf(request) === 'valid') return;
     this.#count(clientNetwork(request, this.#deps.trustedProxies));
@@ -112,8 +104,7 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
     const credentials = this.#deps.credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
-    // Lets the route check the credentials while some of the rate is left. The request is counted if the credentials are not
-    // valid.
+    // Allows the request as long as the bucket of the address has tokens, because only the route can check the credentials.
     return address.bucket.level(nowMs, RATE) >= 1;
   }
 }

@@ -1,6 +1,4 @@
-/**
- * Counts rejections and ignored fields for the table `rejects`. Responses never wait for the counts, and counts can be lost.
- */
+/** Counts rejections and ignored fields for the ClickHouse table `rejects`. A crash can lose counts. */
 import { randomUUID } from 'node:crypto';
 import {
   type CountedInsert,
@@ -20,22 +18,21 @@ import {
 
 export interface RejectedRequest {
   readonly principal: Principal | undefined;
-  /** Method and path of the endpoint. Empty if no endpoint has the requested path. */
+  /** Method and path of the endpoint. Empty if no endpoint has the path of the request. */
   readonly endpoint: string;
-  /** Access token of the request. It is used only to mask the token in samples and is never stored. */
+  /** Access token of the request, which is masked in samples and never stored. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /** Offset of the fault in the body. Undefined if the pointers of the rejections locate the fault. */
+  /** Position of the error in the body. Undefined if the rejections have JSON pointers. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
 
 export interface Rejections {
-  /** Never throws. */
   record(request: RejectedRequest): void;
 }
 
-/** Maximum number of samples per request, because each sample requires a scan of the body. */
+/** Maximum number of samples per request. Each sample requires a scan of the body. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {
@@ -68,7 +65,7 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let remainingParts = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
-    // Stores no sample for `rate_limited`, because the body of such a request is valid.
+    // A request with the code `rate_limited` gets no sample, because its body has no problem.
     if (parts === undefined || reject.code === 'rate_limited' || remainingParts-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
@@ -83,7 +80,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // ClickHouse recognizes a retried insert by this token.
+    // ClickHouse recognizes a retried insert by this token and ignores the retry.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

@@ -1,4 +1,4 @@
-/** `GET /admin/retention`: returns retention times, current bytes, and bytes per month. */
+/** Serves `GET /admin/retention`: retention times, current bytes, and bytes per month. */
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -43,7 +43,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Excludes expired files, because they no longer exist although reports still name them.
+  // Excludes expired files, because reports still name these files after their removal.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}
@@ -73,7 +73,7 @@ async function wholeTables(
   );
 }
 
-/** @param from table with conditions. It becomes part of a statement, so it must not contain text of a caller. */
+/** @param from table with conditions. Must not contain text of a client, because it becomes part of a statement */
 async function measureRows(
   store: CostDeps['store'],
   from: string,
@@ -95,10 +95,7 @@ async function measureRows(
   };
 }
 
-/**
- * Returns a condition that selects the project. For `events`, the condition includes the tenant, because the primary key starts
- * with the tenant.
- */
+/** Returns a condition that selects a project. For `events`, the condition includes the tenant because of the primary key. */
 function ofProject(project: Project | undefined, table: string): string {
   if (project === undefined) return '1';
   const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';

@@ -1,6 +1,6 @@
 /**
- * Removes expired rows with one mutation per table. Removes expired files one by one. Each expiration is recorded before the
- * removal, so that `verify` does not report expired data as missing.
+ * Removes expired rows and files. Records each expiration before the removal, so that `verify` does not report the data as
+ * missing.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -35,7 +35,7 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** Delay of the first run and interval of the further runs. The delay keeps the start fast. */
+/** Delay before the first run, and interval between runs. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
 /** Maximum number of projects per statement, because ClickHouse limits the length of a statement. */
@@ -70,7 +70,7 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // A stop is not a failure. The next run removes the remaining data.
+        // If the process stops during a run, the next run removes the remaining data.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
         warning = `expired data was not removed: ${messageOf(error)}`;
@@ -85,7 +85,7 @@ export function openRetention(
   };
 }
 
-/** @returns the expirations that removed data. @throws the first failure, after all other removals were tried. */
+/** Returns the expirations that removed data. @throws the first error, after all removals were tried */
 export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,
@@ -124,9 +124,7 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/**
- * Removes expired rows. Checks for rows before and after the mutation, because a mutation can end before all rows are removed.
- */
+/** Removes expired rows. Counts rows before and after the mutation, because a finished mutation can leave rows. */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -136,7 +134,7 @@ async function dropRows(
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
-  // Waits for mutations of earlier runs. Another ingest, or this ingest before its restart, may have started them.
+  // Waits for mutations that another ingest process or a previous run has started.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
@@ -149,7 +147,7 @@ async function dropRows(
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
     await waitForMutations(store, rows.table, signal);
-    // Leaves the expiration open if rows have just arrived. The next run removes these rows.
+    // If rows were added during the mutation, the next run removes the added rows.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
@@ -163,8 +161,8 @@ interface ExpiredRows {
 }
 
 /**
- * Removes files that only expiring reports name. Runs before the removal of the reports, because only reports show the owner of
- * a file. The query is bounded, because a file is at most a day older than a report that names it.
+ * Removes the files of expiring reports. Must run before the reports are removed, because only a report names the project of a
+ * file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
@@ -201,7 +199,7 @@ const FIRST_KEY: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/** Removes records of expired sessions if no other data of the session remains. */
+/** Removes sessions from `expired_sessions` if the log and ClickHouse have no other data of the session. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
   const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';
@@ -213,9 +211,7 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/**
- * Ignores the error that ClickHouse stopped waiting for a mutation. The mutation continues, and later queries check its result.
- */
+/** Ignores the error that a mutation is still running. Later queries check the result of the mutation. */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
@@ -223,11 +219,11 @@ function ignoreUnfinished(error: unknown): void {
 
 const UNFINISHED = '341';
 
-/** Returns conditions without variables, because a mutation that runs again after a restart must select the same rows. */
+/** Returns conditions without query parameters, because ClickHouse can run the mutation again after a restart. */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
-    // Includes the tenants for `events`, because the primary key of `events` starts with the tenant.
+    // For `events`, the condition includes the tenants, because the primary key of `events` starts with the tenant.
     const tenants =
       table === 'events' ? `tenant_id IN (${list(some.map(({ tenantId }) => tenantId))}) AND ` : '';
     const projects = list(some.map(({ projectId }) => projectId));
@@ -235,7 +231,7 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** Waits for running mutations. A mutation can take longer than a request. @throws Unavailable if a mutation fails. */
+/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails. */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
@@ -263,7 +259,7 @@ async function mark(
   );
 }
 
-/** Removes expired files. Selects the files by the day in their ids. Reports still name the removed files. */
+/** Removes expired files. Selects files by the day in the file id. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
   due: readonly Expiration[],

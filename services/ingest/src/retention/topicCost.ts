@@ -1,7 +1,4 @@
-/**
- * Estimates the bytes of topics. The estimate uses the first records of each partition, because the log reports no sizes. The
- * result is the size of one replica without compression.
- */
+/** Estimates the uncompressed size of topics from the first records of each partition, because the log reports no sizes. */
 import type { Log } from '@questlog/runtime/log/log';
 import { settledWithin } from '@questlog/runtime/process/waiting';
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
@@ -31,7 +28,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // Null for a compacted topic, because it keeps the last record of each key permanently.
+        // Null for a compacted topic, because compaction keeps the latest record of each key permanently.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
@@ -66,7 +63,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Blocks the partition after its first batch, because the sample needs no further batches.
+      // Waits for the samples of all partitions, because a pending callback stops further batches of the partition.
       await all.promise;
     },
   });

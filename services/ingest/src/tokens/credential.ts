@@ -1,15 +1,15 @@
-/** Identifies the token or JWT that requested an upload. The signed upload address contains this credential. Pure. */
+/** Identifies the token or JWT that requested an upload. The signed upload address contains this credential. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/** Returns the id of a token. For a JWT, returns the expiry of the JWT, because a JWT cannot be revoked. */
+/** Returns the id of the access token. For a JWT, returns the expiry time, because a JWT cannot be revoked. */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }
 
-/** Returns undefined if the credential is no longer valid, or if the project or tenant is suspended. */
+/** Returns the principal of an upload. Undefined if the credential is no longer valid or the project is suspended. */
 export function holderOf(
   directory: Directory,
   { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },

@@ -1,4 +1,4 @@
-/** POST /admin/tokens/{id}/rotate: replaces a token. The old token stays valid for `overlapSeconds`. */
+/** Serves POST /admin/tokens/{id}/rotate: replaces a token. The old token stays valid for `overlapSeconds`. */
 import { randomUUID } from 'node:crypto';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -12,9 +12,8 @@ import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
 
 /**
- * Replaces a token. Writes the new token first, so that no failure leaves a game without a token. If the response is lost, the
- * operator can rotate the unused successor.
- * @throws Rejected if the token is unknown or was already rotated; Unavailable
+ * Writes the new token before the expiry of the old token, so that a failure cannot leave a game without a token. @throws
+ * Rejected if the token is unknown or was already rotated; Unavailable
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,
@@ -33,7 +32,7 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // Keeps fields that only later versions have.
+      // Copies the whole token, because a newer version of Questlog can have added fields.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
@@ -53,7 +52,7 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Removes the new token only after this error. After other errors, the old token may already name the new token.
+    // Removes the new token if the rotation was rejected. After other errors, the log can contain the rotation.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }

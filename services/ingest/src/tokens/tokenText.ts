@@ -1,14 +1,13 @@
 /**
- * Generates the text of an access token: `qlt_`, 38 random letters and digits, and a checksum of 6 digits. With the checksum,
- * scanners recognize tokens, and ingest detects mistyped tokens. Older tokens have 43 characters after the prefix and no
- * checksum.
+ * Generates access tokens: `qlt_`, 38 random letters and digits, and a checksum of 6 digits. With the checksum, secret scanners
+ * recognize tokens, and ingest detects typing errors.
  */
 import { randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { PROJECT_TOKEN } from '@questlog/schemas/tokenPrefixes';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** Number of random characters in a token. They contain 226 random bits. */
+/** Number of random characters of a token. The characters contain 226 random bits. */
 const RANDOM_DIGITS = 38;
 const CHECKSUM_DIGITS = 6;
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;

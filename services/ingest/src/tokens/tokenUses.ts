@@ -1,7 +1,4 @@
-/**
- * Records the minute in which each token was last used. Appends new minutes to the directory topic once a second. Other ingests
- * read the minutes from this topic, and so does this ingest after a restart.
- */
+/** Records the minute in which each token was last used. All ingest processes read these minutes in the directory topic. */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -10,15 +7,15 @@ import { settledSoon } from '@questlog/runtime/process/waiting';
 
 export interface TokenUses {
   note(tokenId: string): void;
-  /** Returns the start of the minute of the last use, in milliseconds since the epoch. Null if this ingest knows no use. */
+  /** Returns the minute in which the token was last used, as milliseconds since the epoch. Null if no use is recorded. */
   lastUsedAt(tokenId: string): number | null;
   close(): Promise<void>;
 }
 
 const MINUTE_MS = 60_000;
-/** Interval between writes. If the process is killed, the uses of one interval are lost. */
+/** Interval between writes of token uses. If the process is killed, the uses of one interval are lost. */
 const WRITE_EVERY_MS = 1_000;
-/** Maximum number of records per minute. If more tokens are used, the tokens that have waited longest are written first. */
+/** Maximum number of token uses that are written per minute. The tokens that have waited longest are written first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 const APPENDS_PER_BATCH = 50;
 
@@ -30,7 +27,7 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Minutes that are not written yet, by token id. The tokens that have waited longest are first. */
+  /** Latest unwritten use of each token. The first token in the map has waited longest. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };
@@ -46,7 +43,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // Moves a later minute of this token behind the other tokens.
+    // If the token was used in a newer minute, the newer minute is written after the waiting uses of other tokens.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

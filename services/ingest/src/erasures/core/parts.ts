@@ -1,7 +1,4 @@
-/**
- * Splits an erasure whose ids do not fit into one record of the log. Each part is erased separately. Responses show all parts
- * as one erasure. Pure.
- */
+/** Splits an erasure request into parts if its ids do not fit into one record of the log. */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { sumCounts } from './scope.ts';
 
@@ -27,16 +24,16 @@ export function countOf(ids: readonly IdsOfProject[]): number {
   return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
-/** Returns the id of the requested erasure, to which a part belongs. */
+/** Returns the id of the erasure request to which the part belongs. */
 export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
   return partOf ?? id;
 }
 
-/** Merges the parts of an erasure. The merged state is the state of the slowest part. */
+/** Merges the parts of an erasure request. The merged state is the state of the slowest part. */
 export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
   const id = requestIdOf(first);
-  // The part with the id of the request is written last. If that part is missing, the request ended early.
+  // Ingest writes the part with the request's id last. If this part is missing, the erasure request is incomplete.
   const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
   if (!isComplete) problems.add('the request ended before all parts were written: request the erasure again');

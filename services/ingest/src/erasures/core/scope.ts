@@ -1,7 +1,4 @@
-/**
- * Describes the scope of an erasure as SQL conditions. All values in these conditions were checked to be UUIDs or numbers.
- * Pure.
- */
+/** Describes the scope of an erasure as SQL conditions. All values in the conditions are UUIDs or numbers. */
 import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
 import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -13,17 +10,15 @@ export interface ErasureScope {
   readonly report_versions: string;
   readonly report_link_versions: string;
   /**
-   * Selects links that were written after the request, from reports of the erased project or tenant to events that stay.
-   * Undefined for an erasure of sessions.
+   * Condition for links of erased reports that the linker created after the erasure request. Undefined if the request erases
+   * sessions.
    */
   readonly laterLinks?: string;
 }
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/**
- * Tables in the order of erasure. Links are erased first, because the rows of the other tables are needed to find the links.
- */
+/** Tables in the order of erasure. Links are erased first, because finding links requires rows of the other tables. */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -32,14 +27,14 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables whose rows are not needed to find links. Their rows can be erased while the projector still writes links. */
+/** Tables that are erased first, even if the projector is still writing links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** Maximum number of sessions per statement. A statement contains each id 8 times, and ClickHouse limits it to 256 KiB. */
+/** Maximum number of sessions per statement. A statement with more sessions can exceed ClickHouse's limit of 256 KiB. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/** Maximum number of sessions per record. The rest of the record is for reports. More sessions of a player require `many`. */
+/** Maximum number of session ids per erasure record, because the record also needs space for report ids. */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** Maximum number of sessions and reports per record. A record has at most 1 MiB, and an id takes 37 bytes. */
+/** Maximum number of session and report ids per erasure record. A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -56,11 +51,10 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Selects links by their own time too, because the rows of their events and reports can expire earlier.
+      // Selects links by the time of the link, because the rows of the event or the report can expire earlier.
       `changed_at < ${before}`,
     );
-    // Selects links by their time, because the linker may have read the event before the erasure. Also selects links by their
-    // events, because the clock of the linker can differ.
+    // Selects links by the time of the event too, because the linker's clock can differ from the clock of ingest.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -73,7 +67,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
-        // A report that only names the session is not erased if it arrived after the request, because it is new data.
+        // A report that arrived after the erasure request is new data, even if it names an erased session.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
     }),
@@ -91,7 +85,7 @@ function addLinkCondition(
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
-/** Selects only events with links, because all event ids of a project would not fit into memory. */
+/** Selects only events with links, because all event ids of a project do not fit into memory. */
 function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
@@ -101,10 +95,7 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/**
- * Returns the UUID as an SQL literal.
- * @throws Error if the text is not a UUID, because the result becomes part of a statement.
- */
+/** Returns a UUID as an SQL literal. @throws Error if the text is not a UUID. */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is not a UUID`);
@@ -131,12 +122,12 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger count of each kind. An interrupted step runs again and counts only the remaining data. */
+/** Returns the larger count of each kind, because a repeated step counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** Applies a function to each count. Keeps counts of kinds that only later versions know. */
+/** Applies a function to each count. Keeps additional counts that a newer version of Questlog wrote. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -1,4 +1,4 @@
-/** Records operators' changes and rejected credentials of all routes in the audit. */
+/** Writes operators' changes and rejected credentials to the audit topic. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import type { Log } from '@questlog/runtime/log/log';
@@ -24,13 +24,13 @@ export interface AuditDeps extends ChangeDeps {
 }
 
 export interface Audit {
-  /** Middleware that runs before the checks of credentials. */
+  /** Middleware that runs before credentials are checked. */
   rejections(router: RouterInstance): Middleware;
-  /** Middleware that runs after the checks of credentials. */
+  /** Middleware that runs after credentials were checked. */
   changes(router: RouterInstance): Middleware;
 }
 
-/** The console's paths, which are not routes of the router. */
+/** Paths of the web console, which are not registered in the router. */
 const SIGN_IN = ['/login', '/logout'];
 const MINUTE_MS = 60_000;
 const LAST_WRITE_MS = 3_000;
@@ -53,10 +53,7 @@ const REJECTION_FIELDS = {
   ...{ target: null, tenantId: null, projectId: null, body: null, before: null, after: null },
 } as const;
 
-/**
- * Returns a function that records rejections. The response does not wait for the record, because a rejected request changes
- * nothing.
- */
+/** Returns a function that audits rejected credentials. The response does not wait until the log has the audit record. */
 function credentialRejectionRecorder(
   { logger, lifecycle }: AuditDeps,
   append: AppendAudit,
@@ -88,7 +85,7 @@ function auditRejections(
   note: (refusal: CredentialRejection) => void,
 ): Middleware {
   const recordRejection = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
-    // The route's own record contains the rejection, so no other record is needed.
+    // The middleware for changes has already written an audit record with the rejection.
     if (ctx.state['isAudited'] === true) return;
     const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
     const at = clock.now();
@@ -103,7 +100,7 @@ function auditRejections(
       if (code === 'unauthorized' || code === 'forbidden') recordRejection(ctx, code);
       throw error;
     }
-    // The console's sign-in sets the status without an error.
+    // The sign-in of the web console sets status 401 without throwing an error.
     if (ctx.status === 401) recordRejection(ctx, 'unauthorized');
     if (ctx.status === 403) recordRejection(ctx, 'forbidden');
   };

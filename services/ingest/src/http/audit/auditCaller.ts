@@ -1,4 +1,4 @@
-/** Identifies the caller, the client address, and the route of a request to the operators' listener. */
+/** Finds the caller, the client address, and the route of a request to the operators' listener. */
 import type { RouterInstance } from '@koa/router';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
@@ -8,7 +8,7 @@ import type { Context } from 'koa';
 export interface MatchedRoute {
   readonly pattern: string;
   readonly params: Readonly<Record<string, string>>;
-  /** Kind of the record that `:id` identifies. Undefined if the directory has no such kind. */
+  /** Kind of the directory entity that a route changes. Undefined if the route changes no directory entity. */
   readonly kind: EntityKind | undefined;
 }
 
@@ -17,12 +17,9 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
 };
-/** Number of SHA-256 digits that distinguish credentials. Eight digits do not help to guess a credential. */
+/** Number of SHA-256 digits of a credential in the audit. Eight digits do not help to guess the credential. */
 const DIGEST_DIGITS = 8;
-/**
- * Number of SHA-256 digits of a session. With eight digits, a holder of the admin token could imitate another session within
- * hours.
- */
+/** Number of SHA-256 digits of a session in the audit. Eight digits are too few, because an operator can create sessions. */
 const SESSION_DIGEST_DIGITS = 16;
 
 /** Returns the route of a request. Undefined if no route has the path and the method. */
@@ -43,7 +40,7 @@ export function auditCaller(
 }
 
 function actorOf(ctx: Context, directory: Directory): string {
-  // The console passes the signed-in session in the state, because the console's request contains the admin token.
+  // Requests of the web console contain the admin token, so the console passes its signed-in session separately.
   const session: unknown = ctx.state['consoleSession'];
   if (typeof session === 'string') return `console:${sha256Hex(session).slice(0, SESSION_DIGEST_DIGITS)}`;
   const typed: unknown = Object(ctx.request.body).token;

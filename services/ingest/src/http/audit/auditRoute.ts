@@ -1,4 +1,4 @@
-/** `GET /admin/audit`: changes and rejected credentials, newest first. */
+/** Serves `GET /admin/audit`: changes and rejected credentials, newest first. */
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
@@ -23,7 +23,7 @@ const COLUMNS = `id, kind, toUnixTimestamp64Milli(at) AS atMs, toUnixTimestamp64
 
 type Texts = 'body' | 'before' | 'after';
 
-/** Row of ClickHouse, which returns 64-bit integers as strings. */
+/** Row of the audit table. ClickHouse returns 64-bit integers as strings. */
 interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Record<Texts, string | null> {
   readonly atMs: string;
   readonly doneAtMs: string | null;

@@ -1,7 +1,4 @@
-/**
- * Records each change twice: before the change is made, and before the response is sent. After a crash, the first record
- * remains.
- */
+/** Writes two audit records for each change. The record before the change remains if the process crashes. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -27,9 +24,9 @@ export interface ChangeDeps {
 
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/** POST routes that only read. The console calls these routes often, also while the log is unavailable. */
+/** POST routes that change nothing. They are not audited, because they must work while the log is unavailable. */
 const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
-/** Routes that change the record of their `:id`. */
+/** Routes that change the directory entity with the id `:id`. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
@@ -40,12 +37,11 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // Parses the body before the route does. The parser of the route then uses this result.
+    // Parses the body before the route does, and the route reuses the result.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // Serializes changes of one record. Otherwise, `after` could contain the change of another request. Test events change no
-    // record, so they do not wait.
+    // Serializes changes of the same entity, so that each audit record shows the effect of a single change.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
       const change = await startChange(deps, ctx, route, id);
@@ -70,7 +66,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Reads the record at the end of the log, without a change.
+    // Reads the current directory entity at the end of the log without changing the entity.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {
@@ -110,7 +106,6 @@ function codeOf(error: unknown): ProblemCode {
   return error instanceof Unavailable ? 'unavailable' : 'internal';
 }
 
-/** @param sources objects that may contain the ids. The first object with an id counts */
 function ownersOf(
   { directory: { current } }: ChangeDeps,
   sources: readonly object[],
@@ -124,9 +119,7 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-/**
- * Returns a function that redacts secrets without a known form: the admin token, and game tokens that were created elsewhere.
- */
+/** Returns a function that redacts the admin token, and game tokens without the prefix `qlt_`. */
 function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));

@@ -1,6 +1,6 @@
 /**
- * Converts the types that validate requests to the schemas that clients see. Ingest removes `null` before it checks the fields.
- * Therefore the schemas allow `null`. Otherwise, generated clients would reject valid requests. Pure.
+ * Converts TypeBox types to the JSON schemas of the API documentation. The schemas also allow `null`, because ingest treats a
+ * `null` field as omitted.
  */
 
 interface Schema {
@@ -12,7 +12,7 @@ interface Schema {
   readonly required?: readonly string[];
 }
 
-/** @param allowsEmpty true if an empty string is treated as an omitted field. */
+/** @param allowsEmpty true if ingest treats an empty string as an omitted field. */
 export function acceptedSchema(schema: object, allowsEmpty = false): Schema {
   const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
   return {

@@ -1,6 +1,4 @@
-/**
- * Adds tags, examples, and code samples to an OpenAPI document. Documentation tools show the code samples in `x-codeSamples`.
- */
+/** Adds tags, examples, and code samples (`x-codeSamples`) to an OpenAPI document. */
 
 export interface Document extends Record<string, unknown> {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
@@ -41,7 +39,7 @@ interface Request {
 
 const JSON_TYPE = 'application/json';
 
-/** @param document OpenAPI document. Each schema of a body must have an example. @returns a copy with the additions. */
+/** @param document OpenAPI document in which each body schema has examples */
 export function withExamples(document: Record<string, unknown>): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
@@ -65,9 +63,7 @@ function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown
   return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
 }
 
-/**
- * Returns the code samples of an operation. A sample uses the variables `url` and `token` of the game and prints the response.
- */
+/** Returns the code samples of an operation. A sample uses the variables `url` and `token` of the game. */
 function samplesOf(operation: Request): CodeSample[] {
   const { method, body } = operation;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');

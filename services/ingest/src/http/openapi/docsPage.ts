@@ -1,4 +1,4 @@
-/** GET /docs: shows the OpenAPI document in Swagger UI. The files are local and are read at the first request. */
+/** Serves GET /docs: the OpenAPI document in Swagger UI. The first request reads the local files. */
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -29,7 +29,7 @@ const PAGE = `<!doctype html>
 <script src="/docs/docsUi.js"></script>
 `;
 
-/** Content security policy of the page. The page loads no content from other servers and cannot be shown in a frame. */
+/** Content security policy of the documentation page, which loads nothing from other servers. */
 const POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -54,13 +54,13 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // Retries a failed read at the next request. A read can fail because too many files are open.
+    // If a file cannot be read, the next request reads the file again.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });
 }
 
-/** Redirects browsers from / to the page. Other clients get a 404 with an explanation. */
+/** Redirects browsers from / to /docs. Other clients get a 404 with an explanation. */
 export const rootToDocs: Middleware = (ctx, next) => {
   if (ctx.path !== '/') return next();
   if (ctx.method !== 'GET' || !ctx.get('Accept').includes('text/html')) {

@@ -1,4 +1,4 @@
-/** Builds the OpenAPI 3.1 document of the listener for games from the TypeBox types that validate requests. */
+/** Builds the OpenAPI 3.1 document of the games' listener from the types that validate requests. */
 import * as event from '@questlog/schemas/http/event';
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
@@ -35,7 +35,6 @@ import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
-/** @param revision default revision of the deployment. */
 export function openApi(revision: Revision): Document {
   return withExamples({
     openapi: '3.1.0',

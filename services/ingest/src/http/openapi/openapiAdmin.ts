@@ -1,4 +1,4 @@
-/** Builds the OpenAPI 3.1 document of the listener for operators from the TypeBox types that validate requests. */
+/** Builds the OpenAPI 3.1 document of the operators' listener from the types that validate requests. */
 import { Backup } from '@questlog/schemas/backups/backup';
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
@@ -149,7 +149,7 @@ const SCHEMAS = {
   DeadLetters: DeadLetterPage,
   DeadLetter: InspectedDeadLetter,
   Replayed: ReplayedDeadLetter,
-  // Forbids requests with both fields, because their scope would be ambiguous.
+  // Excludes requests with both fields, because the scope of such a request would be ambiguous.
   ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,
   Backup,
@@ -280,7 +280,6 @@ function changed(summary: string, name: string): object {
   return { ...written(summary, `${name}Patch`, responses), parameters: [id] };
 }
 
-/** Describes an operation that the console serves. */
 function tailOperation(): object {
   const description =
     '`unreadRecords` is the number of records that were skipped so that ingest is not delayed. A payload is a string with the bytes that the game sent.';

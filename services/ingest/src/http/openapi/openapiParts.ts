@@ -87,9 +87,8 @@ export const filter = (name: string, description: string, schema: object) => ({
 
 export const UUID_TEXT = { type: 'string', format: 'uuid' };
 const V7 = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
-/** Schema of a UUIDv7 with or without quotes. An empty header is treated as absent. */
+/** Schema of a header that contains a UUIDv7 with or without quotes. An empty header is treated as absent. */
 export const UUID_V7 = { type: 'string', pattern: `^(${V7}|"${V7}")?$` };
-/** Schema of a time. The schema `Timestamp` describes the format. */
 export const TIME = { type: 'string', format: 'iso-8601', examples: ['2026-11-21T18:30:00Z'] };
 
 export const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };

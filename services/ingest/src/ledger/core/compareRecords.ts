@@ -1,4 +1,4 @@
-/** Compares records of the log with their rows in ClickHouse. Pure. */
+/** Compares records of the log with their rows in ClickHouse. */
 import type { Amount, Difference } from '@questlog/schemas/http/ledger';
 
 export interface LoggedRecord {
@@ -9,9 +9,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Number of erased events in the record. Rows of erased events may still exist. */
+  /** Number of erased events in the log record. ClickHouse can still contain the rows of erased events. */
   readonly erased: number;
-  /** Id of the first event that was not erased. If all events were erased, the id of the first event. */
+  /** Id of the first event in the record that is not erased. If all events are erased, id of the first event. */
   readonly firstId: string;
 }
 
@@ -20,18 +20,17 @@ export interface StoredOffset {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Number of distinct events among the rows. */
+  /** Number of distinct events among the stored rows of a record. */
   readonly events: number;
 }
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Records that have no rows: duplicate appends, dead letters, and missing records. */
+  /** Records without stored rows. Such a record is a duplicate append, a dead letter, or missing. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }
 
-/** Compares the records of an offset range with the stored rows of the same range. */
 export function compare(
   partition: number,
   logged: readonly LoggedRecord[],

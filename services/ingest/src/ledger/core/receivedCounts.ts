@@ -1,9 +1,9 @@
-/** Counts received requests and appended records by tenant and minute. Pure. */
+/** Counts received requests and appended records by tenant and minute. */
 
-/** Outcomes of appends. The outcome of a request is `accepted`, `replayed`, or a problem code. */
+/** Ledger outcomes of events. Requests have different outcomes, such as `accepted`. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Outcome of accepted events that a switch excluded from its sample. */
+/** Outcome of events that were accepted but not stored, because a project switch stores only a sample. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
@@ -21,16 +21,16 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Maximum number of counts. A count takes about 100 bytes. Tenants that already have counts can exceed the limit slightly. */
+/** Maximum number of counts in memory, each of about 100 bytes. Tenants with existing counts can exceed the limit. */
 export const MAX_CELLS = 40_000;
-/** Time for which a minute stays in memory. No request takes longer, so no evicted minute is counted again from zero. */
+/** Number of seconds for which the counts of a minute stay in memory. Every request ends within this time. */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
-  /** Counts by tenant and outcome. */
   readonly tenants: Map<string, Map<string, Cell>>;
   /**
-   * True if a tenant was rejected because of the limit. If a new tenant were counted later, the ledger would show a difference.
+   * True if the counts of a tenant exceeded the limit in this minute. Further new tenants are then ignored, because incomplete
+   * counts would look like lost events.
    */
   isFull: boolean;
 }
@@ -39,7 +39,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** @returns false if the count was dropped because the limit is reached or the minute was evicted. */
+  /** Counts an outcome. Returns false if the limit is reached or the minute is too old. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;
@@ -52,7 +52,6 @@ export class ReceivedCounts {
     return true;
   }
 
-  /** Returns the counts that changed since the last call. */
   takeChanged(nowMs: number): ReceivedRow[] {
     const rows: ReceivedRow[] = [];
     for (const [minuteS, { tenants }] of this.#minutes) {

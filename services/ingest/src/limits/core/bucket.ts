@@ -1,19 +1,18 @@
-/** A token bucket that starts full. In s seconds, the bucket provides at most `perSecond` × s + `capacity` tokens. Pure. */
+/** Token bucket that starts full. In s seconds, the bucket provides at most `perSecond` × s + `capacity` tokens. */
 
 export interface Rate {
   readonly perSecond: number;
-  /** Maximum tokens, at least 1. */
   readonly capacity: number;
 }
 
 export class Bucket {
-  /** Number of tokens. Negative after a request that is larger than the capacity. */
+  /** Number of tokens in the bucket. A request that is larger than the capacity makes the number negative. */
   #level = Number.POSITIVE_INFINITY;
   #atMs = 0;
 
-  /** Returns the current number of tokens. The rate may differ from the rate of the last call. */
+  /** Returns the current number of tokens in the bucket. The rate can change between calls. */
   level(nowMs: number, { perSecond, capacity }: Rate): number {
-    // If the clock was set back, the bucket refills from the new time.
+    // If the system clock was set back, the elapsed time is 0.
     const forMs = Math.max(0, nowMs - this.#atMs);
     this.#level = Math.min(capacity, this.#level + (forMs / 1000) * perSecond);
     this.#atMs = nowMs;
@@ -25,10 +24,7 @@ export class Bucket {
   }
 }
 
-/**
- * Returns the number of tokens that `count` requires. A full bucket is always enough; otherwise, a large request would never
- * pass.
- */
+/** Returns the number of tokens that are necessary for a request. A full bucket is enough for a request of any size. */
 export function neededFor(count: number, { capacity }: Rate): number {
   return Math.min(count, capacity);
 }

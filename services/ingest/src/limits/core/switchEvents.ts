@@ -1,9 +1,9 @@
-/** Applies a project's switches to a request's events: rejects, samples out, or keeps each event. Pure. */
+/** Applies the switches of a project to the events of a request. A switch rejects events or stores only a sample. */
 import { hash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 
-/** Fields of an event that switches depend on. */
+/** Fields of an event that a switch can check. */
 export interface Switchable {
   readonly index: number;
   readonly eventType: string;
@@ -14,7 +14,7 @@ export interface Switchable {
 }
 
 export interface SwitchResult<T> {
-  /** Events to store. An event that a switch sampled has its sample rate. */
+  /** Events to store. If a switch sampled an event, the event has the sample rate of the switch. */
   readonly kept: readonly (T & { readonly sampleRate?: number })[];
   /** Events that are acknowledged but not stored. */
   readonly sampledOut: readonly T[];
@@ -24,8 +24,8 @@ export interface SwitchResult<T> {
 export interface SwitchContext {
   readonly nowMs: number;
   /**
-   * Text that decides for events without a session: the key of the request, so that a retry gets the same result, or a random
-   * id.
+   * Text that is hashed to sample events without a session. The text is the idempotency key, so that a retry has the same
+   * sample. Without a key, the text is random.
    */
   readonly fallbackKey: string;
 }
@@ -49,7 +49,7 @@ export function switchEvents<T extends Switchable>(
       rejectedElements.push({ index, pointer: '', code: 'switched_off', detail });
     } else {
       const sampleRate = found.sampleRate ?? 1;
-      // The text of this hash differs from the text of `playerNumber`, so that the two selections are independent.
+      // The prefix `sample/` makes this hash independent of the hash in `playerNumber`.
       const isKept = fractionOf(`sample/${draft.sessionId ?? `${fallbackKey}/${index}`}`) < sampleRate;
       if (isKept) kept.push({ ...draft, sampleRate });
       else sampledOut.push(draft);

@@ -1,10 +1,10 @@
-/** Finds the part of a body that a problem concerns. Returns a short sample of this part without secrets. Pure. */
+/** Finds the part of a request body that has a problem. Returns a short sample of this part with masked secrets. */
 import { eachMember } from '../../core/scanObject.ts';
 import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 
 export interface OffendingPart {
-  /** JSON of the part, truncated to `MAX_SAMPLE_BYTES`. Empty if the part is unknown. */
+  /** JSON of the part that has a problem, truncated to `MAX_SAMPLE_BYTES`. Empty if the part was not found. */
   readonly sample: string;
   /** Type of the event that contains the part. Empty if the type is unknown. */
   readonly eventType: string;
@@ -12,20 +12,20 @@ export interface OffendingPart {
 
 export const MAX_SAMPLE_BYTES = 256;
 const MAX_TYPE_BYTES = 100;
-/** Maximum bytes of a secret that is completely masked at the start or the end of a sample. */
+/** Number of bytes before and after a sample in which secrets are searched. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {
   readonly #json: JsonBytes;
   readonly #ownToken: string;
 
-  /** @param ownToken access token of the request. No sample may contain this token. */
+  /** @param ownToken access token of the request, which must not appear in samples */
   constructor(body: Buffer, ownToken: string) {
     this.#json = new JsonBytes(body);
     this.#ownToken = ownToken;
   }
 
-  /** Returns the value of a field. If the field is absent, returns the value that should contain the field. */
+  /** Returns the field that has a problem. If the field is missing, returns the object that should contain the field. */
   at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
@@ -40,22 +40,19 @@ export class BodyParts {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** Returns the start of an element. If the body is not an array, the body is the only element. */
+  /** Returns the position of an element of the body. If the body is not an array, the body is the only element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
     return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
   }
 
-  /**
-   * Returns a masked sample. Searches the surrounding text, too, for secrets, because a secret can start or end outside the
-   * sample.
-   */
+  /** Returns the sample with masked secrets. The text around the sample is searched too, because a secret can start there. */
   #shown(start: number, end: number): string {
     const { body } = this.#json;
     const from = Math.max(0, start - MAX_SECRET_BYTES);
     const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
-    // Uses one character per byte, so that a mask is as long as the masked secret.
+    // Decodes each byte to one character, so that an index in the text equals the offset in the body.
     const text = mask(body.toString('latin1', from, to), this.#ownToken);
     const bytes = Buffer.from(text.slice(start - from), 'latin1');
     const begin = bytes.findIndex((byte) => !isContinuation(byte));
@@ -63,7 +60,7 @@ export class BodyParts {
   }
 }
 
-/** Returns the value at the path. If there is none, returns the deepest value on the path. */
+/** Returns the value at a path, or the deepest existing value if the path does not exist. */
 function walk(
   json: JsonBytes,
   start: number,
@@ -82,7 +79,7 @@ function walk(
   return { at, eventType };
 }
 
-/** Returns the member with the wanted name, and the event type. If a name occurs twice, the last member counts. */
+/** Returns the member with the wanted name, and the event type. If a name is repeated, the last member counts. */
 function membersOf(
   json: JsonBytes,
   at: number,
@@ -115,14 +112,13 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
   return undefined;
 }
 
-/** Returns the start of the text. Omits a partial character at the end. */
+/** Returns the first bytes of a text, without a partial character at the end. */
 export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
   return bytes.toString('utf8', 0, end);
 }
 
-/** True if the byte continues a character (RFC 3629, section 3). */
 function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
@@ -142,11 +138,10 @@ function stars(secret: string): string {
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
 /**
- * Matches tokens of this service, JWTs, and values of `Authorization`. Clients choose the text, so each pattern must take
- * linear time.
+ * Matches access tokens, JWTs, and values of `Authorization`. The pattern takes linear time, because clients choose the text.
  */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
-/** Matches strings whose names indicate a secret, including names and values in JSON inside a string. */
+/** Matches JSON members with a name such as `password`, including JSON that is quoted inside a string. */
 const NAMED_SECRET_PATTERN =
   /("[^"]{0,64}(?:token|secret|password|authorization|credential|api_?key)[^"]{0,64}"\s*:\s*\\*")((?:[^"\\]|\\.)*)/gi;
 

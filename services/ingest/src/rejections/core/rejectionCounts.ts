@@ -1,10 +1,10 @@
-/** Counts rejections and ignored fields by minute, project, code, and field. Each project has its own limit. Pure. */
+/** Counts rejections and ignored fields by minute, project, code, and field. Each project has its own limit. */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Endpoint, tenant, and project of a request. The ids are `NIL_UUID` if the project is unknown. */
+/** Endpoint, tenant, and project of a request. Both ids are `NIL_UUID` if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
@@ -17,7 +17,7 @@ export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;
   readonly index: number;
-  /** JSON pointer (RFC 6901) into the element. Empty if the problem concerns the whole element. */
+  /** JSON pointer (RFC 6901) relative to the element. Empty if the problem concerns the whole element. */
   readonly pointer: string;
 }
 
@@ -30,16 +30,13 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   readonly part: OffendingPart;
 }
 
-/** Maximum number of fields per project and minute. Further fields are counted only by code, as the field `other`. */
+/** Maximum number of fields per project and minute. Further fields are counted together as the field `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
 /** Maximum number of rows per project in memory. The limit is reached only if ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/**
- * Number of characters of a field name that are searched for secrets. It is larger than the stored length, so that truncated
- * secrets are recognized.
- */
+/** Number of characters of a field name in which secrets are searched. A truncated secret would not be recognized. */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
@@ -54,9 +51,8 @@ export class RejectionCounts {
   #size = 0;
 
   /**
-   * Counts rejections of a request.
-   * @param partOf called only for the first rejection of each row.
-   * @returns the number of rejections that could not be counted.
+   * Counts the rejections of a request. Returns the number of rejections that exceed the limit. Calls `partOf` only for the
+   * first rejection of each row.
    */
   add(
     nowMs: number,
@@ -80,7 +76,7 @@ export class RejectionCounts {
     return dropped;
   }
 
-  /** Returns the counts since the last call. Evicts the rows of past minutes. */
+  /** Returns the counts that changed after the previous call. Evicts the counts of past minutes. */
   takeCounts(nowMs: number): RejectionRow[] {
     const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {
@@ -143,7 +139,7 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** Returns the field name, masked and truncated, because clients choose the names. */
+/** Masks and truncates a field name, because clients choose the names of unknown fields. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);

@@ -1,18 +1,14 @@
-/** Estimates how many bytes of a table or topic arrive per month. Pure. */
+/** Estimates how many bytes a table or topic receives per month. */
 import { DAY_MS } from './expirations.ts';
 
 export interface Measurement {
   readonly rows: number;
   readonly bytes: number;
   readonly recentRows: number;
-  /** Time of the first recent row. Undefined if there is no recent row. */
   readonly recentSinceMs: number | undefined;
 }
 
-/**
- * Estimates the bytes per month from the recent rows. The measured time is at least a day, because an hour is not
- * representative.
- */
+/** Estimates the bytes per month from the recent rows. A period of less than a day counts as one day. */
 export function bytesPerMonth(
   { rows, bytes, recentRows, recentSinceMs }: Measurement,
   nowMs: number,

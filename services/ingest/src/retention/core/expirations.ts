@@ -1,24 +1,21 @@
-/** Determines which rows and files of a project have expired. Pure. */
+/** Determines which rows and files of a project have expired. */
 import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 
 export type RetainedKind = keyof RetentionDays;
 export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
-/** Expired data of one kind. The project received this data before `beforeMs`. */
+/** Expired data of one kind in one project. The project received the data before `beforeMs`. */
 export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
-  /**
-   * End of the expired time range, exclusive. It is the start of a UTC day. Rows are removed once a day, because each removal
-   * rewrites parts.
-   */
+  /** Exclusive end of the expired time range. The end is midnight UTC, so that data is removed one time per day. */
   readonly beforeMs: number;
-  /** Time before which the data was already removed. Undefined if no data was removed yet. */
+  /** Time before which expired data was already removed. Undefined if no data was removed yet. */
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs times by `markKey`. All data before these times was removed. */
+/** @param doneMs times before which all expired data was already removed, by `markKey` */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

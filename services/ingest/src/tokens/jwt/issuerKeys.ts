@@ -1,6 +1,6 @@
 /**
- * Reads the keys of the JWT issuer. Keys are refreshed every ten minutes. An unknown key causes an earlier refresh, at most
- * every 30 s. If the issuer is unavailable, the cached keys are used for an hour. After that hour, requests get a 503.
+ * Caches the public keys of the JWT issuer. If the issuer is unavailable, the cached keys are used for an hour. After that
+ * hour, requests get a 503.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -11,7 +11,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** Delay after a failed request to the issuer. During the delay, requests of games fail at once instead of waiting. */
+/** Delay after a failed request to the issuer of JWTs. During the delay, requests of games fail immediately. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
@@ -20,7 +20,7 @@ export interface IssuerKeysDeps {
   readonly logger: Logger;
 }
 
-/** @returns a function that finds the key of a token. The function throws errors of the library jose, or Unavailable. */
+/** Returns a function that finds the key of a token. The function throws errors of the library jose, or Unavailable. */
 export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
@@ -34,7 +34,7 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
       return Response.json(keys);
     } catch (error) {
       failedAtMs = clock.now();
-      // Omits the query of the address, because it can contain a secret.
+      // Logs the URL of the issuer without its query, because the query can contain a secret.
       logger.warn('jwks_not_read', { url: url.origin + url.pathname, cause: messageOf(error) });
       throw unavailable();
     }
@@ -45,9 +45,9 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // Refreshes old keys, because the issuer may have revoked a key. `read` logs failures.
+    // Refreshes old keys, because the issuer can have revoked a key.
     const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
-    // Waits for the refresh only if the issuer is available. Otherwise, uses the cached keys at once.
+    // If the latest request to the issuer failed, uses the cached keys without waiting.
     if (failedAtMs < readAtMs) await reading;
     return await keys(header, token);
   };

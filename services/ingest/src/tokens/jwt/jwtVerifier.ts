@@ -13,35 +13,33 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /**
-   * Allowed algorithms. All must use public keys, because with a symmetric algorithm, clients could sign with the public key.
-   */
+  /** Allowed signature algorithms. All must be asymmetric, because clients must not know the key that signs JWTs. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
 }
 
 export interface VerifiedJwt {
-  /** Id that is derived from the issuer and the subject. */
+  /** UUID that is derived from the issuer and the subject of the JWT. */
   readonly id: string;
   readonly projectId: string;
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Ids of the builds for which the token may write. Null if all builds are allowed. */
+  /** Builds for which the token can write. Null if the token can write for all builds. */
   readonly buildIds: readonly string[] | null;
-  /** Expiry of the JWT, including the tolerated clock skew. */
+  /** Expiry time of the JWT in milliseconds since the epoch, including the tolerated clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
-  /** True if the bearer token is a JWT. A JWT contains dots. Tokens of the directory contain no dots. */
+  /** True if the bearer token is a JWT. Only JWTs contain dots. */
   isJwt(text: string): boolean;
-  /** @throws Rejected 401 with the reason; Unavailable if the keys of the issuer cannot be read. */
+  /** @throws Rejected 401 if the JWT is not valid; Unavailable if the keys of the issuer cannot be read. */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
 const MAX_JWT_LENGTH = 8 * 1024;
-/** Maximum time until a JWT expires. The limit is needed because a stolen JWT cannot be revoked. */
+/** Maximum lifetime of a JWT. A stolen JWT stays valid until it expires, because a JWT cannot be revoked. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(
@@ -62,7 +60,7 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // Logs a warning, because an unusable key is a fault of the issuer.
+        // Logs a warning, because an unusable key is a mistake of the issuer.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });
@@ -101,13 +99,13 @@ function scopesIn(claim: unknown): readonly Scope[] {
   return SCOPES.filter((scope) => named.includes(scope));
 }
 
-/** Returns the list in a claim. A claim is a JSON array or a text with spaces between the elements (RFC 8693, section 4.2). */
+/** Returns the list in a claim: a JSON array, or a text with spaces between the elements (RFC 8693, section 4.2). */
 function listIn(claim: unknown): readonly unknown[] | undefined {
   if (claim === undefined || Array.isArray(claim)) return claim;
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Returns the fault of the token. Undefined if the token did not cause the error. */
+/** Returns why a JWT is not valid. Undefined if the JWT did not cause the error. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {

@@ -1,7 +1,6 @@
 /**
- * Limits the audit records of rejected credentials. The first rejection of an address in a minute is recorded at once. The other
- * rejections of the address are recorded as one count at the end of the minute. If a minute has more than `MAX_ADDRESSES`
- * addresses, the further addresses share a count. Pure.
+ * Limits the audit records of rejected credentials. The first rejection of an address in a minute is recorded immediately.
+ * Further rejections are counted in one record at the end of the minute.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 
@@ -11,14 +10,14 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** Maximum addresses per minute that have their own count. */
+/** Maximum number of addresses per minute with their own audit record. Further addresses share one record. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
-  /** Counts of this minute. The count of an address is undefined after its first rejection. */
+  /** Number of rejections in this minute without the first rejection, by address. */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 
-  /** Notes a rejection. Returns the rejection if it must be recorded at once. */
+  /** Counts a rejection of credentials. Returns the rejection if the audit must record it immediately. */
   note(rejection: CredentialRejection): CredentialRejection | undefined {
     const key = keyOf(rejection);
     if (this.#pending.has(key) || this.#pending.size >= MAX_ADDRESSES) {
@@ -29,7 +28,6 @@ export class CredentialRejectionCounts {
     return rejection;
   }
 
-  /** Adds a rejection to the count that is recorded at the end of the minute. */
   add(rejection: CredentialRejection): void {
     const ownKey = keyOf(rejection);
     const key =
@@ -38,7 +36,7 @@ export class CredentialRejectionCounts {
     this.#pending.set(key, previous === undefined ? rejection : merged(previous, rejection));
   }
 
-  /** Returns the counts of the minute and clears them. */
+  /** Returns the counts of the minute and resets all counts. */
   take(): CredentialRejection[] {
     const counted = [...this.#pending.values()].filter((rejection) => rejection !== undefined);
     this.#pending.clear();

@@ -1,21 +1,17 @@
-/** Redacts secrets from bodies and records for the audit, and limits their size. Pure. */
+/** Redacts secrets from request bodies and directory entities for the audit, and limits their size. */
 
 const SECRET_NAME = /token$|secret|passw|credential|authorization|cookie|sha256|(api|private)_?key$/i;
-/** Matches the token of a game anywhere in a text. */
 const TOKEN = /qlt_[\w-]{16,}/g;
 const HIDDEN = '***';
-/** Maximum levels of recursion. Valid bodies have fewer levels. */
+/** Maximum nesting depth of a redacted value. Valid request bodies are less deeply nested. */
 const MAX_DEPTH = 20;
-/** Maximum bytes of a text. A record of the topic has space for three texts of this size. */
+/** Maximum size of a redacted text. An audit record has space for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
-/**
- * Limits of a shortened body: characters per text and entries per list. A character has up to six bytes as JSON. All switches of
- * a project fit.
- */
+/** Maximum number of characters per text and of entries per list in a value that must be shortened. */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
-/** Returns the value as JSON without secrets, or null if there is no value. @param redact removes other secrets */
+/** Returns the value as JSON with redacted secrets. Null if there is no value. */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
   const full = redacted(value, redact, 0);
