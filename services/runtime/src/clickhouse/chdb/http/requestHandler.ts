@@ -72,6 +72,7 @@ async function discardBody(request: IncomingMessage): Promise<void> {
       if (bytes > MAX_DISCARDED_BYTES) return;
     }
   } catch {
+    // The client has disconnected.
   }
 }
 
