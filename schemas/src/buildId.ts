@@ -1,4 +1,4 @@
-/** Computes the id of a build. The id is a UUIDv8 (RFC 9562), which every client can compute without a lookup. */
+/** Computes the id of a build, which is a UUIDv8 (RFC 9562). A client can compute the same id without a request. */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from './uuid.ts';
 
@@ -9,13 +9,13 @@ export interface Build {
   readonly channel: string | null;
 }
 
-/** Version of the hash input. A change gives every build a new id. */
+/** Version of the rule by which build ids are computed. A change of this text changes all build ids. */
 const RULE = 'questlog build 1';
 
 /**
- * Returns 16 bytes of a SHA-256 as a UUIDv8. The input contains the rule's name, the project id in lower case, version,
- * platform, commit, and channel. Each part consists of its length in UTF-8 bytes (4 bytes, big-endian) and its bytes. The
- * length of an omitted part is 0.
+ * Returns a UUIDv8 from a SHA-256 of six parts: the rule, the project id in lower case, version, platform, commit, and channel.
+ * The hash input contains the length of each part in UTF-8 bytes (4 bytes, big-endian) and the part's bytes. The length of an
+ * omitted part is 0.
  */
 export function buildIdOf(projectId: string, { version, platform, gitCommit, channel }: Build): string {
   const hash = createHash('sha256');

@@ -1,4 +1,4 @@
-/** Appends texts, numbers, and bytes to one buffer. The buffer grows when it is full. */
+/** Appends texts, numbers, and bytes to a buffer that grows when it is full. */
 import { allocateBytes } from './buffers.ts';
 
 export class ByteWriter {
@@ -9,19 +9,18 @@ export class ByteWriter {
     this.#buffer = allocateBytes(bytes);
   }
 
-  /** Returns the written bytes. The view is valid until the next write. */
+  /** Returns a view of the written bytes. The next write can change the view. */
   written(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
 
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
-    // Computes the exact length only if this estimate does not fit. A UTF-16 code unit takes at most 3 bytes.
+    // A UTF-16 code unit takes at most 3 bytes in UTF-8. Only a text that might not fit into the buffer is measured exactly.
     if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }
 
-  /** Appends the text if it is ASCII. Otherwise writes nothing and returns false. */
   #ascii(text: string): boolean {
     this.#ensureCapacity(text.length);
     const buffer = this.#buffer;
@@ -39,7 +38,6 @@ export class ByteWriter {
     this.part(bytes, 0, bytes.length);
   }
 
-  /** Appends the bytes of another buffer from `start` (inclusive) to `end` (exclusive). */
   part(from: Buffer, start: number, end: number): void {
     this.#ensureCapacity(end - start);
     const buffer = this.#buffer;
@@ -73,17 +71,14 @@ export class ByteWriter {
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
   }
 
-  /**
-   * Appends a non-negative safe integer as a varint (LEB128). Each byte contains seven bits of the value, and the low bits are
-   * first.
-   */
+  /** Appends a non-negative safe integer as a LEB128 varint, which has seven bits per byte and the lowest bits first. */
   varint(value: number): void {
     this.#ensureCapacity(MAX_VARINT_BYTES);
     const buffer = this.#buffer;
     const high = Math.floor(value / LOW_RANGE);
     let low = value - high * LOW_RANGE;
     if (high > 0) {
-      // Writes the low 28 bits before the other bits, because V8 is several times faster with 32-bit integers.
+      // V8 is several times faster with 32-bit integers, so the low 28 bits are written separately.
       for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
       low = high;
     }
@@ -105,10 +100,8 @@ export class ByteWriter {
   }
 }
 
-/** Maximum bytes that a loop copies. A loop is faster than a native copy up to this length. */
 const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
 const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
-/** Number of bytes of a varint with 53 bits. */
 const MAX_VARINT_BYTES = 8;

@@ -1,4 +1,4 @@
-/** Decides which records an erasure covers. The projector, the linker, and ingest all use this rule. Pure. */
+/** Decides which records an erasure covers. The projector, the linker, and ingest use the same rule. */
 import type { Erasure } from './topics/directoryEntry.ts';
 import type { EventsAccepted } from './topics/eventsAccepted.ts';
 import type { EventsRecord } from './topics/eventsRecord.ts';
@@ -9,7 +9,6 @@ export interface Erasable {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string | null;
-  /** Time of receipt by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
 }
 
@@ -17,25 +16,20 @@ type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
 type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 
-/** Maximum number of erased sessions and reports. Every process keeps their ids in memory, with about 100 bytes per id. */
+/** Maximum number of erased sessions and reports in a deployment. Every process keeps about 100 bytes of memory for each id. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
-/**
- * Erasures of a deployment. An erasure of a session also covers records that arrive later. An erasure of a project or tenant
- * covers data that was received before the request.
- */
+/** Erased sessions, projects, and tenants of a deployment. The erasure of a session also covers records that arrive later. */
 export class ErasedData {
-  /** Erasures of sessions by tenant and project, and then by id. Combined keys would need twice the memory. */
+  /** Erasures of sessions by project and by session id. A single map with combined keys would need twice the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
-  /** Erasures of whole projects and tenants by `tenant` or `tenant/project`. The earliest erasure is first. */
+  /** Erasures of whole projects (key `tenant/project`) and whole tenants (key `tenant`). The earliest request is first. */
   readonly #wholeScopes = new Map<string, WholeTombstone[]>();
-  /** Ids of session erasures that have not found all of their data yet. */
   readonly #searching = new Set<string>();
   #ids = 0;
   #changes = 0;
 
-  /** Adds an erasure, or updates a known erasure if its reports or its state changed. */
   add({ id, requestedAt, tenantId, projectId, sessions, reports, state, hiddenAt }: Erasure): void {
     const tombstone = { id, requestedAt };
     if (sessions !== null && hiddenAt === null && (state === 'queued' || state === 'running'))
@@ -61,7 +55,6 @@ export class ErasedData {
     return this.#ids;
   }
 
-  /** Counter that grows when more data is erased. */
   get changes(): number {
     return this.#changes;
   }
@@ -70,7 +63,7 @@ export class ErasedData {
     return this.#sessions.size === 0 && this.#wholeScopes.size === 0 && this.#reports.size === 0;
   }
 
-  /** Returns the id of the earliest erasure that covers the data. Undefined if no erasure covers the data. */
+  /** Returns the id of the earliest erasure that covers the data, or undefined if no erasure covers the data. */
   erasureOf({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
     if (this.isEmpty) return undefined;
     const project = nameOf(tenantId, projectId);
@@ -85,7 +78,7 @@ export class ErasedData {
     return first?.id;
   }
 
-  /** True if the erasure is still searching for data to hide. The search also finds rows that are written now. */
+  /** True if the erasure is still searching for data of its sessions. The search also finds rows of records that arrive now. */
   isSearching(erasureId: string): boolean {
     return this.#searching.has(erasureId);
   }
@@ -94,10 +87,7 @@ export class ErasedData {
     return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
-  /**
-   * True if an erasure contains the id of the report. An erasure of a session contains the ids of its reports. An erasure of a
-   * project contains the ids of reports that have links to later events.
-   */
+  /** True if the field `reports` of an erasure contains the id of the report. */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
@@ -107,8 +97,8 @@ export class ErasedData {
   }
 
   /**
-   * True if erased rows may still be visible. Only the last erasure is checked, because it covers earlier erasures, which may
-   * have failed.
+   * True if rows of an erased project or tenant can still be visible. The latest erasure also covers the data of earlier
+   * erasures, so only the latest erasure is checked.
    */
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
@@ -166,15 +156,18 @@ export function isErasedLink(
   );
 }
 
-/** True if the record belongs to an erased report. A notice contains its own time, not the time of the report. */
+/**
+ * True if an erasure covers the report or lists the report's id. A notice about a report is newer than the report, so the time
+ * of a notice is not sufficient.
+ */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * True if the projector must not write the report. While the erasure of a session searches, a report that only this erasure
- * covers is written. Otherwise, the erasure could not find the report's links to events of other sessions.
+ * True if the projector must not write the report. While the erasure of a session searches for data, the projector still writes
+ * the session's reports. The erasure then also finds links between these reports and events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

@@ -1,6 +1,6 @@
-/** Map from a key to several values, for example from a session to its open bug reports. Pure. */
+/** Map from a key to several values, for example from a session to its open bug reports. */
 
-/** Stores a single value without a set. This halves the memory, because most keys have only one value. */
+/** Stores a single value of a key without a set, which halves the memory because most keys have only one value. */
 export class MultiMap<T extends object> {
   readonly #values = new Map<string, T | Set<T>>();
 

@@ -1,19 +1,14 @@
 /**
- * Determines the partition of a record. The partition is the home partition of the tenant plus a lane. The home partition
- * follows Kafka's default partitioner (murmur2 of the key). With lanes, a large tenant can use several partitions, and the
- * records of each session stay in order.
+ * Determines the partition of a record. Lane 0 of a tenant is its home partition, which Kafka's default partitioner chooses for
+ * the tenant id. The sessions of a large tenant are distributed over several lanes, and each lane is one partition.
  */
 import { createHash } from 'node:crypto';
 
-/** Returns `(toPositive(murmur2(tenantId)) + lane) mod partitions`, like Kafka's `DefaultPartitioner`. */
+/** Returns `(toPositive(murmur2(tenantId)) + lane) mod partitions`. Lane 0 is the partition of Kafka's `DefaultPartitioner`. */
 export function partitionOf(tenantId: string, lane: number, partitions: number): number {
   return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
 }
 
-/**
- * Returns the partition of a lane.
- * @param home the home partition of the tenant, which is the partition of lane 0
- */
 export function partitionFromHome(home: number, lane: number, partitions: number): number {
   return (home + lane) % partitions;
 }
@@ -22,16 +17,13 @@ export function partitionsOf(tenantId: string, lanes: readonly number[], partiti
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
-/**
- * Returns the lane of a session, which is hash(session) mod the tenant's spread. The lane does not change after the
- * registration.
- */
+/** Returns the lane of a new session, which is a hash of the session id. The lane of a session never changes. */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;
   return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;
 }
 
-/** Returns MurmurHash2 with Kafka's seed, as a signed 32-bit integer (org.apache.kafka.common.utils.Utils.murmur2). */
+/** Returns the MurmurHash2 of Kafka (`org.apache.kafka.common.utils.Utils.murmur2`) as a signed 32-bit integer. */
 export function murmur2(data: Buffer): number {
   const m = 0x5bd1e995;
   const length = data.length;

@@ -1,8 +1,8 @@
-/** Decides whether an event belongs to a report of its session. Ingest uses the rule for answers, and the linker for links. */
+/** Decides whether an event belongs to a report of its session. Ingest and the linker use the same rule. */
 import type { LinkSource } from './topics/linkedEvents.ts';
 import { MAX_WINDOW_MS, type ReportLink } from './topics/reportLinks.ts';
 
-/** Time window in microseconds since the epoch. Both ends are inclusive. */
+/** Time range in microseconds since the epoch, including its first and last microsecond. */
 export interface ReportWindow {
   readonly fromMicros: bigint;
   readonly toMicros: bigint;
@@ -26,12 +26,14 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
   return occurredAt >= fromMicros && occurredAt <= toMicros;
 }
 
-/** Time after the window during which a report accepts late events. */
+/** Time after the end of a report's window during which the linker still links late events. */
 export const GRACE_MS = 15 * 60 * 1000;
-/** Maximum time between the receipt of a report and its grace period. It is enough for a game clock that is a day ahead. */
+/** Maximum time from the receipt of a report to the start of its grace period. The game's clock can be one day ahead. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
-/** Returns the time of the report's last lookup, in milliseconds since the epoch. The linker then closes the report. */
+/**
+ * Returns the time of a report's final lookup in milliseconds since the epoch. After this lookup, the linker closes the report.
+ */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
   const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);
@@ -40,10 +42,10 @@ export function closesAtMs(report: Timed): number {
 
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/** Clock difference above which an event may belong to a closed report. It is far less than `GRACE_MS`. */
+/** Maximum normal difference between an event's time and the server's clock. Late events can belong to closed reports. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
-/** Returns the ids of the events that the report names, with the source of each event. `inline` has precedence over `named`. */
+/** Returns the link source of each event that the report names. An event inside the report has the source `inline`. */
 export function namedEventsOf(
   report: Pick<ReportLink, 'inlineEventIds' | 'eventIds'>,
 ): Map<string, Exclude<LinkSource, 'session'>> {

@@ -1,16 +1,15 @@
 /**
- * Creates and parses UUIDs. The id of an event is a UUIDv7 (RFC 9562, section 5.7). The id starts with 48 bits of milliseconds.
- * Then follow 12 bits of the lane (`partition.ts`) instead of random bits, and 62 random or hashed bits.
+ * Creates and parses UUIDs. An event id is a UUIDv7 (RFC 9562, section 5.7). An event id contains the time in milliseconds, the
+ * lane of the session (12 bits), and 62 random or hashed bits.
  */
 
 const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const ANY_CASE = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const VERSION_7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Pattern for OpenAPI and TypeBox. Upper-case and lower-case digits are accepted. Responses contain lower-case digits. */
+/** Pattern of UUIDs in JSON Schema. Requests can contain upper-case digits, and responses contain only lower-case digits. */
 export const UUID_PATTERN = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$';
 
-/** Number of lanes that 12 bits of an event's id can represent. */
 export const MAX_LANES = 4096;
 
 export function canonicalUuid(text: string): string | undefined {
@@ -22,7 +21,7 @@ export function isUuidV7(canonical: string): boolean {
   return VERSION_7.test(canonical);
 }
 
-/** Returns an event's id with 62 bits of `tail` after the variant. Uses `millis` modulo 2^48. */
+/** Returns an event id that contains the time modulo 2^48, the lane, and 62 bits of `tail`. */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
   return idHead(millis, lane) + idTail(tail, tailOffset);
 }
@@ -31,19 +30,19 @@ export function idHead(millis: number, lane: number): string {
   return `${idTime(millis)}7${hex(lane, 3)}-`;
 }
 
-/** Returns the first 14 characters of an id. All ids of the same millisecond start with these characters. */
+/** Returns the first 14 characters of an event id, which contain the time. */
 export function idTime(millis: number): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
   return `${time.slice(0, 8)}-${time.slice(8)}-`;
 }
 
-/** Returns the tail of an id, which is made of 8 bytes, in the form that `tailOf` returns. */
+/** Returns the last part of an event id, made of 8 bytes. `tailOf` returns the same part of an existing id. */
 export function idTail(tail: Buffer, offset = 0): string {
   const high = (tail.readUInt16BE(offset) & 0x3fff) | 0x8000;
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
 }
 
-/** Returns a UUIDv8 (RFC 9562, section 5.8) made of the 16 random or hashed bytes that start at index `at`. */
+/** Returns a UUIDv8 (RFC 9562, section 5.8) made of 16 bytes that start at index `at`. */
 export function uuidV8(bytes: Buffer, at = 0): string {
   const text = bytes.toString('hex', at, at + 16);
   return `${text.slice(0, 8)}-${text.slice(8, 12)}-8${text.slice(13, 16)}-a${text.slice(17, 20)}-${text.slice(20)}`;
@@ -57,10 +56,7 @@ export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/**
- * Returns the variant and the last 62 bits of an id. Two events with the same key have different tails, even in different
- * lanes.
- */
+/** Returns the last part of an event id: the variant and 62 bits, which are different for all events of one request. */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

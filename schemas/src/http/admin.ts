@@ -1,4 +1,4 @@
-/** Bodies of requests and responses of the listener for operators. */
+/** Bodies of requests and responses of the admin API. */
 import Type, { type Static } from 'typebox';
 import { MAX_LANES } from '../uuid.ts';
 import { Nullable, Timestamp, Uuid, WindowMs } from './fields.ts';
@@ -7,7 +7,7 @@ const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
   Type.Integer({
     minimum: 0,
-    // Avro's encoder rejects larger integers.
+    // Avro's encoder rejects numbers above 2^53 - 2, so the limit is below `Number.MAX_SAFE_INTEGER`.
     maximum: Number.MAX_SAFE_INTEGER - 1,
     description: 'Events per UTC month; null: no quota.',
   }),
@@ -24,7 +24,7 @@ const burstSeconds = Type.Integer({
   maximum: 3600,
   description: 'Unused capacity of this many seconds can be used at once.',
 });
-/** Rejects unknown fields. A misspelled limit, filter, or switch would otherwise have no effect or too much effect. */
+/** Rejects unknown fields, because a request with a misspelled limit would otherwise succeed without the limit. */
 const noOtherFields = { additionalProperties: false };
 const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
 const limits = Nullable(
@@ -39,7 +39,6 @@ const limits = Nullable(
   ),
 );
 const suspended = Type.Boolean({ description: 'True: its tokens can read but not write.' });
-/** Fields that a patch can change. A new tenant or project has no limits and is not suspended. */
 const changeableFields = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
 const days = (of: string) =>
   Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 36_500, description: `Days for ${of}.` })));
@@ -103,7 +102,7 @@ export const ProjectPatch = Type.Object(
     revision: Type.Optional(Nullable(revision)),
     reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, noOtherFields))),
     ...changeableFields,
-    // If the field is omitted, the retention stays unchanged. If the field is null, all data is kept forever.
+    // If the field `retentionDays` is omitted, the retention does not change. If the field is null, all data is kept forever.
     retentionDays: Type.Optional(Nullable(retentionDays)),
   },
   noOtherFields,
@@ -156,7 +155,7 @@ export const RetentionOutput = Type.Object({
     { description: 'Empty for one project, because a topic contains the records of all projects.' },
   ),
 });
-/** Maximum number of builds of one token. It is enough for one patch on a few platforms. */
+/** Maximum number of builds for which one token can write data, if the token is limited to certain builds. */
 const MAX_BUILDS_PER_TOKEN = 32;
 const perAddress = Nullable(
   Type.Object(
@@ -192,7 +191,7 @@ export const TokenInput = Type.Object(
   },
   noOtherFields,
 );
-/** Maximum overlap of two tokens. It is enough for a patch to reach all players. A longer overlap would not be a rotation. */
+/** Maximum time during which the old and the new token of a rotation are both valid. */
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 export const TokenRotation = Type.Object(
   {
@@ -244,7 +243,7 @@ export const SqlInput = Type.Object(
   noOtherFields,
 );
 
-/** Maximum number of switches of one project, because each event is compared with all of these switches. */
+/** Maximum number of switches of one project. Ingest compares each event with every switch of the project. */
 export const MAX_SWITCHES_PER_PROJECT = 32;
 
 const all = 'null or omitted: all.';

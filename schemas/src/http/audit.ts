@@ -1,4 +1,4 @@
-/** Audit records in the form that `/admin/audit` returns: changes by operators, and rejected credentials. */
+/** Audit records in the form that `/admin/audit` returns. */
 import Type, { type Static } from 'typebox';
 import { AUDIT_KINDS } from '../topics/auditEntry.ts';
 import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';

@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox';
 import { ERASURE_STATES } from '../topics/directoryEntry.ts';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Rejects unknown fields. A request with a misspelled field would otherwise erase more data than intended. */
+/** Rejects unknown fields, because a request with a misspelled filter would erase more data than intended. */
 const noOtherFields = { additionalProperties: false };
 const playerId = Type.String({ minLength: 1, maxLength: 1000 });
 

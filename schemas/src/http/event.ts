@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Sequence number of an event. Larger numbers are not exact in a client that uses doubles. */
+/** Sequence number of an event. Clients that use doubles cannot represent larger numbers exactly. */
 const sequence = Type.Optional(
   Type.Integer({
     minimum: 1,
@@ -59,7 +59,7 @@ export const EventPage = Type.Object(
   { examples: [{ events: [EXAMPLE], next: null }] },
 );
 
-/** Maximum number of elements of an array body, by contract revision (contract: "Limits"). */
+/** Maximum number of events in one request, by revision of the contract (contract: "Limits"). */
 export const BATCH_CAP = { A: 500, B: 200 } as const;
 
 const KIB = 1024;

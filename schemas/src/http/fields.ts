@@ -5,7 +5,6 @@ import { UUID_PATTERN } from '../uuid.ts';
 
 export const Uuid = Type.String({ format: 'uuid', pattern: UUID_PATTERN });
 
-/** Session id of all examples. An example can therefore use the result of another example. */
 export const EXAMPLE_SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
 export const EXAMPLE_TIME = '2026-11-21T18:30:00.123456Z';
@@ -25,5 +24,5 @@ export const NextCursor = Nullable(
 );
 
 export const windowMillis = Type.Integer({ minimum: 0, maximum: MAX_WINDOW_MS });
-/** Time range before and after a report. Events of the report's session in this range belong to the report. */
+/** Time range around the time of a bug report. Events of the report's session in this time range are linked to the report. */
 export const WindowMs = Type.Object({ beforeMs: windowMillis, afterMs: windowMillis });

@@ -1,4 +1,4 @@
-/** Ledger (`GET /admin/ledger`) and its verification (`POST /admin/verify`, which returns one JSON object per line). */
+/** Bodies of `GET /admin/ledger` (event counts by minute) and `POST /admin/verify` (one JSON object per line). */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -26,7 +26,9 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Number of events in the log. For `miscounted`, the number of rows in `events`. */
+  /**
+   * Number of events in the log. For a difference of the kind `miscounted`, this is the number of rows in the table `events`.
+   */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;
@@ -43,22 +45,22 @@ export interface VerifySummary {
   readonly kind: 'summary';
   readonly from: string;
   readonly to: string;
-  /** Records of the log in this time range. The amount is the sum of the following amounts and of the differences. */
+  /** Records of the log in the verified time range. This amount equals the sum of all other amounts and the differences. */
   readonly logged: Amount;
   readonly projected: Amount;
   readonly repeated: Amount;
-  /** Records that are dead letters. Their events are counted if the record can be decoded. */
+  /** Records that became dead letters. The events of a dead letter are counted if the record can be decoded. */
   readonly dead: Amount;
-  /** Records that are older than the retention of their project, so that ClickHouse drops their rows. */
+  /** Records whose rows ClickHouse drops, because the records are older than the retention of their project. */
   readonly pastRetention: Amount;
   readonly notYet: Amount;
   /** Number of events in ClickHouse whose records have expired in the log. */
   readonly expired: number;
-  /** Number of events in ClickHouse whose records the log lost in a truncation (table `truncations`). */
+  /** Number of events in ClickHouse whose records the log lost in a truncation (see the table `truncations`). */
   readonly cut: number;
   readonly ofOtherLogs: number;
   readonly differences: number;
-  /** False if the verification stopped early, because there were too many differences. */
+  /** True if the verification checked the whole time range. A verification with too many differences stops early. */
   readonly isWhole: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Problem details (RFC 9457) and the closed list of their codes. A code never changes its meaning. All problems with the same
- * code have the same `title`. The `detail` describes one occurrence and never contains the body.
+ * Problem details (RFC 9457) and the closed list of problem codes. A code always has the same meaning and the same `title`. The
+ * `detail` describes one occurrence of the problem and never contains parts of the request body.
  */
 import Type from 'typebox';
 
@@ -65,7 +65,7 @@ export type ProblemCode = keyof typeof PROBLEMS;
 
 export interface ElementProblem {
   readonly index: number;
-  /** JSON pointer (RFC 6901) to the invalid part of the element. */
+  /** JSON pointer (RFC 6901) to the invalid field of the event or report. */
   readonly pointer: string;
   readonly code: ProblemCode;
   readonly detail: string;
@@ -96,7 +96,6 @@ export function statusOf(code: ProblemCode): number {
   return PROBLEMS[code][0];
 }
 
-/** Returns the problem document for a response of type `application/problem+json`. */
 export function problemOf(
   code: ProblemCode,
   detail: string,

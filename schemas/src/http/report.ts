@@ -1,4 +1,4 @@
-/** Bug reports: the body of a new report, and the responses about a report, its events, and its links. */
+/** Bodies of requests that file a bug report, and responses with a report, its events, or its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
@@ -107,7 +107,7 @@ export const ReportInput = Type.Object(
   },
 );
 
-/** Fields that are validated together. Each event and each event id is validated separately. */
+/** Fields of a bug report that are validated in one step. The report's events and event ids are validated one by one. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),
@@ -126,7 +126,6 @@ const linkSource = Type.Enum(['inline', 'named', 'session'], {
 
 export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
 
-/** Data of a link message of `GET /v1/linked-events`. */
 export const LinkedEventMessage = Type.Object({
   linkId: Type.String({
     format: 'uuid',
@@ -142,7 +141,6 @@ export const LinkedEventMessage = Type.Object({
   event: Type.Object({ ...Type.Omit(EventOutput, ['reportIds']).properties, receivedAt: Timestamp }),
 });
 
-/** Data of the message `gap` of `GET /v1/linked-events`. */
 export const LinkedEventGap = Type.Object({
   from: Nullable({
     ...Timestamp,
@@ -230,10 +228,7 @@ const LISTED_EXAMPLE = {
   },
 };
 
-/**
- * Report in a list. The description, the context, the files, and the links are omitted, because they can have hundreds of
- * kilobytes.
- */
+/** Bug report in a list. The list omits the description, context, files, and links, which can have hundreds of kilobytes. */
 export const ListedReport = Type.Object(
   { ...report, report: Nullable(Type.Object({ title: Type.String(), ...shortTexts })) },
   { examples: [LISTED_EXAMPLE] },

@@ -1,4 +1,4 @@
-/** Sessions, and the builds and players that sessions name. */
+/** Bodies of requests and responses about sessions, including the build and the player of a session. */
 import Type, { type Static } from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -104,13 +104,13 @@ const LISTED = {
   player: Nullable(Type.Object({ externalId: Nullable(Type.String()), deviceId: Nullable(Type.String()) })),
 };
 
-/** Session in a list. The metadata is omitted, because it can have 64 KiB. */
+/** Session in a list. The list omits the metadata, which can have 64 KiB. */
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 
 export const MAX_GAPS = 1_000;
 
-/** Pair of integers. It is not a tuple, because TypeBox writes tuples as JSON Schema of a version before OpenAPI 3.1. */
+/** TypeBox writes a tuple in an old form of JSON Schema that OpenAPI 3.1 does not allow, so the pair is an array. */
 const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
   received: Type.Integer({ description: 'Count of distinct numbers that were received.' }),

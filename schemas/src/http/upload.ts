@@ -1,11 +1,11 @@
-/** Uploads. A game requests an address, uploads a file to this address, and names the file in a bug report. */
+/** Bodies of requests and responses about uploads. A bug report can name files that a game uploaded in advance. */
 import Type, { type Static } from 'typebox';
 import { UUID_PATTERN } from '../uuid.ts';
 import { EXAMPLE_SESSION, Nullable, Timestamp, Uuid } from './fields.ts';
 
 const MIB = 1024 * 1024;
 
-/** Maximum bytes and accepted media types of each kind of file. `mimeTypes` is undefined if all media types are accepted. */
+/** Limits of uploaded files by kind of file. If `mimeTypes` is undefined, all media types are accepted. */
 export const UPLOAD_LIMITS = {
   screenshot: { maxBytes: 10 * MIB, mimeTypes: ['image/png', 'image/jpeg', 'image/webp'] },
   video: { maxBytes: 500 * MIB, mimeTypes: ['video/webm', 'video/mp4'] },

@@ -1,13 +1,10 @@
-/**
- * Constants of the table `erased_events`. It contains the number of erased events of each record. Both ingest and the projector
- * write to the table.
- */
+/** Constants of the table `erased_events`, which contains the number of erased events of each log record. */
 
-/** Part number for erased events that never became rows. The number is the largest value of the column. */
+/** Value of the column `part` for erased events that the projector never wrote to ClickHouse. */
 export const NEVER_WRITTEN = 2 ** 32 - 1;
 
 /**
- * SQL expression for the number of erased events of a record. The expression uses the maximum, because a repeated projection
- * counts all parts again.
+ * SQL expression for the number of erased events of a record. If a block is projected twice, events without rows are counted
+ * twice, so the expression uses the maximum of both counts.
  */
 export const ERASED_EVENT_COUNT = `greatest(sumIf(events, part != ${NEVER_WRITTEN}), maxIf(events, part = ${NEVER_WRITTEN}))`;

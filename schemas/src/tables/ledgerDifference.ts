@@ -1,12 +1,9 @@
-/** Query that services run on the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
+/** SQL query for the ledger difference, from the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
 
-/** Time between the end of a minute and its check. An append with all of its retries takes less time. */
+/** Time between the end of a minute and the comparison of its ledger. An append with all of its retries takes less time. */
 export const LEDGER_GRACE_MS = 60_000;
 
-/**
- * SQL query for the ledger difference of the last day. The query also returns the start of the first minute with a difference,
- * in seconds since the epoch. All records that the log received before the parameter `settledMs` are projected.
- */
+/** SQL query for the ledger difference of the last day. All records up to the time `settledMs` must already be projected. */
 export const LEDGER_DIFFERENCE = `
   SELECT sum(missing_events + unlogged_events) AS events, toUnixTimestamp(min(minute)) AS sinceS
   FROM ledger

@@ -1,4 +1,4 @@
-/** Consumer group and table of each projected topic. The commits of the group contain the UUID of this table. */
+/** Consumer group and table of each projected topic. Every commit of the group contains the UUID of the table. */
 import { GROUPS, TOPICS } from '../topics/topics.ts';
 
 export const PROJECTED = {

@@ -1,10 +1,9 @@
-/** Rows of the table `reports`. The content of a report is read separately, because it can have 200 KB. */
+/** Columns and row types of the table `reports`. The content of a report can have 200 KB and is read by a separate query. */
 import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** Filed record without its content. The time is set even if the report did not contain a time. */
+  /** Record that filed the report, without the report's content. The time `occurredAt` is always set. */
   readonly filed: ReportLink;
-  /** Time of the retraction, in milliseconds since the epoch. Null if the report is not retracted. */
   readonly retractedAt: number | null;
   readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
@@ -19,7 +18,7 @@ export const REPORT_COLUMNS = `${COMMON_COLUMNS}, tenant_id AS tenantId, project
   lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy,
   max_session_links AS maxSessionLinks, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
 
-/** Row of `REPORT_COLUMNS`. 64-bit integers and bytes are strings. */
+/** Row with the columns of `REPORT_COLUMNS`. ClickHouse returns 64-bit integers and bytes as strings. */
 export interface ReportRow
   extends Omit<
     ReportLink,
@@ -64,7 +63,7 @@ export function textsOfRow(row: TextRow): { readonly [text in keyof TextRow]: st
   };
 }
 
-/** Columns of a report's content. A text is empty if the client did not send it. */
+/** Columns of the content of a report. A column contains an empty string if the client did not send the text. */
 export const CONTENT_COLUMNS = `${TEXT_COLUMNS}, description, named_session_id AS namedSessionId, context,
   arrayMap(file -> tuple(file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes, file.state),
     attachments) AS files`;
@@ -83,7 +82,6 @@ export interface ContentRow extends TextRow {
   ])[];
 }
 
-/** Returns the content of a report. Null if the record had no content. */
 export function contentOfRow(row: ContentRow): ReportContent | null {
   const { context, namedSessionId, files } = row;
   const { title, ...texts } = textsOfRow(row);

@@ -1,7 +1,6 @@
 /**
- * The topic `questlog.audit.v1` contains changes by operators, and rejected credentials. A change has two records with the same
- * id. The first record is the request, which is written before the change is made. The second record is the outcome. The
- * records have no key, and the topic has one partition.
+ * The topic `questlog.audit.v1` contains changes by operators and counts of rejected credentials. A change has two records with
+ * the same id. The first record is written before the change, and the second record contains the outcome.
  */
 import { COUNTED, MILLIS, messageContract, optional, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -12,30 +11,24 @@ export type AuditKind = (typeof AUDIT_KINDS)[number];
 export interface AuditEntry {
   readonly id: string;
   readonly kind: AuditKind;
-  /** Time of the request in milliseconds since the epoch. */
   readonly at: number;
-  /**
-   * Time of the response. Null if the request is not answered yet or the outcome is unknown. For a count of rejections, the
-   * time of the last rejection.
-   */
+  /** Time of the response to a change. For a count of rejections, the time of the latest rejection. Null if not answered. */
   readonly doneAt: number | null;
-  /** Identifier that distinguishes credentials without revealing them. */
+  /** Identifier of the credential in the request, which does not reveal the credential. */
   readonly actor: string;
   readonly address: string;
   readonly method: string;
-  /** Pattern of the route. Empty for a rejection without a route. */
+  /** Pattern of the route that the request matched. Empty if the request matched no route. */
   readonly route: string;
   readonly target: string | null;
   readonly tenantId: string | null;
   readonly projectId: string | null;
   readonly body: string | null;
-  /** State of the tenant, project, or token in the directory before the change, as JSON. */
   readonly before: string | null;
-  /** State after the change, as JSON. */
   readonly after: string | null;
   readonly status: number | null;
   readonly code: string | null;
-  /** Number of rejections that this record counts. */
+  /** Number of rejected requests that the record represents. */
   readonly count: number;
 }
 

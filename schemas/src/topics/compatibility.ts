@@ -1,8 +1,8 @@
-/** Checks whether a schema may follow an earlier version, for a registry and for Questlog's own decoder. */
+/** Checks whether a new version of an Avro schema is compatible with an earlier version. */
 import avsc from 'avsc';
 import { type Compatibility, parseSchema } from './contract.ts';
 
-/** Returns the reason why `next` may not follow `earlier`, as the end of a sentence. Undefined if `next` may follow. */
+/** Returns the reason why the schema `next` is incompatible with `earlier`, or undefined if the schemas are compatible. */
 export function compatibilityFault(
   compatibility: Compatibility,
   earlier: string,
@@ -15,8 +15,7 @@ export function compatibilityFault(
 }
 
 /**
- * Returns the reason why `read` cannot decode records of `written`. Checks plain Avro types, as a registry does, and the types
- * of this process.
+ * Returns the reason why the schema `read` cannot decode records of `written`, with plain Avro types or Questlog's own types.
  */
 function whyUnread(written: string, read: string): string | undefined {
   try {

@@ -1,6 +1,6 @@
 /**
- * Message contract. It consists of an Avro schema, a topic, and the type of the values in this process. Records have
- * Confluent's wire format, which consists of a zero byte, the schema id (4 bytes, big-endian), and the Avro body.
+ * Message contract of a topic. Records have Confluent's wire format: a zero byte, the schema id (4 bytes, big-endian), and the
+ * Avro body.
  */
 import { isUtf8 } from 'node:buffer';
 import avsc from 'avsc';
@@ -12,17 +12,17 @@ export interface MessageContract<T> {
   readonly schema: string;
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Encodes and frames a value. Undefined if the encoder of `type` is fast enough. */
+  /** Encodes a record with its header. Undefined if the encoder of `type` is fast enough for this topic. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
 /**
- * `BACKWARD_TRANSITIVE` means that every version reads the records of every earlier version. `FULL_TRANSITIVE` means that every
- * earlier version also reads the records of later versions. Readers that are upgraded independently need `FULL_TRANSITIVE`.
+ * With `BACKWARD_TRANSITIVE`, a schema version reads the records of all earlier versions. With `FULL_TRANSITIVE`, a schema
+ * version reads the records of all earlier and later versions.
  */
 export type Compatibility = 'BACKWARD_TRANSITIVE' | 'FULL_TRANSITIVE';
 
-/** Part of an avsc type that Questlog uses. T is the type of the values. */
+/** Methods of an avsc type that Questlog uses. T is the type of the decoded values. */
 export interface MessageType<T> {
   toBuffer(value: T): Buffer;
   fromBuffer(bytes: Buffer, resolver?: unknown): T;
@@ -58,12 +58,11 @@ export function record(name: string, fields: readonly AvroField[]): avsc.schema.
   return { type: 'record', name, fields: [...fields] };
 }
 
-/** Returns a nullable field whose default is null. */
 export function optional(name: string, type: avsc.schema.DefinedType): AvroField {
   return { name, type: ['null', type], default: null };
 }
 
-/** Parses a schema into an Avro type for this process. A `rawJson` string becomes bytes, and microseconds become a bigint. */
+/** Parses an Avro schema. Strings with the property `rawJson` are decoded to bytes, and times in microseconds to a bigint. */
 export function parseSchema<T>(schema: string): MessageType<T> {
   const type = avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
   const known = new Map<avsc.Type, number>();
@@ -74,7 +73,7 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return type;
 }
 
-/** Maximum number of fields of a record with its nested records. A foreign schema can have 2^50 fields that need no byte. */
+/** Maximum number of fields of a record. A schema of a foreign producer can have 2^50 fields that take no bytes. */
 const MAX_FIELDS = 1_000;
 
 function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
@@ -85,8 +84,8 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
 }
 
 /**
- * Returns the number of fields that are decoded even if no byte is left. After the end, avsc reads zeros. A zero is the first
- * branch of a union, and an empty array or map. A recursive type counts once.
+ * Returns the number of fields that avsc decodes from an empty record. After the end of the bytes, avsc reads zeros, and each
+ * zero is a valid field.
  */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
@@ -109,7 +108,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/** Parses a schema into a type that encodes any decoded value unchanged. An integer that is not safe becomes a bigint. */
+/** Parses an Avro schema into a type that decodes any value without checks and encodes the decoded value without a change. */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
@@ -128,31 +127,31 @@ export function frame(schemaId: number, body: Buffer): Buffer {
   return framed;
 }
 
-/** Returns the schema id and the Avro body of a framed value. Undefined if the value is not framed. */
+/** Returns the schema id and the Avro body of a record's value, or undefined if the value lacks Confluent's header. */
 export function unframe(value: Buffer): { schemaId: number; body: Buffer } | undefined {
   if (value.length < HEADER_BYTES || value.readUInt8(0) !== MAGIC) return undefined;
   return { schemaId: value.readUInt32BE(1), body: value.subarray(HEADER_BYTES) };
 }
 
-/** String that the process keeps as UTF-8 bytes. A payload is copied and never becomes a JavaScript string. */
+/** String that is decoded to UTF-8 bytes instead of a JavaScript string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
-/** UUID. A UUID with upper-case digits is decoded to lower case. Other texts are rejected when they are decoded. */
+/** UUID as a string. The decoder converts upper-case digits to lower case and rejects other texts. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
 export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
-/** Time of a server's clock. A value that no table can store is rejected when it is decoded. */
+/** Time of a server's clock. The decoder rejects times that ClickHouse cannot store. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
-/** Time of a game's clock. The value is a bigint, because microseconds exceed 2^53 from the year 2255 on. */
+/** Time of a game's clock as a bigint. From the year 2255 on, microseconds since the epoch exceed 2^53. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
-/** Share of similar events that was kept. One kept event represents 1 / rate events. */
+/** Fraction of the similar events that a sampling switch kept. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
-/** Exclusive maximum of accepted server times. ClickHouse's DateTime ends in 2106. */
+/** Server times from this time on are rejected. ClickHouse's DateTime ends in 2106. */
 export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
-/** Logical types with checks. Without the checks, Avro's types would accept invalid values of foreign records. */
+/** Logical types that check decoded values. Foreign producers can write values that are valid for Avro but not for Questlog. */
 const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
@@ -181,7 +180,6 @@ function microsInRange(value: bigint): bigint {
   throw new RangeError('a timestamp lies outside the years 1900 to 2299');
 }
 
-/** Returns a logical type that encodes any value but decodes only values that pass the check. */
 function checked(read: (value: unknown) => unknown) {
   return class extends avsc.types.LogicalType {
     protected override _fromValue(value: unknown): unknown {
@@ -190,7 +188,6 @@ function checked(read: (value: unknown) => unknown) {
       return accepted;
     }
 
-    /** Decodes records of other versions of the schema, in which the field may lack the logical type. */
     protected override _resolve(written: avsc.Type): (value: unknown) => unknown {
       const underlying = written instanceof avsc.types.LogicalType ? written.underlyingType : written;
       this.underlyingType.createResolver(underlying);
@@ -219,7 +216,7 @@ const uncheckedLong = avsc.types.LongType.__with({
   compare: (a: number | bigint, b: number | bigint) => (a === b ? 0 : a < b ? -1 : 1),
 });
 
-/** Type of positive safe integers. The long type of avsc excludes 2^53 - 1. */
+/** Integer from 1 to 2^53 - 1. avsc's own type for longs excludes 2^53 - 1. */
 const countedLong = avsc.types.LongType.__with({
   fromBuffer: (bytes: Buffer) => countedInRange(Number(bytes.readBigInt64LE())),
   toBuffer: (value: number) => {
@@ -238,11 +235,8 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-/**
- * Type of nullable values. The type omits avsc's check of each branch, so that encoding a record of events is a fifth faster.
- */
+/** Type of an optional field. Without avsc's check of each union branch, encoding a record of events is a fifth faster. */
 class OptionalType extends avsc.types.UnwrappedUnionType {
-  /** Writes a value. avsc calls this method, but avsc's declarations omit it. */
   _write(tap: Tap, value: unknown): void {
     tap.writeLong(value === null ? 0 : 1);
     if (value === null) return;
@@ -251,12 +245,9 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** Array that is limited by its bytes. avsc's own array reads as many items as a block claims, even 2^52 items. */
+/** Array with at most one item per byte. avsc's own array type reads as many items as the bytes claim, even 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
-  /**
-   * Reads the items. avsc calls this method. A resolver inherits this method, and its `itemsType` decodes the items of another
-   * version.
-   */
+  /** avsc calls this method. For records of another schema version, `itemsType` is the item type of the other version. */
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;
     const read: unknown[] = [];
@@ -290,13 +281,13 @@ class BoundedMap extends avsc.types.MapType {
   }
 }
 
-/** Visits all items of an array or a map. Each item takes at least one byte, which limits the time. */
+/** Reads all items of an array or a map. Each item must take at least one byte, which limits the duration of a read. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
-    // Ignores the size of the block in bytes, because a wrong size could move the cursor back.
+    // The block size in bytes is ignored, because a wrong size could move avsc's cursor back.
     if (count < 0) tap.skipLong();
     const items = Math.abs(count);
-    // The negated condition is also true if the count is NaN.
+    // The condition is negated, because a count of NaN must also be rejected.
     if (!(items <= tap.buf.length - tap.pos)) throw moreItemsThanBytes();
     for (let i = 0; i < items; i++) {
       const at = tap.pos;
@@ -310,10 +301,7 @@ function moreItemsThanBytes(): RangeError {
   return new RangeError('an array or a map has more items than bytes');
 }
 
-/**
- * Cursor with which avsc reads and writes. The cursor reads zeros after the end of the bytes. avsc reports such a read only at
- * the end.
- */
+/** Cursor of avsc. A read after the end of the bytes returns zeros, and avsc reports an error only after the whole record. */
 interface Tap {
   readonly buf: Buffer;
   readonly pos: number;
@@ -347,7 +335,7 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
   return undefined;
 }
 
-/** True if the text is a JSON object in UTF-8. Foreign producers can write any text, and responses contain this text. */
+/** True if the text is a JSON object in UTF-8. Foreign producers can also write texts that are not JSON. */
 export function isObjectText(text: Buffer): boolean {
   if (!isUtf8(text)) return false;
   try {

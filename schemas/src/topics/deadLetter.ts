@@ -1,8 +1,7 @@
 /**
- * The topic `questlog.dead-letters.v1` contains dead letters. A dead letter is an unchanged record that could not be processed,
- * with its position and the reason. The key of the dead letter is the key of the record. If the record is too large for this
- * topic, its value and headers are omitted, and the key if necessary. The reason then mentions the omission. A record without a
- * value is a decision about a dead letter (`DECISION_HEADER`).
+ * The topic `questlog.dead-letters.v1` contains dead letters, which are copies of records that could not be processed. If a
+ * record is too large for this topic, the dead letter omits the value, the headers, and if necessary the key. A record without
+ * a value is an operator's decision about a dead letter (`DECISION_HEADER`).
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';
@@ -17,7 +16,6 @@ export interface DeadLetter {
   readonly key: string | null;
   readonly value: Buffer | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** Time at which the record became a dead letter, in milliseconds since the epoch. */
   readonly deadAt: number;
 }
 

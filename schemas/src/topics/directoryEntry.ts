@@ -1,8 +1,7 @@
 /**
- * The topic `questlog.directory.v1` contains tenants, projects, tokens, and secrets. The keys are `tenant:<id>`,
- * `project:<id>`, `token:<id>`, and `secret:<id>`. The topic is compacted. It also contains the last use of tokens (`use:<token
- * id>`). A tombstone revokes an entity. An erasure (`erasure:<id>`) stays forever, because it also covers records that arrive
- * later. Exactly one of the fields of an entry is set.
+ * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, secrets, and erasures. The keys are
+ * `tenant:<id>`, `project:<id>`, `token:<id>`, `secret:<id>`, `erasure:<id>`, and `use:<token id>` (the latest use of a token).
+ * Exactly one field of a directory entry is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -14,11 +13,11 @@ export const SCOPES: readonly Scope[] = ['events:write', 'reports:write', 'read'
 export interface Tenant {
   readonly id: string;
   readonly name: string;
-  /** Number of events per UTC month. Null if there is no quota. */
+  /** Number of events per calendar month (UTC). Null if the tenant has no quota. */
   readonly monthlySoftQuota: number | null;
-  /** Number of partitions for the tenant's new sessions, from 1 to 4096. */
+  /** Number of partitions over which new sessions of the tenant are distributed, from 1 to 4096. */
   readonly spread: number;
-  /** Limits for all projects of the tenant together. Null or absent if the tenant has no limits. */
+  /** Rate limits for all projects of the tenant together. Null or absent if the tenant has no limits. */
   readonly limits?: RateLimits | null;
   /** True if the tenant's tokens cannot write. */
   readonly suspended?: boolean;
@@ -30,7 +29,7 @@ export interface RateLimits {
   readonly eventsPerSecond: number | null;
   readonly requestsPerSecond: number | null;
   readonly bytesPerSecond: number | null;
-  /** Number of seconds. The unused capacity of this time can be used at once. */
+  /** Number of seconds for which unused capacity is kept for a burst. */
   readonly burstSeconds: number;
 }
 
@@ -38,21 +37,21 @@ export interface Project {
   readonly id: string;
   readonly tenantId: string;
   readonly name: string;
-  /** Revision of the contract. Null if the default of the deployment applies. */
+  /** Revision of the HTTP contract. Null if the default of the deployment applies. */
   readonly revision: Revision | null;
-  /** Window of reports that contain no window. Null or absent if the default of the contract applies. */
+  /** Default time window of the project's bug reports. Null or absent if the default of the contract applies. */
   readonly reportWindow?: ReportWindowMs | null;
-  /** Limits of the project. Null or absent if only the limits of the tenant apply. */
+  /** Rate limits of the project. Null or absent if only the limits of the tenant apply. */
   readonly limits?: RateLimits | null;
   /** True if the project's tokens cannot write. */
   readonly suspended?: boolean;
   readonly retentionDays?: RetentionDays | null;
-  /** Switches of the project. The first switch that matches an event decides. Empty or absent if all events are accepted. */
+  /** Switches of the project. The first switch that matches an event applies. An event that matches no switch is accepted. */
   readonly switches?: readonly Switch[];
   readonly createdAt: number;
 }
 
-/** Number of days after receipt until rows or files of a project are removed. Null if they are never removed. */
+/** Number of days after which a project's rows or files are removed. Null if the data is kept forever. */
 export interface RetentionDays {
   readonly events: number | null;
   readonly sessions: number | null;
@@ -61,17 +60,17 @@ export interface RetentionDays {
   readonly uploads: number | null;
 }
 
-/** Switch that rejects or samples events. A filter that is null matches every event. */
+/** Switch that rejects or samples events of a project. A filter that is null matches every event. */
 export interface Switch {
   readonly eventType: string | null;
   readonly buildId: string | null;
   readonly playerShare: number | null;
   readonly action: 'reject' | 'sample';
-  /** Share of the sessions that `sample` keeps. Null for `reject`. */
+  /** Fraction of the sessions that a switch of the kind `sample` keeps. Null for a switch of the kind `reject`. */
   readonly sampleRate: number | null;
-  /** End of the switch in milliseconds since the epoch. Null if the switch has no end. */
+  /** Time in milliseconds since the epoch at which the switch ends. Null if the switch has no end. */
   readonly until: number | null;
-  /** Reason that the operator gave. Clients whose events are rejected see the reason. */
+  /** Reason that the operator gave. Clients whose events are rejected receive this text. */
   readonly reason: string;
 }
 
@@ -83,68 +82,57 @@ export interface ReportWindowMs {
 export interface Token {
   readonly id: string;
   readonly projectId: string;
-  /** SHA-256 of the token in hexadecimal digits. The token itself is shown once and never stored. */
+  /** SHA-256 of the token in hexadecimal digits. Questlog does not store the token itself. */
   readonly sha256: string;
   readonly scopes: readonly Scope[];
   /** Time of expiry in milliseconds since the epoch. Null if the token never expires. */
   readonly expiresAt: number | null;
-  /** Maximum requests per second of one client address with the token. Null or absent if there is no limit. */
+  /** Maximum requests per second from one client address with this token. Null or absent if there is no limit. */
   readonly addressRequestsPerSecond?: number | null;
-  /** Ids of the builds that the token can write for. Null or absent if the token can write for all builds. */
+  /** Ids of the builds for which the token can write data. Null or absent if the token can write data for all builds. */
   readonly buildIds?: readonly string[] | null;
   readonly rotatedFrom?: string | null;
   readonly rotatedTo?: string | null;
-  /**
-   * Id of the first token of the rotation chain. The token can retract the reports of this chain. Null or absent if the token
-   * is the first.
-   */
+  /** Id of the oldest token of a rotation. The newest token can retract the reports of all older tokens of the rotation. */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }
 
 export interface TokenUse {
-  /** Time of the last use in milliseconds since the epoch, rounded to the minute. */
   readonly usedAt: number;
 }
 
-/** Secret that all processes of the deployment share and no client knows. */
 export interface Secret {
   readonly id: string;
   readonly bytes: Buffer;
   readonly createdAt: number;
 }
 
-/**
- * Erasure of data. The scope of an erasure never changes, but its state and its results change. Times are in milliseconds since
- * the epoch.
- */
+/** Request to erase data. The scope of an erasure never changes. All times are in milliseconds since the epoch. */
 export interface Erasure {
   readonly id: string;
   readonly tenantId: string;
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /**
-   * Erased sessions, including their records that arrive later. Null if the erasure covers all data that was received before
-   * `requestedAt`.
-   */
+  /** Erased sessions, including later records. Null if the erasure covers all data received before `requestedAt`. */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** Reports of the erased sessions. For a project, the reports that have links to events that are not erased. */
+  /** Reports of the erased sessions. If a whole project is erased, only reports with links to events outside the erasure. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
-  /** Reason why the erasure failed or waits, or a description of data that cannot be found. */
+  /** Reason why the erasure failed or waits, or a description of data that the erasure cannot find. */
   readonly problem: string | null;
   readonly found: ErasureFound;
-  /** Time after which no read returns the data. */
+  /** Time after which no query returns the erased data. Null if this time is not known yet. */
   readonly hiddenAt: number | null;
-  /** Time after which neither ClickHouse's files nor the uploads contain the data. */
+  /** Time after which the files of ClickHouse and the uploads contain no erased data. Null if this time is not known yet. */
   readonly goneAt: number | null;
-  /** Time at which the retention of a topic removes the last record of the data. */
+  /** Time at which the last record with the erased data expires in the log. */
   readonly logExpiresAt: number;
   /**
-   * Id of the requested erasure, if the ids of that erasure do not fit into one record. Null or absent if this erasure is the
-   * requested erasure.
+   * Id of the erasure request. A request whose ids do not fit into one record is split into several erasures, which share this
+   * id. Null if the request was not split.
    */
   readonly partOf?: string | null;
 }
@@ -162,7 +150,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** Kinds of erased data that are counted. `log` counts the records of all topics except the topic of linked events. */
+/** Kinds of erased data that an erasure counts. `log` counts the records of all topics except the topic of linked events. */
 export const ERASURE_PLACES = [
   'events',
   'links',

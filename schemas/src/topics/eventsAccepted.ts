@@ -1,7 +1,4 @@
-/**
- * The topic `questlog.events.v1` contains accepted events. A record contains the accepted events of one request for one
- * partition. A duplicate append has the same append id. The key is the tenant.
- */
+/** The topic `questlog.events.v1` contains accepted events. A record contains events of one request for one partition. */
 import { ByteWriter } from '../byteWriter.ts';
 import {
   COUNTED,
@@ -30,12 +27,8 @@ export interface AcceptedEvent {
   /** JSON object in UTF-8, exactly as the game sent it. */
   readonly payload: Buffer;
   readonly overQuota: boolean;
-  /**
-   * Number of the event in the client's own count of the session's events, which starts at 1. Null if the client did not send
-   * it.
-   */
+  /** Number of the event, which the client counts from 1 in each session. Null if the client sent no number. */
   readonly sequence: number | null;
-  /** Share of similar events that a sampling switch kept. Null or absent if all similar events were kept. */
   readonly sampleRate?: number | null;
 }
 
@@ -43,15 +36,15 @@ export interface EventsAccepted {
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Time of the decision by the server's clock, in milliseconds since the epoch. */
+  /** Time of receipt by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly revision: Revision;
-  /** `Idempotency-Key` of the request, and the SHA-256 of the request's body. Null if the request had no key. */
+  /** `Idempotency-Key` and SHA-256 of the request's body. Null if the request had no key. */
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   readonly events: readonly AcceptedEvent[];
 }
 
-/** Fields of an event in all topics. Only accepted events also have `sampleRate`. */
+/** Avro fields of an event in all topics. The topic of accepted events has the additional field `sampleRate`. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
   optional('sessionId', UUID),
@@ -87,14 +80,13 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Contract with a hand-written encoder, because avsc is too slow for every incoming event. */
+/** Contract with a hand-written encoder, because avsc is too slow to encode every incoming event. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
 
-/** Encodes the fields in the order of the schema, in Avro's binary encoding. */
 function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Buffer {
   let bytes = 0;
   for (const { payload, eventType } of events) bytes += payload.length + eventType.length;
@@ -103,10 +95,7 @@ function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Bu
   return endRecord(out);
 }
 
-/**
- * Encodes the fields of a record before its events.
- * @param bytes the total bytes of the types and payloads of the events
- */
+/** Writes the fields of a record that precede its events. `bytes` is the total size of all event types and payloads. */
 export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
   const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
   const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
@@ -127,7 +116,6 @@ export function beginRecord(schemaId: number, head: RecordHead, bytes: number): 
 }
 
 export function endRecord(out: ByteWriter): Buffer {
-  // Writes the end of the array.
   out.uint8(0);
   return out.written();
 }
@@ -165,15 +153,13 @@ function writeMicros(out: ByteWriter, micros: bigint): void {
   else out.bigVarint(micros < 0n ? -2n * micros - 1n : 2n * micros);
 }
 
-/** Appends a zigzag varint, which encodes 0, -1, 1, and -2 as 0, 1, 2, and 3. */
+/** Appends a zigzag varint. The numbers 0, -1, 1, and -2 are written as 0, 1, 2, and 3. */
 export function writeLong(out: ByteWriter, value: number): void {
   if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
   else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
 }
 
 export const [NULL, VALUE] = [0, 1];
-/** Maximum bytes of the fields of an event without `eventType` and `payload`. */
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;
-/** Exclusive maximum of values that can be doubled exactly as JavaScript numbers. */
 const HALF_EXACT = 2 ** 52;

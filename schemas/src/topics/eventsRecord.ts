@@ -1,6 +1,6 @@
 /**
- * Record of `questlog.events.v1` for readers. The object contains the bytes of the record and the positions of the fields. An
- * object for each event would take most of a reader's time, because a block has tens of thousands of events.
+ * Record of `questlog.events.v1` as bytes with the positions of its fields. A block has tens of thousands of events, and an
+ * object for each event would take most of a reader's time.
  */
 import { isUtf8 } from 'node:buffer';
 import {
@@ -13,7 +13,7 @@ import {
 } from './contract.ts';
 import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 
-/** Contract of `eventsAccepted` for readers that decode one record at a time. */
+/** Contract of the topic `questlog.events.v1` for services that read the topic. */
 export const eventsInBytes: MessageContract<EventsRecord> = {
   ...eventsAccepted,
   type: {
@@ -26,7 +26,6 @@ export const eventsInBytes: MessageContract<EventsRecord> = {
   framed: (schemaId, { bytes }) => frame(schemaId, bytes),
 };
 
-/** Encodes the message as this version writes it, and returns the record. */
 export function recordOf(message: EventsAccepted): EventsRecord {
   const record = readCanonical(unframe(eventsAccepted.framed(0, message))?.body ?? Buffer.alloc(0));
   if (record === undefined) throw new Error('a record of ours is not what it is read as');
@@ -38,7 +37,6 @@ export class EventsRecord {
   readonly appendId: string;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Time of the decision by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly count: number;
   readonly #idempotencyAt: number;
@@ -66,7 +64,7 @@ export class EventsRecord {
     return this.#field(event, ID);
   }
 
-  /** Returns the position of the event's session id in the bytes. Returns `ABSENT` if the event has no session. */
+  /** Returns the position of the event's session id, or `ABSENT` if the event has no session. */
   sessionAt(event: number): number {
     return this.#field(event, SESSION);
   }
@@ -91,7 +89,6 @@ export class EventsRecord {
     return this.#field(event, PAYLOAD_BYTES);
   }
 
-  /** Returns the low 32 bits of `occurredAt` as a signed integer. */
   lowMicros(event: number): number {
     return this.#field(event, LOW_MICROS);
   }
@@ -118,7 +115,6 @@ export class EventsRecord {
     return uuidText(this.bytes, this.idAt(event));
   }
 
-  /** Returns the time in the event's id in milliseconds since the epoch, like `millisOf`. */
   idMillis(event: number): number {
     const at = this.idAt(event);
     return hexAt(this.bytes, at, at + 4) * HALF_RANGE + (hexAt(this.bytes, at + 4, at + 13) >>> 0);
@@ -134,7 +130,7 @@ export class EventsRecord {
     return this.bytes.toString('utf8', at, at + this.typeBytes(event));
   }
 
-  /** Returns `occurredAt` as a number in microseconds since the epoch. The number is rounded from the year 2255 on. */
+  /** Returns `occurredAt` as a number in microseconds since the epoch. From the year 2255 on, the number is rounded. */
   roundedMicros(event: number): number {
     return this.highMicros(event) * HALF_RANGE + (this.lowMicros(event) >>> 0);
   }
@@ -143,7 +139,7 @@ export class EventsRecord {
     return (BigInt(this.highMicros(event)) << 32n) | BigInt(this.lowMicros(event) >>> 0);
   }
 
-  /** Returns the event as an object. The payload is a view of the record's bytes. */
+  /** Returns the event as an object. The payload is a view of the record's bytes, not a copy. */
   event(event: number): AcceptedEvent {
     const { bytes } = this;
     const [buildAt, payloadAt] = [this.buildAt(event), this.payloadAt(event)];
@@ -160,7 +156,7 @@ export class EventsRecord {
     };
   }
 
-  /** Returns a record that has only these events. Both records share all bytes. */
+  /** Returns a record with the selected events. The new record shares the bytes of this record. */
   select(events: readonly number[]): EventsRecord {
     const fields = events.flatMap((event) => [
       ...this.#fields.subarray(event * FIELDS, (event + 1) * FIELDS),
@@ -174,19 +170,15 @@ export class EventsRecord {
 }
 
 /**
- * Indexes of an event's fields. Each field is a byte position, a length, or a part of `occurredAt`. `overQuota` follows the
- * payload.
+ * Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. The position of
+ * `overQuota` is the end of the payload.
  */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position of a null field. The position is 0, because no optional field is at the start of a record. */
+/** Position of a field that is null. Position 0 is the first byte of a record, which never belongs to an optional field. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
-/**
- * Kinds of characters in a UUID. `UUID_KINDS` has the kind of each character of a UUID, and `KIND_OF_BYTE` the kind of each
- * byte value.
- */
 const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
 const UUID_KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
   one === '-' ? HYPHEN : DIGIT,
@@ -197,7 +189,7 @@ const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
   return /[0-9a-f]/.test(character) ? DIGIT : OTHER;
 });
 
-/** Length of a UUID in Avro, as a zigzag varint before the text. A UUID is a string of 36 characters. */
+/** Avro writes the length of a UUID (36 characters) as a zigzag varint before the UUID. */
 const UUID_LENGTH = 2 * UUID_CHARACTERS;
 const UUID_FIELD = 1 + UUID_CHARACTERS;
 const APPEND_AT = 1;
@@ -206,13 +198,13 @@ export const PROJECT_AT = TENANT_AT + UUID_FIELD;
 const DIGEST_BYTES = 32;
 const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
-/** Reads a record in canonical form. Returns undefined for other or damaged encodings, which avsc then decodes or rejects. */
+/** Reads a record in the encoding that Questlog writes. Returns undefined for any other encoding, which avsc must decode. */
 function readCanonical(bytes: Buffer): EventsRecord | undefined {
   const reader = new Reader(bytes, 0);
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // Reads the revision like the branch of an optional field. Its two symbols have the same encoding as the two branches.
+  // The revision has two values, which Avro encodes like the two branches of an optional field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
@@ -220,7 +212,6 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   if (count < 0 || count > bytes.length / MIN_EVENT_BYTES) return undefined;
   const fields = new Int32Array(count * FIELDS);
   for (let at = 0; at < fields.length && !reader.isIrregular; at += FIELDS) readEvent(reader, fields, at);
-  // Reads the end of the array.
   if (count > 0 && reader.long() !== 0) return undefined;
   return reader.isIrregular || reader.at !== bytes.length
     ? undefined
@@ -245,7 +236,7 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
   fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
-/** Reads a record field by field. If the bytes are irregular, the reader sets `isIrregular` and continues. */
+/** Reads the fields of a record. If the bytes are irregular, `isIrregular` is true and the returned values are meaningless. */
 class Reader {
   readonly #bytes: Buffer;
   at: number;
@@ -265,7 +256,6 @@ class Reader {
     return at;
   }
 
-  /** Reads the branch of an optional field. Returns true if a value follows. */
   hasValue(): boolean {
     const branch = this.#bytes[this.at++];
     if (branch !== 0 && branch !== 2) this.isIrregular = true;
@@ -365,12 +355,11 @@ function halvesOf(micros: bigint): { readonly low: number; readonly high: number
   return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
 }
 
-/** Returns the value of hexadecimal digits of a lower-case UUID. The value has at most 32 bits. */
+/** Returns the value of up to 8 hexadecimal digits in lower case. */
 function hexAt(bytes: Buffer, from: number, to: number): number {
   let value = 0;
   for (let i = from; i < to; i++) {
     const character = bytes[i] ?? 0;
-    // The character '0' is 0x30, and 'a' is 0x61.
     if (character !== 0x2d) value = (value << 4) | (character - (character < 0x60 ? 0x30 : 0x57));
   }
   return value;

@@ -1,27 +1,27 @@
 /**
- * The topic `questlog.linker-state.v1` contains the linker's state of each partition. The topic is compacted by entry. An entry
- * is written in the transaction that makes the entry true. The key is the name of the entry. A tombstone deletes an entry.
+ * The compacted topic `questlog.linker-state.v1` is the changelog of the linker's state. An entry and the links that it
+ * describes are written in one transaction. A tombstone deletes an entry.
  */
 import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
 import { TOPICS } from './topics.ts';
 
-/** Report for which the linker still expects events. */
+/** Report for which the linker still expects events, or still has to run a lookup. */
 export interface TrackedReport {
   readonly record: ReportLink;
   readonly offset: number;
   /**
-   * The phase is `waiting` until the linker knows that the report is the first record of its id. An `open` report is matched
-   * with each event. A `spilled` report is looked up periodically, because too many reports are open.
+   * A report is `waiting` until the linker knows that no earlier record has the same report id. The linker matches an `open`
+   * report with each incoming event. If too many reports are open, further reports are `spilled` and the linker searches
+   * ClickHouse for their events periodically.
    */
   readonly phase: 'waiting' | 'open' | 'spilled';
-  /** Time of the next lookup, in milliseconds since the epoch. Null if only the last lookup at `closesAt` remains. */
+  /** Time of the next lookup in milliseconds since the epoch. Null if only the final lookup at `closesAt` is left. */
   readonly askAt: number | null;
-  /** Time of the last lookup, in milliseconds since the epoch. */
   readonly closesAt: number;
 }
 
-/** Number of session links of a tracked report. The number is written together with these links. */
+/** Number of links that a report has to events of its session. */
 export interface SessionLinkCount {
   readonly count: number;
 }
@@ -31,7 +31,7 @@ export interface PendingRetraction {
   readonly offset: number;
 }
 
-/** Session with late events or events with a wrong clock. The closed reports of the session must be looked up. */
+/** Session whose events arrived late or have a wrong clock. Late events can belong to reports that are already closed. */
 export interface LateSession {
   readonly tenantId: string;
   readonly projectId: string;
@@ -41,7 +41,7 @@ export interface LateSession {
   readonly offset: number;
 }
 
-/** Entry of the changelog. Exactly one of its fields is set. */
+/** Entry of the linker's changelog. Exactly one field of an entry is set. */
 export interface LinkerEntry {
   readonly report: TrackedReport | null;
   readonly retraction: PendingRetraction | null;
@@ -51,24 +51,18 @@ export interface LinkerEntry {
   readonly sessionLinks: SessionLinkCount | null;
 }
 
-/** Next offsets to read. The other entries and the links contain the effects of all records below these offsets. */
+/** Offsets of the next records that the linker reads. The effects of all earlier records are committed. */
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
-  /**
-   * Leader epochs of the last record below each offset. The epochs reveal a truncated log. An epoch is null if it is unknown.
-   */
+  /** Leader epochs of the last processed records, with which the linker detects a truncation. Null if unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /**
-   * Upper bounds of the leader epochs. The bounds are set if the epochs are unknown, which happens after a truncation and
-   * inside a batch. Otherwise, the bounds are null.
-   */
+  /** Upper bounds of the leader epochs after a truncation and inside a batch. Null if the exact epochs are known. */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }
 
-/** Epochs of a position if only the offsets of the position are known. */
 export const NO_EPOCHS = {
   eventsEpoch: null,
   reportLinksEpoch: null,
@@ -78,7 +72,7 @@ export const NO_EPOCHS = {
 
 export const POSITION_KEY = 'position';
 
-/** Append ids that one commit added. An entry of the previous version has the ids of one slot. */
+/** Ids of the appends that one commit processed. */
 export interface SeenAppends {
   readonly ids: readonly string[];
   readonly since: number;

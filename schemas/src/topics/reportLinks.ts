@@ -1,9 +1,8 @@
 /**
- * The topic `questlog.report-links.v1` contains the life cycle of bug reports. The kinds of records are `filed`, `retracted`,
- * `retried` (a new lookup is requested), and `unresolved` (an event that the report named is missing). The key is the tenant.
- * The partition is the home partition of the tenant (lane 0). The first record of a report id in the log is therefore the
- * report. Any producer can write `filed` and `retracted` to any partition. The linker copies records of other partitions to the
- * home partition.
+ * The topic `questlog.report-links.v1` contains the history of bug reports. A record files a report (`filed`), retracts a
+ * report (`retracted`), requests a new lookup (`retried`), or says that a named event is missing (`unresolved`). If several
+ * records file the same report id, the first record in the tenant's home partition (lane 0) is valid. The linker copies `filed`
+ * and `retracted` records from other partitions to the home partition.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -25,32 +24,29 @@ export interface ReportLink {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
-  /** Time of receipt of the report, or of the decision about `retracted` and `unresolved`, in milliseconds since the epoch. */
+  /** Time of receipt of the report in milliseconds. In `retracted` and `unresolved` records, the time of the decision. */
   readonly receivedAt: number;
-  /** Time that the report contains, in microseconds since the epoch. Null if `receivedAt` applies. */
+  /** Time of the report that the client sent, in microseconds. Null if `receivedAt` is the time of the report. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
-  /** Lane of the session. Null if the producer did not know the lane. The linker then looks the session up. */
+  /** Lane of the session. Null if the producer did not know the lane, which the linker then reads from ClickHouse. */
   readonly sessionLane: number | null;
   /** Id of the build that the report names. If the report names no build, the id of the session's build. */
   readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
-  /**
-   * Maximum number of links by session and window. The first events in the log are linked. Events that the report names are not
-   * counted.
-   */
+  /** Maximum number of the session's events that are linked to the report. Events that the report names are not counted. */
   readonly maxSessionLinks: number;
   readonly inlineEventIds: readonly string[];
-  /** Ids of the events that the report names. For `unresolved`, the ids of the events that are missing. */
+  /** Ids of the events that the report names. In `unresolved` records, the ids of the missing events. */
   readonly eventIds: readonly string[];
-  /** SHA-256 of the request as the client sent it. It distinguishes a retry from another report with the same id. */
+  /** SHA-256 of the request body, which distinguishes a retry from a different report with the same id. */
   readonly requestDigest: Buffer | null;
-  /** True if the record is a copy from the home partition for another partition, or a notice of the linker. */
+  /** True if the linker wrote the record. The linker writes copies for other partitions and notices about missing events. */
   readonly isForwarded: boolean;
-  /** Text and files of the report. Null in copies, and if the producer sent no text and no files. */
+  /** Text and files of the report. Null in copies, and if the client sent no text and no files. */
   readonly content: ReportContent | null;
-  /** Id of the token that filed the report through ingest. Null if another producer or an older version wrote the record. */
+  /** Id of the token with which ingest received the report. Null if another producer or an older version wrote the record. */
   readonly filedBy: string | null;
 }
 
@@ -60,9 +56,8 @@ export interface ReportContent {
   readonly severity: string | null;
   readonly reporterType: string | null;
   readonly sourceChannel: string | null;
-  /** Fingerprint of the problem. Reports of one project with the same fingerprint describe the same problem. */
   readonly fingerprint: string | null;
-  /** Id of the session that the client named. If the project does not know this session, `sessionId` is null. */
+  /** Session id that the client sent. If the project has no session with this id, `sessionId` is null. */
   readonly namedSessionId: string | null;
   readonly context: Buffer | null;
   readonly attachments: readonly Attachment[];
@@ -74,7 +69,7 @@ export interface Attachment {
   readonly fileName: string;
   readonly mimeType: string | null;
   readonly sizeBytes: number | null;
-  /** State of the file. It is `missing` if the file did not exist when the report was filed. */
+  /** State of an uploaded file. `missing` means that the file did not exist when the report was filed. */
   readonly state: 'stored' | 'missing';
 }
 
@@ -85,7 +80,7 @@ export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_MAX_SESSION_LINKS = 20_000;
-/** Maximum number of events that one report names by id. Inline events have the limit of a batch. */
+/** Maximum number of event ids that a report names. Events that are sent with the report have the limit of a request. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 
@@ -146,7 +141,7 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
   ],
 });
 
-/** Returns the reason why a decoded record cannot be used. Undefined if the record can be used. */
+/** Returns the reason why a decoded record is invalid, or undefined if the record is valid. */
 export function faultOf(record: ReportLink): string | undefined {
   const { kind, windowBeforeMs, windowAfterMs, inlineEventIds, eventIds, sessionLane } = record;
   if (record.maxSessionLinks < 0) return `maxSessionLinks is ${record.maxSessionLinks}, below 0`;
@@ -166,7 +161,7 @@ export function faultOf(record: ReportLink): string | undefined {
   return negative === undefined ? undefined : `an attachment's sizeBytes is ${negative}, below 0`;
 }
 
-/** True if the record is in the home partition of its tenant, where the linker decides about reports. */
+/** True if the partition is the home partition of the record's tenant. The linker accepts reports only in this partition. */
 export function isAtHome({ tenantId }: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(tenantId, 0, partitions) === partition;
 }

@@ -1,7 +1,6 @@
 /**
- * The topic `questlog.sessions.v1` contains the sessions of projects. The key is the tenant. The partition is the home
- * partition of the tenant (lane 0). If two clients register the same id concurrently, the first record in the log therefore
- * takes precedence.
+ * The topic `questlog.sessions.v1` contains registered sessions. If a session id is registered twice, the first record is
+ * valid.
  */
 import { createHash } from 'node:crypto';
 import type { Build } from '../buildId.ts';
@@ -22,16 +21,14 @@ export interface SessionRegistered {
   readonly projectId: string;
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** Start time in microseconds since the epoch, as the client sent it. Null if `registeredAt` applies. */
+  /** Start time that the client sent, in microseconds. Null if `registeredAt` is the start time. */
   readonly startedAt: bigint | null;
-  /** Time of the registration by the server's clock, in milliseconds since the epoch. */
   readonly registeredAt: number;
   /** Lane that determines the partition of the session's events. The lane never changes. */
   readonly lane: number;
   readonly build: Build | null;
   readonly playerExternalId: string | null;
   readonly playerDeviceId: string | null;
-  /** JSON object in UTF-8, exactly as the game sent it. */
   readonly metadata: Buffer | null;
 }
 
@@ -59,10 +56,7 @@ export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessi
   ],
 });
 
-/**
- * Returns the SHA-256 (hexadecimal) of a session's content, without `buildId` and `startedAt`. Returns null if the session has
- * no content, as in every record of the first version. Sessions with the same digest have the same content.
- */
+/** Returns the SHA-256 of a session's content without `buildId` and `startedAt`, or null if the session has no content. */
 export function contentDigest(
   of: Pick<SessionRegistered, 'build' | 'playerExternalId' | 'playerDeviceId' | 'metadata'>,
 ): string | null {
@@ -76,7 +70,7 @@ export function contentDigest(
     .digest('hex');
 }
 
-/** Returns the reason why a decoded record cannot be used. Undefined if the record can be used. */
+/** Returns the reason why a decoded record is invalid, or undefined if the record is valid. */
 export function sessionFault({ metadata }: SessionRegistered): string | undefined {
   const isUsable = metadata === null || isObjectText(metadata);
   return isUsable ? undefined : 'metadata must be a JSON object';

@@ -1,4 +1,4 @@
-/** All topics with their names, cleanup policies, and limits, and the consumer groups that read the topics. */
+/** Names, cleanup policies, and limits of all topics, and the consumer groups that read the topics. */
 
 export const TOPICS = {
   events: 'questlog.events.v1',
@@ -12,7 +12,7 @@ export const TOPICS = {
   schemas: 'questlog.schemas.v1',
 } as const;
 
-/** Names of the consumer groups. Ingest reads the projector's offsets, which show the records that ClickHouse already has. */
+/** Consumer groups. Ingest reads the offsets of the projector's group to find out which records ClickHouse contains. */
 export const GROUPS = {
   projectEvents: 'questlog-project-events',
   projectSessions: 'questlog-project-sessions',
@@ -22,46 +22,42 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Group that reads partitions that were added to the topic of report links. The linker does not read added partitions. */
+/** Consumer group for added partitions of the topic of report links. The linker does not read added partitions. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
-/** Name of the header with the append id (a UUID). A duplicate append can be identified without decoding the record. */
+/** Header with the append id (a UUID). Readers detect duplicate appends with this header before they decode a record. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
-/**
- * Name of the header with the append id of a dead letter. The replayed record and the decision, which has no value, have this
- * header.
- */
+/** Header with the append id of a dead letter, in the replayed record and in the operator's decision about the dead letter. */
 export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
 export const DECISION_HEADER = 'questlog-decision';
 
 const MIB = 1024 * 1024;
-/** Maximum bytes of key and value without compression. A foreign record may be larger after decompression. */
+/** Maximum bytes of a record's key and value before compression. Records of foreign producers can be larger. */
 export const MAX_REPORT_LINK_BYTES = MIB;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Settings of a new topic. The type matches the type TopicSpec of the log port, which this package must not import. */
+/** Settings of a new topic. The type equals `TopicSpec` of the log package, which this package must not import. */
 export interface TopicDefinition {
   readonly name: string;
   readonly partitions: number;
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression by the broker. Undefined if batches keep the producer's compression. */
+  /** Compression by the broker. Undefined if the broker keeps the compression of the producer. */
   readonly compression?: 'zstd';
 }
 
 /**
- * Returns the topics. The joined topics (events, sessions, and report links) and the topics of their results have the same
- * number of partitions. The directory has one partition, so that its records are in one order.
+ * Returns the definitions of all topics. The topics of events, sessions, report links, and links have the same number of
+ * partitions. The directory has one partition, so that all of its records are in one order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    // The broker compresses the records, because foreign producers can write report links (decision 0009) and often use lz4 or
-    // snappy by default.
+    // Foreign producers write to this topic (decision 0009) and often use lz4 or snappy, so the broker compresses with zstd.
     {
       name: TOPICS.reportLinks,
       partitions,

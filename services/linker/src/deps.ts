@@ -1,4 +1,4 @@
-/** Dependencies of the linker and of one partition. */
+/** Dependencies of the linker and of its partitions. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Codec } from '@questlog/runtime/registry/registry';
@@ -17,7 +17,7 @@ export interface LinkerDeps extends ServiceDeps {
 
 interface SharedSessions {
   readonly filter: SessionFilter;
-  /** Adds all sessions that have reports in ClickHouse to the filter. Resolves with false if there are too many sessions. */
+  /** Adds all sessions that have reports to the filter. Resolves with false if the sessions do not fit into the filter. */
   load(): Promise<boolean>;
 }
 
@@ -31,9 +31,9 @@ export interface PartitionDeps extends LinkerDeps {
   readonly partitions: number;
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
   readonly sessions: SharedSessions;
-  /** Returns the UUID of the table with this name. The UUID is cached for at most one second. */
+  /** Returns the UUID of a ClickHouse table. The UUID is cached for at most one second. */
   readonly tableUuid: (table: string) => Promise<string>;
-  /** Limits the number of concurrent restores, because each restore keeps records in memory that were read ahead. */
+  /** Limits the number of concurrent restores, because each restore needs memory for records of the changelog. */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
   readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

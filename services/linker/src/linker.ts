@@ -1,4 +1,4 @@
-/** Runs the linker, which reads events and report links and writes linked events. Each partition runs independently. */
+/** Starts the linker, which reads events and report links and writes linked events. */
 import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -49,7 +49,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   });
   const rerouter = startRerouting(deps);
   const failed = Promise.race([consumer.failed, rerouter.failed]);
-  // Prevents an unhandled rejection if the caller reads the promise later.
+  // Without this handler, Node would report an unhandled rejection if the caller awaits the promise later.
   failed.catch(() => {});
   return {
     failed,
@@ -60,10 +60,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   };
 }
 
-/**
- * Maximum number of concurrent restores. More restores would not be faster on one core and would keep more changelogs in
- * memory.
- */
+/** Maximum number of states that are restored at the same time. More restores would not be faster on one core. */
 const MAX_CONCURRENT_RESTORES = 4;
 
 export function sharedDeps({
@@ -71,7 +68,7 @@ export function sharedDeps({
   store,
 }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
-  // Combines calls, so that partitions that are assigned at the same time share one query.
+  // Partitions that are assigned at the same time share one query.
   const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, load },

@@ -1,7 +1,6 @@
 /**
- * Commits links, notices, changelog entries, and offsets of one partition in one transaction. A new owner first initializes the
- * producer, which fences the previous owner. The position is a changelog entry, because the group's offsets can be lost or
- * reset. The group's offsets are committed only for lag metrics and Kafka tools.
+ * Commits the results and the state of one partition in one transaction. A new owner initializes the producer, which fences the
+ * previous owner. The position is part of the changelog, because the offsets of the consumer group can be lost or reset.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -15,16 +14,13 @@ import type { PartitionDeps } from './deps.ts';
 
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
-/**
- * Initializes the producer, restores the state, and seeks to the restored position.
- * @throws Unavailable if the log does not answer
- */
+/** Initializes the producer and restores the state. Throws `Unavailable` if the log does not answer. */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
     return await restoreOutbox(owned, deps, producer);
   } catch (error) {
-    // Closes the producer, because during an outage every retry would otherwise leave its connections open.
+    // Without this call, each retry during an outage would leave the connections of a producer open.
     await producer.close();
     throw error;
   }
@@ -48,18 +44,15 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Commits the position, because the group would otherwise show lag until the next record. Skips an offset after the end of
-    // a truncated log, because such an offset cannot be committed.
+    // Without this commit, the consumer group would show lag until the next record. Kafka rejects an offset after the end of
+    // the log.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
 
-/**
- * Returns the offsets of the group. They are the position if the changelog has no position, because older versions did not
- * write positions.
- */
+/** Returns the offsets of the consumer group as the position. Older versions wrote no position to the changelog. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -104,12 +97,11 @@ export class Outbox {
     return this.#bytes >= MAX_TRANSACTION_BYTES;
   }
 
-  /** Position of the last commit, with the end offset of the partition's links. */
   get committed(): CommittedPosition {
     return this.#committed;
   }
 
-  /** Age of the oldest uncommitted step in milliseconds; 0 if all steps are committed. */
+  /** Age of the oldest step that is not committed, in milliseconds. The age is 0 if all steps are committed. */
   pendingMs(): number {
     return this.#pendingSinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#pendingSinceMs);
   }
@@ -130,9 +122,9 @@ export class Outbox {
   }
 
   /**
-   * Sets the position after all decisions about records below the offset were added.
-   * @param leaderEpoch the epoch of the record before the offset, or null if it is unknown
-   * @param upToEpoch the upper bound of the epochs of earlier records, if only this bound is known
+   * Sets the position after the processed records.
+   * @param leaderEpoch the epoch of the record before the offset, or null if the epoch is unknown
+   * @param upToEpoch the upper bound of the epochs, if `leaderEpoch` is null
    */
   advance(
     topic: string,
@@ -153,10 +145,7 @@ export class Outbox {
           };
   }
 
-  /**
-   * Moves the position back after a truncation. The next commit writes the position with the highest known epoch. A restart
-   * therefore skips no records, and a second truncation is detected.
-   */
+  /** Moves the position back after a truncation. The highest known epoch is kept, so that a second truncation is detected. */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
@@ -188,10 +177,7 @@ export class Outbox {
     return this.#producer.close();
   }
 
-  /**
-   * Returns the records of the transaction. The links are the first append, because `commit` reads the offset of the first
-   * append.
-   */
+  /** Returns the records of the transaction. Links come first, because `commit` reads the offset of the first append. */
   #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;
@@ -205,7 +191,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // Omits the position if nothing changed. The same records can be read again without effect, because the state is the same.
+    // Without other changes, the position is not written. Reading the same records again has no effect.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
@@ -224,13 +210,10 @@ export class Outbox {
   }
 }
 
-/** Time without a record after which a restore stops, so that another partition can restore its state. */
+/** A restore that receives no record for this time stops, so that another partition can restore its state. */
 const STALLED_AFTER_MS = 10_000;
 
-/**
- * Restores the state from the latest entry of each key. Older entries are not decoded. They can be most records of a changelog,
- * because only closed segments are compacted.
- */
+/** Restores the state from the latest entry of each key. Older entries that Kafka has not compacted yet are not decoded. */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,
@@ -252,7 +235,7 @@ async function restoredState(
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // Copies the value, because it is a view that would keep its whole batch in memory.
+        // A view of the value would keep the whole batch in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

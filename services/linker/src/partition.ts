@@ -1,6 +1,4 @@
-/**
- * Links one partition. Reads records, decides, and appends the results. Restarts from the changelog after a failed transaction.
- */
+/** Runs the linker for one partition. After a failed transaction, the linker restores its state from the changelog. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -17,25 +15,22 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Limits of one read. They are small, because the process may also serve games, and decoding blocks the event loop. */
+/** Each read is small, because decoding blocks the event loop, which may also serve game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/** Maximum delay of a commit that has no output. Fewer commits rewrite fewer state entries. */
+/** Maximum delay of a commit without links. With a longer delay, the linker writes less to the changelog. */
 const COMMIT_EVERY_MS = 200;
 const DUE_WAIT_MS = 500;
-/** Maximum wait for records if no lookup can become due. A new record ends the wait early. */
+/** Maximum wait for new records if no lookup is pending. */
 const IDLE_WAIT_MS = 30_000;
 
-/** Maximum number of tracked reports and retractions. No reports are read while the maximum is reached. */
+/** Maximum number of unfinished reports and retractions. Above this number, the linker pauses the topic of report links. */
 const MAX_TRACKED = 500_000;
-/** Maximum number of events that the tracked reports name. No reports are read while the maximum is reached. */
+/** Maximum number of events that unfinished reports name. Above this number, the linker pauses the topic of report links. */
 const MAX_TRACKED_EVENT_IDS = 2_000_000;
-/** Maximum number of sessions with late events. No events are read while the maximum is reached. */
+/** Maximum number of sessions with late events. Above this number, the linker pauses the topic of events. */
 const MAX_LATE_SESSIONS = 50_000;
 
-/**
- * Runs until the partition is lost.
- * @throws errors other than `Unavailable` and `Fenced`
- */
+/** Runs the linker until this process loses the partition. */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
@@ -53,8 +48,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
-      // Retries after `Fenced`, because the previous owner may have re-initialized its producer before it learned about the
-      // rebalance.
+      // A previous owner that has not noticed the rebalance can fence this process, so a `Fenced` error is retried.
       if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
       const backoffMs = backoff.next();
       logger.error('linking_delayed', error, { partition, backoffMs });
@@ -81,12 +75,11 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // Removes erased reports, including reports whose erasure the previous owner did not know.
+      // The restored state can contain erased reports if the previous owner did not know the erasure.
       if (erased !== cached.changes) {
         erased = cached.changes;
         const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));
         outbox.put({ ...EMPTY_DECISION, changes });
-        // Commits now, because the next record may arrive much later.
         if (changes.length > 0) await outbox.commit();
       }
       await processBatch(run, batch);
@@ -117,7 +110,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // Keeps the links of lost records, because these records had been acknowledged.
+    // The links of lost records are kept, because the log had already acknowledged these records.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -126,10 +119,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/**
- * Returns the topics whose limits are not reached. Events are always read during a `close` lookup, because it waits for earlier
- * events.
- */
+/** Returns the topics to read. A `close` lookup waits for events, so events are always read during this lookup. */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -152,8 +142,8 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
 }
 
 /**
- * Decides on one record. The projector dead-letters records that do not decode. This function dead-letters only reports that
- * are too large for their home partition.
+ * Decides on one record. Skips a record that cannot be decoded, because the projector writes a dead letter for the record. A
+ * report that is too large for its home partition becomes a dead letter here.
  */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,
@@ -182,8 +172,7 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // The record fitted into this partition only because its producer compressed it. The projector ignores the record in this
-    // partition.
+    // The record fitted into this partition only because its producer compressed the record.
     const cause = new Invalid(
       `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
     );

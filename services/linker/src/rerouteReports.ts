@@ -1,7 +1,6 @@
 /**
- * Moves reports from partitions that were added to `questlog.report-links.v1` to the home partition of their key. The linker
- * does not read added partitions. After a crash, a record can be moved twice. The copy is then handled like any duplicate
- * report.
+ * Moves reports from added partitions of `questlog.report-links.v1` to their home partitions, because the linker does not read
+ * added partitions. A report that is moved twice after a crash counts as a duplicate.
  */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -35,7 +34,6 @@ const CHECK_INTERVAL_MS = 30_000;
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
 const TOPIC = TOPICS.reportLinks;
 
-/** Checks periodically whether partitions were added. Moves the reports of added partitions. */
 export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTERVAL_MS): Rerouter {
   const { log, logger } = deps;
   const stopped = new AbortController();
@@ -100,7 +98,6 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
       const batch = await nextBatch(owned);
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
-      // Appends concurrently; the log keeps the order of the calls.
       await retryUntilAvailable(() => Promise.all(records.map(reroute)), patience);
       await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)
@@ -114,10 +111,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
   };
 }
 
-/**
- * Returns the next batch, or undefined after a truncation. Records that are appended at the same offsets after the truncation
- * are moved, too.
- */
+/** Returns the next batch, or undefined after a truncation. The next call continues with the records after the truncation. */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
     return await owned.read(READ_OPTIONS);

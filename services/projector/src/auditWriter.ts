@@ -1,4 +1,6 @@
-/** Projects `questlog.audit.v1`. A later row with the same id adds the outcome of a change. */
+/**
+ * Projects the topic `questlog.audit.v1`. A change has one row for the request and one row for the outcome, with the same id.
+ */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';

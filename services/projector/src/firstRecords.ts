@@ -1,4 +1,4 @@
-/** Finds the first record of each entity, in the block and in the table of the entity. Later records are ignored. */
+/** Finds the first record of each session or report. Later records with the same id are ignored. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { DecodedRecord, Source } from './writer.ts';
@@ -6,18 +6,17 @@ import type { DecodedRecord, Source } from './writer.ts';
 export interface EntityTable<Message> {
   readonly store: Store;
   readonly source: Source;
-  /** Table with the columns `project_id` and `id`, and the log position of each first record. */
   readonly table: string;
   idOf(message: Message): EntityId;
 }
 
-/** Id of an entity. Ids are unique only inside a project. */
+/** Id of a session or report, which is unique only inside a project. */
 export interface EntityId {
   readonly projectId: string;
   readonly id: string;
 }
 
-/** Returns the first record of each entity. Omits entities for which the table has a record from another block. */
+/** Returns the first record of each session or report. Omits a session or report that has a row from an earlier block. */
 export async function firstRecords<Message>(
   entities: EntityTable<Message>,
   block: Block,
@@ -70,7 +69,6 @@ async function storedRows<Message>(
   return stored;
 }
 
-/** True if the row belongs to the block. The query also returns rows of other logs and projects. */
 function isOfBlock({ logId, partition, offset }: StoredRow, source: Source, block: Block): boolean {
   const isOfSource = logId === source.logId && partition === source.partition;
   return isOfSource && Number(offset) >= block.start && Number(offset) < block.end;

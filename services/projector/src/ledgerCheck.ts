@@ -1,7 +1,6 @@
 /**
- * Publishes the ledger difference as metrics. The difference counts confirmed events that are neither projected, duplicates,
- * nor dead letters. The projector runs the check, because a minute is complete only after the projector has processed it. The
- * check must also not slow down ingest.
+ * Publishes the ledger difference as metrics: the number of confirmed events that ClickHouse lacks, except duplicates and dead
+ * letters. The projector runs the check, because the check must not slow down ingest.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -14,7 +13,7 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/** Interval of the checks. A difference is reported at the second check after its minute is settled. */
+/** Interval of the checks. A difference is found at most two intervals after its minute is complete. */
 const CHECK_INTERVAL_MS = 60_000;
 
 export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
@@ -34,7 +33,7 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   return () => clearInterval(timer);
 }
 
-/** Returns a function that runs one check. The check covers the minutes before a time whose end offsets are projected. */
+/** Returns a function that checks all minutes whose records are completely projected. */
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;

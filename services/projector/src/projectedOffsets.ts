@@ -1,7 +1,6 @@
 /**
- * Publishes the offset below which every row exists, for each partition of each projected topic. The offsets are in
- * `projected_offsets` (`deploy/clickhouse/030-projected-offsets.sql`). A load that reads only rows below this offset misses no
- * row.
+ * Publishes the projected offset of each partition in the table `projected_offsets`. ClickHouse has all records below this
+ * offset, so that exports up to this offset are complete.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';
@@ -11,27 +10,25 @@ import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting'
 import { rowTable, writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
-/** Minimum time between two inserts of changed offsets, because each insert creates a part of the table. */
+/** Minimum time between two inserts. Each insert creates a part of the table. */
 const PUBLISH_EVERY_MS = 1_000;
-/** Maximum time that a stop waits for the last insert. */
 const LAST_INSERT_MS = 3_000;
 
 export interface PartitionOffsets {
   /**
-   * Starts a new generation. The generation replaces all offsets of earlier owners, including offsets that earlier owners
-   * publish later.
-   * @param confirm confirms the ownership after the last generation was read, so that an earlier owner cannot replace this
-   * generation
+   * Starts a new generation of the partition's offset, which replaces all rows of earlier owners. Rows that an earlier owner
+   * inserts later do not count.
+   * @param confirm checks that this process still owns the partition
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
-  /** Publishes a later offset of the same generation soon. Callers must commit the offset before. */
+  /** Publishes a later offset. The caller must already have committed the offset. */
   advance(nextOffset: number): void;
 }
 
 export class OffsetPublisher {
   readonly #store: Store;
   readonly #logger: Logger;
-  /** Reads the last generations once for all partitions that start at the same time. These partitions also share an insert. */
+  /** Reads the latest generation of each partition. Partitions that start at the same time share one query. */
   readonly #generations: () => Promise<Generations>;
   readonly #insertStarting: () => Promise<void>;
   readonly #starting: Row[] = [];
@@ -49,7 +46,7 @@ export class OffsetPublisher {
     this.#insertStarting = coalesceCalls(() => this.#write(this.#starting.splice(0)));
   }
 
-  /** @param truncations the repaired truncations of the partition. The list must be up to date at each start. */
+  /** @param truncations the repaired truncations of the partition. The list must be current at each start. */
   of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
     const name = nameOf(source);
     let own: Row | undefined;
@@ -110,7 +107,7 @@ interface Row extends TopicSource {
   readonly tableUuid: string;
   readonly generation: number;
   readonly nextOffset: number;
-  /** Log and first offset of the lost records. Undefined if the row is not about lost records. */
+  /** Log id and first offset of lost records. Undefined if the row is not about lost records. */
   readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
 }
 
@@ -129,7 +126,6 @@ function nameOf({ topic, partition }: Pick<TopicSource, 'topic' | 'partition'>):
   return `${topic}/${partition}`;
 }
 
-/** Returns a row for the lost records of each truncation. These rows are inserted together with the partition's row. */
 function lostOf(row: Row, truncations: readonly TruncationRow[]): Row[] {
   return truncations.map(({ orphanId, offset, endOffset }) => ({
     ...row,

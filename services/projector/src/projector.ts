@@ -1,7 +1,4 @@
-/**
- * Runs the projector, which writes the log to ClickHouse. Each topic has one consumer. Each partition is a sequence of blocks
- * (`runBlocks`).
- */
+/** Starts the projector, which writes the log to ClickHouse. Each partition is written in blocks (`runBlocks`). */
 import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
@@ -44,18 +41,18 @@ import {
 import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
-  /** Minimum interval between two blocks of a partition under load, in milliseconds. */
+  /** Minimum interval in milliseconds between two blocks of a partition. */
   readonly flushIntervalMs: number;
   readonly metrics: ProjectorMetrics;
 }
 
 export interface Projector {
-  /** Rejects if a consumer stops after a bug, or because most records of a topic cannot be decoded. */
+  /** Rejects if a consumer fails permanently, for example because most records of a topic cannot be decoded. */
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
 
-/** Time for which table UUIDs are cached. An idle partition therefore detects a restored table within 30 seconds. */
+/** Cache time of table UUIDs. With this time, an idle partition detects a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -77,7 +74,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   warnOfTruncations(deps);
   const stopLedgerChecks = startLedgerChecks(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
-  // Prevents an unhandled rejection if the caller reads the promise later.
+  // Without this handler, Node would report an unhandled rejection if the caller awaits the promise later.
   failed.catch(() => {});
   return {
     failed,
@@ -89,9 +86,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/**
- * Registers a health warning about truncations. The warning is the last known result, so that it does not wait for ClickHouse.
- */
+/** Registers a health warning about truncations. Health requests return the previous result and do not wait for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {
@@ -103,7 +98,6 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** Queries that all partitions share. Only `recentUuidOf` may return a cached result. */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;
@@ -127,7 +121,6 @@ async function projectTopic<Message>(
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
-  // Reads the partition count once, because it never changes.
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);

@@ -1,4 +1,4 @@
-/** Encodes rows as RowBinary. Inserts rows exactly once, or in a way that allows repeated inserts. */
+/** Encodes rows in ClickHouse's RowBinary format and inserts rows, either exactly once or in a way that can be repeated. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
@@ -10,10 +10,7 @@ export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
-  /**
-   * Returns the estimated bytes of a row. A buffer that is too small must grow. During the copy, the buffer takes twice its
-   * memory.
-   */
+  /** Returns an estimate of the row's bytes. While a buffer grows, the buffer needs twice its memory. */
   bytesOf?(row: Row): number;
 }
 
@@ -32,7 +29,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A number of a foreign record can be out of range. The record is then invalid, which is not a bug.
+        // A foreign producer's record can contain a number outside the range of the column.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }
@@ -61,14 +58,14 @@ interface BlockInsert<Row> {
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
-/** Inserts the rows of a block's records. A record has one or more rows. Skips records that already have rows. */
+/** Inserts the rows of the block's records exactly once. Skips records that already have rows. */
 export async function insertBlock<Row extends DecodedRecord<unknown>>(
   store: Store,
   { table, columns, write, bytesOf = () => ESTIMATED_ROW_BYTES }: RowTable<Row & Positioned>,
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // Adds the number of truncations, because the same offsets belong to other records after a truncation.
+  // After a truncation, other records have the same offsets, so the deduplication token must be different.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
@@ -84,12 +81,11 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
 
 const ESTIMATED_ROW_BYTES = 256;
 
-/** Maximum bytes of one insert, except for its last row. Rows of retractions can be much larger than their block. */
+/** Maximum bytes of one insert. The rows of many retractions can be much larger than the block of the retractions. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /**
- * Writes rows in a way that allows repeated writes. Repeated rows have the same key, version, and content, and the table merges
- * them. Deduplication tokens and reads of stored rows are not needed.
+ * Inserts rows into tables that merge rows with the same key and version, so that an insert can be repeated without an effect.
  */
 export class RowSink<Row> {
   readonly #store: Store;

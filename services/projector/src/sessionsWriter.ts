@@ -1,4 +1,4 @@
-/** Projects `questlog.sessions.v1`. The first record of a session id in the log defines the session. */
+/** Projects the topic `questlog.sessions.v1`. The first record of a session id defines the session. */
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import {

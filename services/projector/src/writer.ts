@@ -1,4 +1,4 @@
-/** Common part of all projection writers: dependencies, decoding, and dead letters. */
+/** Base of the writers of all topics: decodes a block, writes its rows, and sends its dead letters. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -13,20 +13,19 @@ export interface WriterDeps<Message> {
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
-  /** Erasures, which are read once per block. Erased data gets no rows. */
   readonly erased: Erasures;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
   readonly partitions: number;
-  /** Counts records by outcome. The outcome `ignored` means that the record is for other consumers or has no effect. */
+  /** Counts records by outcome. A record is `ignored` if the record is a copy for the linker or has no effect. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** Log ids of the rows of lost records. */
+  /** Log ids to which repairs have moved the rows of lost records. */
   readonly orphanIds: readonly string[];
 }
 
@@ -35,15 +34,15 @@ export interface DecodedRecord<T> {
   readonly message: T;
 }
 
-/** A projection. `plan` runs once per block, and `apply` is repeated until it succeeds. */
+/** Projection of a topic. `plan` computes the rows of a block. `apply` inserts the rows and is repeated after an error. */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Returns the reason why a decoded message cannot be used. Undefined if the message can be used. */
+  /** Returns the reason why a message is invalid, or undefined if the message is valid. */
   faultOf?(message: Message): string | undefined;
-  /** Counts the messages of a block of which every record becomes a dead letter. Runs before the dead letters are sent. */
+  /** Counts the messages of a block before all records of the block become dead letters. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
-  /** Describes the valid parts of a message that wait in its dead letter. Undefined if the message has no valid parts. */
+  /** Returns a description of the events that are missing in ClickHouse because the message became a dead letter. */
   describeWaiting?(message: Message): string | undefined;
 }
 
@@ -70,7 +69,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // Sends the dead letters last, because a failed insert is repeated, and each repetition would send them again.
+      // Dead letters are sent last. A failed insert is repeated, and each repetition would send the dead letters again.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

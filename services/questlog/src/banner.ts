@@ -1,12 +1,9 @@
-/** Output of a successful start: the addresses, and commands for the demo. */
+/** Text that a successful start prints: addresses, and commands for the demo. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/**
- * Returns the text.
- * @param isTerminal false if the output goes to a log file, which must not contain the admin token
- */
+/** Returns the text to print. If `isTerminal` is false, the text can go to a log file and omits the admin token. */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
@@ -27,17 +24,14 @@ export function banner(
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${text}${local?.hasDemo ? demo(local) : ''}\n`;
 }
 
-/**
- * Returns the part of the console's address that signs in. The token is after the `#`, because a browser does not send this
- * part.
- */
+/** Returns the part of the sign-in address that contains the admin token. Browsers do not send the part after `#`. */
 function signIn(local: LocalState, isTerminal: boolean): string {
   return isTerminal
     ? `/#token=${encodeURIComponent(local.credentials.adminToken)}`
     : `  (${dataDirPrefix(local)}npx questlog console prints a sign-in address)`;
 }
 
-/** Returns the setting of the data folder for the printed commands. The text is empty for the default folder. */
+/** Returns an assignment of `QUESTLOG_DATA_DIR` for printed commands, or an empty text for the default folder. */
 function dataDirPrefix({ dataDir }: LocalState): string {
   return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }

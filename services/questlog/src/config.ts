@@ -1,4 +1,4 @@
-/** Settings of all services. A service ignores the settings that it does not use. */
+/** Settings of all services. A service ignores the settings of other services. */
 import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
 import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
@@ -146,9 +146,9 @@ export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' |
   return resolve(backupDir === '' ? join(dataDir, BACKUPS) : backupDir);
 }
 
-/** True if the settings select Kafka for a process that could also use the embedded log. */
+/** True if the process uses Kafka. Only `standalone` can use the embedded log instead of Kafka. */
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
-  // `auto` uses the brokers that are set. A process that ignored the brokers would silently become a second deployment.
+  // With `auto`, brokers in the settings select Kafka. If the brokers were ignored, a second deployment would start silently.
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 

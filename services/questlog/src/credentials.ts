@@ -1,4 +1,4 @@
-/** The file `dev-credentials.json` with the addresses and tokens of the deployment. The first start creates the file. */
+/** The file `dev-credentials.json` with the addresses and tokens of a deployment, which the first start creates. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const Account = Type.Object({ username: Type.String(), password: Type.String() }
 export type Account = Readonly<Static<typeof Account>>;
 
 const Credentials = Type.Object({
-  /** Log of the deployment. Absent if an earlier version wrote the file. */
+  /** Engine of the deployment's log. Absent in a file of an earlier version. */
   log: Type.Optional(Type.Union([Type.Literal('embedded'), Type.Literal('kafka')])),
   baseUrl: Type.String(),
   adminUrl: Type.String(),
@@ -26,10 +26,7 @@ const Credentials = Type.Object({
     database: Type.String(),
     username: Type.String(),
     password: Type.String(),
-    /**
-     * Read-only account for BI tools. With an external ClickHouse, the account is present only if `CLICKHOUSE_READER_URL` is
-     * set.
-     */
+    /** Read-only ClickHouse account for BI tools. Absent if ClickHouse is external and `CLICKHOUSE_READER_URL` is not set. */
     reader: Type.Optional(Account),
   }),
 });
@@ -39,7 +36,7 @@ const FILE = 'dev-credentials.json';
 const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
 export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
-/** Returns the path of the credentials file. The folder has one such file for each log. */
+/** Returns the path of the credentials file. A data folder has one credentials file for each log engine. */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
   const path = join(dataDir, FILE);
@@ -48,10 +45,7 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   return owner === undefined || owner === log ? path : join(dataDir, fileForLog(log));
 }
 
-/**
- * Returns the credentials file of the deployment that was started last. A command in another shell does not have the settings
- * that name Kafka. Undefined if no deployment was started in the folder.
- */
+/** Returns the credentials file of the latest start, or undefined. A command in another shell does not know the log engine. */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   return [FILE, fileForLog('embedded'), fileForLog('kafka')]
@@ -60,7 +54,6 @@ export function latestCredentialsPath(dataDir: string): string | undefined {
     .sort((a, b) => startedMs(b) - startedMs(a))[0];
 }
 
-/** Returns the credentials of an earlier start, or new credentials without addresses. */
 export function loadCredentials(path: string): Credentials {
   return readCredentials(path) ?? newCredentials();
 }
@@ -78,7 +71,7 @@ export function readCredentials(path: string): Credentials | undefined {
   );
 }
 
-/** True if the value matches the schema. Replaces the check of TypeBox, which takes long to load. */
+/** True if the value matches the schema. TypeBox's own check takes long to load. */
 function matches(schema: TSchema, value: unknown): boolean {
   if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;
@@ -90,7 +83,7 @@ function matches(schema: TSchema, value: unknown): boolean {
   });
 }
 
-/** Writes the file atomically. Only the owner can read the file. */
+/** Writes the credentials file atomically. Only the owner of the file can read the file. */
 export function saveCredentials(path: string, credentials: Credentials): void {
   const file = openSync(`${path}.tmp`, 'w', 0o600);
   try {
@@ -115,7 +108,6 @@ function newCredentials(): Credentials {
   };
 }
 
-/** Returns the stored read-only account. Returns a new account if an earlier version wrote the file. */
 export function readerOf({ clickhouse }: Credentials): Account {
   return clickhouse.reader ?? { username: 'reader', password: secret() };
 }

@@ -1,4 +1,4 @@
-/** The data folder. Only its owner can access the folder, because it contains the payloads of all tenants. */
+/** The data folder. Only its owner can access the folder, because the folder contains the payloads of all tenants. */
 import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
@@ -9,10 +9,7 @@ export const UNFINISHED_RESTORE = 'unfinished-restore';
 const OWN_NAMES = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
 const GROUP_AND_OTHERS = 0o077;
 
-/**
- * Creates the data folder and restricts access to it.
- * @param subfolders the subfolders of the embedded engines
- */
+/** Creates the data folder and the subfolders of the embedded engines. Removes the access of other users. */
 export function openDataDir(setting: string, subfolders: readonly (typeof SUBFOLDERS)[number][]): string {
   const dataDir = resolve(setting);
   if (existsSync(join(dataDir, UNFINISHED_RESTORE))) {
@@ -34,7 +31,7 @@ export function hasEmbeddedLog(dataDir: string): boolean {
 }
 
 const MIB = 1024 * 1024;
-/** Minimum free bytes of the disk. On a small disk, the minimum is one twentieth of the disk. */
+/** Minimum free disk space without a warning. On a small disk, the minimum is one twentieth of the disk. */
 const MIN_FREE_BYTES = 1024 * MIB;
 
 export function minFreeBytesOf(bytes: number): number {
@@ -54,8 +51,8 @@ export function lowDiskWarning(dataDir: string): string | undefined {
 }
 
 /**
- * Creates a folder and its parents. Node's `recursive` option does not work in two cases. It never returns if an existing
- * folder answers ENOENT for its children, as `/proc` does. On a read-only disk, it reports the wrong cause.
+ * Creates a folder and its parents. Node's `recursive` option never returns if a parent answers ENOENT for its children, as
+ * `/proc` does. On a read-only disk, Node reports a wrong cause.
  */
 function makeFolder(path: string): void {
   const first = failureOf(path);
@@ -83,8 +80,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Removes the access of other users. A folder is restricted after its contents, so that a restricted folder is complete. In a
- * folder with foreign files (for example `/tmp`), only Questlog's files are restricted.
+ * Removes the access of other users. The folder itself is changed last, so that the next start repeats an interrupted change.
+ * In a folder with foreign files, such as `/tmp`, only Questlog's files are changed.
  */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
@@ -106,6 +103,6 @@ function isOpenToOthers(path: string): boolean {
 
 function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
-  // A file is missing if another process that uses the folder removed it. Opening the log then fails with a clear error.
+  // Another process can have removed the file. Questlog then fails with a clear error when it opens the log.
   if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

@@ -6,7 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Credentials } from './credentials.ts';
 
-/** Creates the demo. Creates the tenant last. Returns false if the tenant exists, so that a revoked token stays revoked. */
+/** Creates the demo, with the tenant last. Creates nothing if the tenant exists, so that a revoked token stays revoked. */
 export async function ensureDemo(
   directory: DirectoryHandle,
   { tenantId, projectId, token }: Credentials,
@@ -41,10 +41,7 @@ export async function ensureDemo(
   return true;
 }
 
-/**
- * Registers the demo session over HTTP. Ignores a revoked token. If the log is unavailable, the next start registers the
- * session.
- */
+/** Registers the demo session over HTTP. If the log is unavailable, the next start registers the session. */
 export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentials): Promise<void> {
   const response = await fetch(`${baseUrl}/v1/ingest/sessions`, {
     method: 'POST',

@@ -13,12 +13,11 @@ import { SERVICES } from './serviceNames.ts';
 import { startWorkers } from './workers/startWorkers.ts';
 import { currentWorker } from './workers/worker.ts';
 
-// Sets the mask before any file is written, because only the owner may read the tenants' data.
+// Files with the tenants' data must be readable only by the owner.
 process.umask(0o077);
-// By default, V8 may run a full collection every second while the heap is small. Requests wait for each collection.
+// By default, V8 can run a full collection every second while the heap is small. All requests wait for a collection.
 setFlagsFromString('--heap-growing-percent=100');
-// By default, V8 treats the objects of requests as long-lived after requests had to wait once. V8 then allocates such objects
-// in the old space (decision 0051).
+// By default, V8 allocates objects of requests in the old space after requests had to wait (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {
@@ -62,7 +61,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // Loads the services only here, because the parent process of workers runs no service.
+    // The parent process of workers runs no service and does not need this module.
     const { startServices } = await import('./services.ts');
     return await startServices({
       service,
@@ -84,8 +83,7 @@ try {
   if (worker !== undefined) await worker.send({ ready });
   else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
-  // Prints the cause as one line, unless a stop interrupted the start. Closes the parts that were started, so that their locks
-  // are released.
+  // If a signal interrupted the start, no error is printed. Parts that were already started are stopped to release their locks.
   const refused = messageOf(error).replace(/\s+/g, ' ').trim();
   if (worker !== undefined) await worker.send({ refused });
   else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
@@ -110,7 +108,7 @@ function version(): string {
   return manifest.version;
 }
 
-/** Stops the process after a part failed permanently. A supervisor then restarts the process. */
+/** Stops the process after a permanent failure, so that a supervisor restarts the process. */
 function stopAfterFailure(error: unknown): void {
   logger.error('cannot_go_on', error, { bug: true });
   void lifecycle.stop().then(

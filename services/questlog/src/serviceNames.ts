@@ -1,4 +1,4 @@
-/** Names of the services. They are separate from the settings, so that `questlog --help` loads nothing else. */
+/** Names of the services. This file does not import the settings, so that `questlog --help` starts fast. */
 export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
 export type ServiceName = (typeof SERVICES)[number];
 

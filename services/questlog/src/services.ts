@@ -1,4 +1,4 @@
-/** Checks the settings and opens the engines before the services of a process start. */
+/** Starts the services of a process: checks the settings, opens the engines, and connects the services to the engines. */
 import { StartRefused } from '@questlog/runtime/process/errors';
 import {
   checkAddress,
@@ -30,7 +30,7 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  // Loads most modules while the process waits for ClickHouse.
+  // Most modules are loaded while ClickHouse starts.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
@@ -43,14 +43,14 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
-    // Omits the address for games in a worker. The parent process listens on this address while at least one worker listens.
+    // In a worker process, the parent process already listens on the address for games.
     ...(hasIngest(service) && worker === undefined ? [toGames] : []),
     ...((worker?.isFirst ?? true) ? [toOperators] : []),
     ...(choice.address === undefined ? [ofClickHouse] : []),
   ]);
 }
 
-/** Returns the ClickHouse port of the last start, so that BI tools find ClickHouse again. Returns 0 if the port is in use. */
+/** Returns the ClickHouse port of the previous start, which BI tools may use. Returns 0 if another process uses the port. */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;

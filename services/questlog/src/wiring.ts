@@ -1,4 +1,4 @@
-/** Wires the services of one process to the opened engines. */
+/** Connects the services of one process to the opened engines. */
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
@@ -30,9 +30,8 @@ import type { EngineChoice, Engines } from './engines/engines.ts';
 import { hasIngest, type ServiceName } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
-/** Minimum interval between two blocks of a partition. */
 const FLUSH_INTERVAL_MS = 1_000;
-/** Minimum interval in `standalone`. It is shorter, so that new users see their events sooner. */
+/** Minimum interval between two blocks in `standalone`. The interval is short, so that new users see their events soon. */
 const STANDALONE_FLUSH_INTERVAL_MS = 500;
 
 export interface Ready {
@@ -43,7 +42,7 @@ export interface Ready {
 }
 
 export interface Running extends Ready {
-  /** Rejects if a part of the process fails permanently. The process should then stop and be restarted. */
+  /** Rejects after a permanent failure. The process should then stop, so that a supervisor restarts the process. */
   readonly failed: Promise<never>;
 }
 
@@ -115,7 +114,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
-  // Registers the stop here, because the console must stop before the listeners, which wait for open responses.
+  // Components stop in reverse order. The console must stop before the listeners, which wait for open responses.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
@@ -131,7 +130,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
     const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
-    // Waits only at the first start, because an earlier start has usually registered the session.
+    // Only the first start waits for the session, because the session is usually registered already at later starts.
     if (isNew) await registered;
     else
       registered.catch((cause) => {
@@ -144,7 +143,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 const START = 'start';
 const DEMO = 'demo';
 
-/** Serves health checks from the beginning of the start, because the start waits while the directory has no leader. */
+/** Serves health checks during the start. A start can wait for a long time if the directory's partition has no leader. */
 async function serveHealth(
   { settings, logger, lifecycle }: ProcessDeps,
   health: Health,
@@ -184,7 +183,7 @@ async function openUploads(
 ): Promise<UploadStore | undefined> {
   if (uploads === undefined) return undefined;
   if (uploads.kind === 's3') {
-    // Loads the S3 library only if needed, because it takes memory and time to load.
+    // The S3 library is loaded only if needed, because it takes memory and time to load.
     const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
     return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
   }
@@ -192,10 +191,7 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
-/**
- * Starts the consumers.
- * @returns promises that reject if a consumer fails permanently
- */
+/** Starts the projector and the linker if the service includes them. Returns promises that reject after a permanent failure. */
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,
@@ -220,7 +216,7 @@ async function startConsumers(
   return failures;
 }
 
-/** Returns the address for clients on this machine. A listener on all addresses also listens on the loopback address. */
+/** Returns an address for clients on this machine. A listener on all addresses also listens on the loopback address. */
 function urlOf({ host }: ListenAddress, port: number): string {
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;

@@ -1,4 +1,4 @@
-/** Decides on the answer of a lookup. Makes links that are missing, and opens or closes reports. Pure. */
+/** Applies the answer of a lookup: links events, and opens or closes reports. */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Interval of the lookups of a spilled report, because such a report is not matched with incoming events. */
+/** Time between two lookups of a spilled report. The linker does not match such a report with incoming events. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -54,18 +54,15 @@ function decideCheck(
 }
 
 /**
- * True if the tracked record is the first record of its report id. If the stored report has a higher offset, the same report
- * was read again after a truncation. If the stored report has another log id, its record is not in this log.
+ * True if no earlier record of this log has the same report id. After a truncation, the linker can read a report again at a
+ * lower offset than the offset in ClickHouse.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
-/**
- * Returns the record with the lane of its session. If the session is not registered, the record has no session, but keeps its
- * named events.
- */
+/** Returns the record with the lane of its session. If the session is not registered, the record has no session. */
 function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
@@ -76,8 +73,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction with a lower offset than its report has no effect. A forwarded retraction was already checked at the home
-    // partition of its tenant.
+    // A retraction that precedes its report has no effect. The home partition has already checked forwarded retractions.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -96,7 +92,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
   return { links, notices, changes };
 }
 
-/** Links the found events. A `close` lookup also closes its reports and sends notices about named events that are missing. */
+/** Links the found events. A `close` lookup also closes its reports and writes notices about missing events. */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
@@ -107,7 +103,7 @@ function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'cl
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
-    // Skips the report, because a new lookup of the report was requested meanwhile.
+    // A report that changed during the lookup needs a new lookup.
     if (!isUnchanged(state, key, tracked)) continue;
     const value = kind === 'close' ? null : { ...tracked, askAt: nextLookUpAt(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
@@ -141,10 +137,7 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/**
- * Links late events to closed and open reports. The lookup saw the existing links of open reports. A session waits while the
- * retraction of one of its reports is pending.
- */
+/** Links late events. If the retraction of a report is pending, the session of the report is looked up again. */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
   const budget = new SessionLinkBudget(state, answer.linkCounts);
@@ -152,7 +145,7 @@ function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): 
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
   for (const [key, session] of isDone ? sessions : []) {
-    // If new late events extended the entry during the lookup, the session is looked up again.
+    // If more late events arrived during the lookup, the session needs a new lookup.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
   const links = free.filter(({ key, record }) => budget.take(key, record));
@@ -167,7 +160,7 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Returns the deferred links of events at or after `below`, which the lookup did not see. */
+/** Returns the deferred links whose events the lookup did not read. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,
@@ -179,7 +172,6 @@ function deferredLinksOf(
     .map(({ event, source }) => ({ key, record, event, source }));
 }
 
-/** True if the report's entry did not change since the lookup started. A report that changed is looked up again. */
 function isUnchanged({ reports }: LinkerState, key: string, tracked: TrackedReport): boolean {
   return reports.get(key) === tracked;
 }

@@ -1,4 +1,4 @@
-/** Decides which open reports the events of an append belong to. Pure. */
+/** Decides to which open reports the events of an append belong. */
 import { isInWindow, MAX_CLOCK_SKEW_MS } from '@questlog/schemas/reportWindow';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -15,7 +15,7 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum bytes of the links of one append. If the links are larger, a lookup makes the links in portions. */
+/** Maximum bytes of links that the linker writes for one append. For a larger append, a lookup writes the links in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
@@ -24,11 +24,7 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/**
- * @param arrivedAtMs the time at which the log stored the append, in milliseconds since the epoch
- * @param isReplayed true if the append is a replayed dead letter. Its events may already be linked, and their reports may be
- * closed.
- */
+/** Decides on an append of events. If the append is a replayed dead letter, its events can already be linked. */
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },
@@ -69,7 +65,6 @@ export function decideEvents(
   return { links, notices: [], changes: [...changes, ...requestLookUps(state, overflowing)] };
 }
 
-/** Requests an immediate lookup of the reports. */
 export function requestLookUps(state: LinkerState, keys: Iterable<string>): Change[] {
   const changes: Change[] = [];
   for (const key of keys) {
@@ -80,7 +75,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/** True if the append may be a duplicate of an evicted append, because its idempotency key is older than the cache. */
+/** True if the append's idempotency key is older than the cache. The append can then repeat an append that was evicted. */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
@@ -104,7 +99,7 @@ function collectMatches(state: LinkerState, record: EventsRecord, event: number,
   }
 }
 
-/** True if the report names the event. In this case, the partition of the lane in the event's id makes the link. */
+/** True if the report names the event. The lane in the event's id determines which partition links a named event. */
 function isNamed({ record }: OpenReport, eventId: string): boolean {
   return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
 }
@@ -113,7 +108,9 @@ function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
-/** Returns changes for sessions with late events or events with a wrong clock. The reports of these sessions may be closed. */
+/**
+ * Returns changes for sessions whose events are late or have a wrong clock, because late events can belong to closed reports.
+ */
 function lateSessions(
   state: LinkerState,
   offset: number,

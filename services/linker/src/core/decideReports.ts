@@ -1,4 +1,4 @@
-/** Decides on a record of the report-links topic: a report, a retraction, or a copy from the tenant's home partition. Pure. */
+/** Decides on a record of the topic of report links: a report, a retraction, or a copy of a report or retraction. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -32,7 +32,7 @@ export function homePartitionOf({ tenantId }: ReportLink, partitions: number): n
   return partitionOf(tenantId, 0, partitions);
 }
 
-/** Returns copies of the record for the other partitions that own events or the session of the report. */
+/** Returns copies of the record for the other partitions that own the report's session or a named event of the report. */
 export function noticesToOwners(
   state: LinkerState,
   report: ReportLink,
@@ -52,9 +52,7 @@ export function removeErased(state: LinkerState, isErased: (record: ReportLink) 
   ];
 }
 
-/**
- * Returns the change that opens a report. Incoming events are then matched with the report, and a lookup finds earlier events.
- */
+/** Opens a report: the linker matches incoming events with the report and looks up earlier events. */
 export function openReport(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.canOpenReport;
@@ -69,15 +67,14 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Tracks a filed or retried report until it is projected. The projected row shows whether the report is the first record of its
- * id. A forwarded copy is opened at once, because the home partition already checked the report. A report that is already
- * tracked is ignored or looked up again.
+ * Keeps a new report as `waiting` until the report is projected. Only the projected row shows which record of a report id is
+ * the first. A copy from the home partition is opened immediately.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // If the offset is lower than the tracked offset, the log was truncated and the report was appended again.
+  // A lower offset means that the log was truncated and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -92,7 +89,7 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   return { ...EMPTY_DECISION, changes: [{ entry: 'report', key, value }] };
 }
 
-/** Requests a new lookup of a tracked report. Notifies the other owners as well, because they may have closed the report. */
+/** Requests a new lookup of the report in every partition that owns events of the report. */
 function decideRetry(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
@@ -101,19 +98,19 @@ function decideRetry(state: LinkerState, key: string, known: TrackedReport, reco
   return { ...EMPTY_DECISION, notices, changes: requestLookUps(state, [key]) };
 }
 
-/** Closes the report for new events. A lookup then finds and retracts the existing links. */
+/** Closes the report and requests a lookup, which finds the links to retract. */
 function decideRetraction(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // Omits the named events from the changelog, because the projected report contains them.
+    // The changelog entry omits the named events, because the projected report contains their ids.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Removes the digest and the content. Both are views of the record's bytes and would keep all bytes in memory. */
+/** Removes the digest and the content. A view of the record's bytes would keep the whole record in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

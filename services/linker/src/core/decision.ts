@@ -1,4 +1,4 @@
-/** Result of one step of the linker: records to append, and state changes. Both are committed in one transaction. Pure. */
+/** Result of one step of the linker: records to append and state changes, which are committed in one transaction. */
 import {
   LINK_VERSIONS,
   type LinkedEvent,
@@ -15,7 +15,6 @@ export interface Decision {
   readonly changes: readonly Change[];
 }
 
-/** A record of the report-links topic for another partition. */
 export interface Notice {
   readonly partition: number;
   readonly record: ReportLink;
@@ -29,10 +28,7 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/**
- * Link that is kept in memory until the running lookup of its report is answered. The lookup does not see the event of this
- * link.
- */
+/** Link that is written after the running lookup of its report. The running lookup does not read the event of this link. */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;
@@ -41,10 +37,9 @@ export interface DeferredLink {
 
 export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
-/** Due time of an immediate lookup. The lookup is due even if the clock is set back. */
+/** Due time of an immediate lookup. The time 0 is in the past even if the clock is set back. */
 export const DUE_NOW = 0;
 
-/** Estimated bytes of a link without its event's payload. */
 export const LINK_OVERHEAD_BYTES = 400;
 
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {

@@ -1,6 +1,6 @@
 /**
- * Chooses the next lookup. A partition runs one lookup at a time. Each lookup returns only events that are not linked yet. A
- * lookup that waits for the projector can be suspended, so that other lookups run first. Pure.
+ * Chooses the next lookup of a partition. A lookup searches ClickHouse for events or links of reports. Only one lookup runs at
+ * a time. While a lookup waits for the projector, another lookup can run.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -10,23 +10,25 @@ import type { LinkerState } from './linkerState.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
 export type Job =
-  /** Finds out which reports are the first records of their ids. The records must be projected. */
+  /** `check`: finds out which reports are the first records of their report ids. */
   | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** Finds the links of retracted reports. */
+  /** `unlink`: finds the links of retracted reports. */
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
-  /** Finds the unlinked events of the reports. */
+  /** `ask`: finds events that belong to open reports and are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** Last `ask` of a report. It starts when all events of the report's grace period are processed or projected. */
+  /**
+   * `close`: final `ask` of a report. The lookup runs after all events of the report's grace period are processed or projected.
+   */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** Finds events of these sessions that belong to closed reports. */
+  /** `late`: finds closed reports to which late events of the sessions belong. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
-  /** Sources of the named events that this partition owns, by event id. */
+  /** Link source of each named event that this partition owns, by event id. */
   readonly events: ReadonlyMap<string, LinkSource>;
-  /** Query for the events of the report's session, except the named events. Null if this partition does not own the session. */
+  /** Session and time range of the events to find. Null if another partition owns the session. */
   readonly session: {
     readonly id: string;
     readonly fromMicros: bigint;
@@ -43,7 +45,7 @@ export interface FoundEvent {
 }
 
 export interface ProjectedReport {
-  /** Record with the lane of its session. The lane is null only if the session is not registered. */
+  /** Record of the report with the lane of its session. The lane is null if the session is not registered. */
   readonly record: ReportLink;
   readonly logId: string;
   readonly offset: number;
@@ -52,13 +54,13 @@ export interface ProjectedReport {
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** Exclusive end offset of the partition's own events that the lookup saw. */
+  /** Exclusive end offset of the partition's events that the lookup read. */
   readonly below: number;
-  /** False if more events exist. The lookup is then repeated. */
+  /** True if the answer contains all events. After an incomplete answer, the lookup runs again. */
   readonly isComplete: boolean;
-  /** Numbers of existing links with the source `session`, by report. */
+  /** Number of existing links with the source `session`, by report. */
   readonly linkCounts: ReadonlyMap<string, number>;
-  /** Named events that are missing, by report. The lists are complete only if `isComplete` is true. */
+  /** Ids of named events that do not exist, by report. The lists are complete only if `isComplete` is true. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -71,19 +73,16 @@ export type Answer =
   | (JobOf<'close'> & FoundLinks)
   | (JobOf<'late'> & FoundLinks);
 
-/** Projected reports, by the key that `keyOf` returns. */
 export type ProjectedReports = ReadonlyMap<string, ProjectedReport>;
 
-/** Maximum number of reports, retractions, or sessions of one lookup. */
 export const MAX_ENTRIES_PER_JOB = 1_000;
-/** Maximum number of events that the reports of one lookup name. */
 const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * Projects that have more data than one lookup returns, with the maximum number of their reports per lookup. The project that
- * has waited longest is first. These projects get every second lookup, so that they do not delay other projects.
+ * Projects that have more data than one lookup returns, with the maximum number of their reports in one lookup. Every second
+ * lookup is for one of these projects. The project that has waited the longest is first.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -91,7 +90,7 @@ export interface HeavyProjects {
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
-/** Halves the limit of a project after an incomplete answer, and doubles the limit after a complete answer. */
+/** Halves a project's maximum number of reports after an incomplete answer, and doubles the number after a complete answer. */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
@@ -117,11 +116,7 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
 
 export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
-/**
- * Returns the next lookup. The kinds alternate.
- * @param after the kind of the previous lookup
- * @param max the maximum number of entries, below `MAX_ENTRIES_PER_JOB` after a failed lookup
- */
+/** Returns the next lookup, which has at most `max` reports, retractions, or sessions. The kinds of lookups alternate. */
 export function nextJob(
   state: LinkerState,
   nowMs: number,
@@ -145,8 +140,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind may run before the suspended lookups. Links are deferred while an `ask` or `close` is
- * suspended. Another lookup would make the same links as well.
+ * True if a lookup of this kind can run before the suspended lookups. New links are deferred during an `ask` or `close`, so
+ * another lookup would write these links a second time.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
@@ -218,7 +213,7 @@ function firstEntries<T>({ max, heavy }: JobOptions, entries: ReadonlyMap<string
   return first;
 }
 
-/** Yields the keys for the next lookup. Takes one key of each project in turn. */
+/** Yields the first key of each project, then the second key of each project, and so on. */
 function* roundRobin({ projects, isNext }: HeavyProjects, keys: readonly string[]): Iterable<string> {
   const byProject = Map.groupBy(keys, projectOf);
   const next = [...projects].find(([project]) => byProject.has(project));

@@ -1,6 +1,6 @@
 /**
- * The linker's state of one partition. It contains tracked reports, pending lookups, and recent appends, but no events. A new
- * owner restores the state from the changelog. Pure.
+ * State of the linker for one partition: unfinished reports, pending lookups, and recent appends. A new owner of the partition
+ * restores the state from the changelog.
  */
 
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -19,20 +19,17 @@ import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 export const LINKER_BOUNDS = {
-  /** Maximum number of reports that are matched with incoming events. Further reports get the phase `spilled`. */
+  /** Maximum number of reports that the linker matches with incoming events. Further reports become `spilled`. */
   openReports: 50_000,
   openEventIds: 500_000,
   /**
-   * Number of append ids that remain after an eviction. The previous version treats a larger number as proof of an eviction.
-   * The number must therefore not change while both versions run.
+   * Number of append ids that remain in the cache after an eviction. The previous version compares the number of ids with its
+   * own limit to detect an eviction, so this limit must not change during an upgrade.
    */
   appends: 50_800,
-  /** Maximum bytes of deferred links. If a further link must be deferred, the lookup is repeated instead. */
+  /** Maximum bytes of deferred links. Above this size, the linker repeats the lookup instead of deferring a link. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /**
-   * Maximum number of sessions in the filter of a process. If there are more sessions, every event with a wrong clock is looked
-   * up.
-   */
+  /** Maximum number of sessions in the Bloom filter. With more sessions, every event with a wrong clock causes a lookup. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -55,15 +52,16 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
   readonly sessionLinks = new Map<string, number>();
-  /** Sessions of all open and closed reports. They are restored from the projected reports, not from the changelog. */
+  /**
+   * Sessions of open and closed reports. ClickHouse provides the sessions, because the changelog has only unfinished reports.
+   */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * True after a truncation. Lost events may then be appended again, and may belong to reports that were filed meanwhile. The
-   * next owner does not know about the truncation, but its last lookups find these events.
+   * True after the log lost events. Clients can send the lost events again after further reports were filed. After a restart,
+   * this value is false, and only the final lookup of each report finds such events.
    */
   wasTruncated = false;
-  /** Due times of the next lookup of each report: `check`, `ask`, and `close`. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
@@ -72,7 +70,6 @@ export class LinkerState {
   #trackedEventIds = 0;
   #deferredBytes = 0;
 
-  /** @param sessions the filter that all partitions of the process share */
   constructor(
     partition: number,
     partitions: number,
@@ -115,7 +112,7 @@ export class LinkerState {
     }
   }
 
-  /** True if the report can get more session links, according to the link count of this state. */
+  /** True if the report has fewer session links than its maximum. */
   hasLinksLeft(key: string, { maxSessionLinks }: ReportLink): boolean {
     return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
@@ -152,7 +149,7 @@ export class LinkerState {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
-  /** Sets the link count of a tracked report. A closed report has no count, because ClickHouse has its links. */
+  /** Sets the number of session links of an unfinished report. For closed reports, the links in ClickHouse are counted. */
   #setLinkCount(key: string, count: number): void {
     if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
     this.sessionLinks.set(key, count);
@@ -161,14 +158,14 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // Copies the payload, because it is a view that would keep all bytes of its record in memory.
+    // A view of the payload would keep the whole record in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);
     this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
-  /** Drops deferred links that were made or that the requested lookup will find again. */
+  /** Drops the deferred links of a report. Deferred links are already written, or the next lookup finds their events. */
   #dropDeferredLinks(key: string): void {
     for (const { event } of this.deferredLinks.get(key) ?? [])
       this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;
@@ -224,7 +221,6 @@ function copyOf(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** Due times by key. A query returns without a search while no key is due. */
 class DueTimes {
   readonly #times = new Map<string, number>();
   #earliestMs = Number.POSITIVE_INFINITY;
@@ -251,18 +247,13 @@ class DueTimes {
   }
 }
 
-/**
- * Limits the session links that a report gets within one step. The first links in log order are made, up to the maximum in the
- * report's record. Links of named events are not limited.
- */
+/** Limits the session links of each report to the first events in the log. Links to named events are not limited. */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;
   readonly #counts = new Map<string, number>();
 
-  /**
-   * @param seenCounts the numbers of session links that a lookup saw, by `keyOf`. The state has no counts of closed reports.
-   */
+  /** @param seenCounts the number of session links that ClickHouse has, by report */
   constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
     this.#seenCounts = seenCounts;
@@ -270,7 +261,7 @@ export class SessionLinkBudget {
       this.#counts.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
   }
 
-  /** Takes one session link from the budget. Returns false if the report already has the maximum number. */
+  /** Counts one session link. Returns false if the report already has its maximum number of session links. */
   take(key: string, { maxSessionLinks }: ReportLink): boolean {
     const made = this.#counts.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
     if (made >= maxSessionLinks) return false;
@@ -278,7 +269,7 @@ export class SessionLinkBudget {
     return true;
   }
 
-  /** Returns the changes that raise the state's link counts to the counts that the lookup saw. */
+  /** Returns changes that raise the link counts of the state to the counts in ClickHouse. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
     return [...this.#seenCounts]

@@ -1,4 +1,4 @@
-/** Index of the reports that a partition matches with incoming events. Finds reports by named event and by session. Pure. */
+/** Index of the open reports of a partition, by named event and by session. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -35,7 +35,7 @@ export class OpenReports {
     return this.#byEvent.get(eventId);
   }
 
-  /** Returns the reports with this session id in all projects. Session ids are unique only inside a project. */
+  /** Returns the reports with this session id in all projects. A session id is unique only inside a project. */
   reportsOfSession(sessionId: string): Iterable<OpenReport> {
     return this.#bySession.get(sessionId);
   }

@@ -1,6 +1,6 @@
 /**
- * Determines the one partition that owns a pair of a report and an event. The lane in the id of a named event determines the
- * partition. For other events, the lane of the session determines the partition. Pure.
+ * Determines which partition links an event to a report. A named event belongs to the partition of the lane in the event's id.
+ * Another event belongs to the partition of the session's lane.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
@@ -8,7 +8,6 @@ import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 
-/** Returns the named events that this partition owns. */
 export function ownedEventsOf(
   record: ReportLink,
   partition: number,

@@ -1,9 +1,9 @@
-/** Stores ids with the number of their entry and a hash index. Needs a quarter of the memory of a set of strings. Pure. */
+/** Set of ids in typed arrays, which needs a quarter of the memory of a JavaScript set of strings. */
 
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;
 const INITIAL_CAPACITY = 256;
-/** Value of a free slot of the index. Any other value is the row number of an id plus one. */
+/** Value of a free slot of the index. The value of any other slot is a row number plus one. */
 const FREE = 0;
 
 export class PackedIds {
@@ -19,7 +19,7 @@ export class PackedIds {
     return this.#size;
   }
 
-  /** Entry number and time of the oldest id, and the number of ids of this entry. Undefined if there are no ids. */
+  /** Changelog entry and arrival time of the oldest id, and the number of ids in the changelog entry. */
   get oldest(): { readonly entry: number; readonly since: number; readonly count: number } | undefined {
     if (this.#size === 0) return undefined;
     const entry = this.#entryOf(0);
@@ -72,7 +72,7 @@ export class PackedIds {
     this.#index[slot] = row + 1;
   }
 
-  /** Removes the row from the index. Moves later rows into the free slot if they could otherwise not be found. */
+  /** Removes the row from the index. Moves later rows to positions at which a search still finds them. */
   #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
     let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;
@@ -110,7 +110,7 @@ function setWords(words: Uint32Array, id: string): void {
   words[3] = Number.parseInt(id.slice(28), 16);
 }
 
-/** Returns the preferred slot of an id. Ids contain times and counters. The multiplications distribute such ids evenly. */
+/** Returns the slot at which the search for an id starts. The multiplications distribute ids that contain times or counters. */
 function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);

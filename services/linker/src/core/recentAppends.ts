@@ -1,15 +1,14 @@
 /**
- * Cache of the recent append ids of one partition. The new ids of a commit form one or more changelog entries. The oldest
- * entries are evicted, and new entries reuse the keys of evicted entries. Pure.
+ * Recent append ids of a partition, with which the linker detects duplicate appends. Commits write new ids to the changelog.
  */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
-/** Maximum append ids of one changelog entry. An entry stays far below the record limit of the topic. */
+/** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
- * Prefix of the changelog keys that this version writes. The previous version wrote numbered slots, and it never evicts the ids
- * of entries with other keys. Each version therefore finds the appends of the other version.
+ * Prefix of the changelog keys of this version. The previous version uses numbered slots and never evicts ids with this prefix,
+ * so both versions detect all duplicates during an upgrade.
  */
 const ENTRY_PREFIX = '#';
 
@@ -18,9 +17,7 @@ type AppendsEntry = readonly [name: string, held: SeenAppends | null];
 export class RecentAppends {
   readonly #maxIds: number;
   readonly #saved = new PackedIds();
-  /**
-   * Append ids and their arrival times. The changelog does not contain these ids yet, or only in slots of the previous version.
-   */
+  /** Arrival times of append ids that this version has not written to the changelog yet. */
   readonly #unsaved = new Map<string, number>();
   readonly #oldSlots: string[] = [];
   #nextEntry = 0;
@@ -30,8 +27,8 @@ export class RecentAppends {
   }
 
   /**
-   * Arrival time of the oldest cached append, in milliseconds since the epoch; 0 if no append was evicted. A later append that
-   * is not in the cache is new.
+   * Arrival time of the oldest cached append, or 0 before the first eviction. A newer append that is not cached is no
+   * duplicate.
    */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
@@ -46,7 +43,7 @@ export class RecentAppends {
     this.#unsaved.set(id, arrivedAtMs);
   }
 
-  /** Evicts the oldest entries. Returns the changelog entries of the new ids and the tombstones of the evicted entries. */
+  /** Evicts the oldest entries. Returns changelog entries with the new ids, and tombstones for the evicted entries. */
   drain(): AppendsEntry[] {
     const freedEntries = this.#evict();
     const entries = [...this.#newEntries(freedEntries)];
@@ -68,8 +65,7 @@ export class RecentAppends {
   }
 
   /**
-   * Evicts the oldest entry while more than `maxIds` ids remain without it. A count above `maxIds` therefore shows that ids
-   * were evicted.
+   * Evicts the oldest entries while more than `maxIds` ids remain. A cache above `maxIds` therefore shows an earlier eviction.
    */
   #evict(): number[] {
     const freedEntries: number[] = [];

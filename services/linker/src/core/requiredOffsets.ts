@@ -1,7 +1,6 @@
 /**
- * Determines which offsets must be projected before a lookup may query ClickHouse. Events require offsets of this partition
- * only, because the lane in an event's id determines the partition. Reports require offsets of the home partitions of their
- * tenants. Pure.
+ * Determines which offsets must be projected before a lookup can read ClickHouse. Events require offsets of this partition.
+ * Reports require offsets of the home partitions of their tenants.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
@@ -9,35 +8,28 @@ import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
-/** Required offsets of each topic and partition. A topic without an entry has no required offsets. */
 export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Leader epoch of the last record below the offset, or of a later record. Null if the epoch is unknown. */
+  /** Leader epoch of the last record before the offset, or of a later record. Null if the epoch is unknown. */
   readonly leaderEpoch: number | null;
 }
 
-/**
- * Committed position of the partition. All events below the offset `events` are linked, and their links are below the offset
- * `links`.
- */
+/** Committed position. The links of all events below the offset `events` have offsets below `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
-/** End offsets of the partitions at the start of the lookup. An array is empty if the lookup does not need it. */
+/** End offsets of partitions at the start of a lookup. An array is empty if the lookup does not need these offsets. */
 export interface EndOffsets {
   readonly events: readonly number[];
-  /** End offsets of the home partitions (`homePartitionsOf`), which contain filed reports and retractions. */
+  /** End offsets of the home partitions that `homePartitionsOf` returns. */
   readonly reports: readonly number[];
-  /**
-   * End offsets of the sessions topic, for reports whose session lane is looked up. These sessions were registered before the
-   * reports.
-   */
+  /** End offsets of the sessions topic, for lookups that read the lanes of sessions. */
   readonly sessions: readonly number[];
 }
 
@@ -74,7 +66,7 @@ export function requiredOffsetsOf(
   }
 }
 
-/** Returns the home partitions of the reports that a lookup reads from ClickHouse. */
+/** Returns the home partitions of the tenants whose reports the lookup reads from ClickHouse. */
 export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
     new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));
@@ -93,7 +85,7 @@ export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<numb
   }
 }
 
-/** True if a report of the job lacks the lane of its session. The session was registered before the report. */
+/** True if the lookup must read the lane of a session. */
 export function needsSessionLanes(job: Job): boolean {
   if (job.kind !== 'check') return false;
   return [...job.reports.values()].some(

@@ -1,9 +1,9 @@
 /**
- * Bloom filter of the sessions that have reports. Many events can have a wrong clock, but only events of these sessions need a
- * lookup. All partitions of a process share one filter, because each filter takes a MiB. Pure.
+ * Bloom filter of the sessions that have reports. An event with a wrong clock needs a lookup only if its session has a report.
+ * All partitions of a process share one filter, which takes a megabyte.
  */
 
-/** Number of bits per session. With 10 bits, about 1 % of the sessions without reports are false positives. */
+/** With 10 bits per session, about 1 % of the sessions without reports also match the filter. */
 const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
@@ -24,7 +24,6 @@ export class SessionFilter {
     }
   }
 
-  /** True for every added session, and for about 1 % of the other sessions. */
   mayContain(sessionId: string): boolean {
     const { first, step } = hashesOf(sessionId);
     for (let i = 0; i < HASHES; i++) {
@@ -39,7 +38,7 @@ export class SessionFilter {
   }
 }
 
-/** Filter of one partition. Treats every session as a session with reports until the sessions of previous owners were added. */
+/** Filter for one partition. Every session matches the filter until the sessions of all existing reports are loaded. */
 export class SessionsWithReports {
   readonly filter: SessionFilter;
   #isComplete = false;
@@ -56,16 +55,12 @@ export class SessionsWithReports {
     this.filter.add(sessionId);
   }
 
-  /** True for every session with a report, and for a few other sessions. */
   mayContain(sessionId: string): boolean {
     return !this.#isComplete || this.filter.mayContain(sessionId);
   }
 }
 
-/**
- * Returns two FNV-1a hashes with different seeds. The ids are hashed because games choose session ids, which are not always
- * random.
- */
+/** Returns two FNV-1a hashes of a session id. Session ids come from games and are not always random. */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;
@@ -77,7 +72,6 @@ function hashesOf(text: string): { first: number; step: number } {
   return { first: finalize(first), step: finalize(step) | 1 };
 }
 
-/** Applies the finalizer of MurmurHash3, so that similar inputs get different hashes. */
 function finalize(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x85ebca6b);

@@ -1,4 +1,4 @@
-/** Runs the lookups of one partition, one at a time. Pauses after a failure or a long wait. */
+/** Runs the lookups of one partition, one lookup at a time. Waits after a failed or suspended lookup. */
 
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff } from '@questlog/runtime/process/waiting';
@@ -37,7 +37,7 @@ export class LookUpRunner {
     this.#lookUps = lookUps;
   }
 
-  /** Maximum time in milliseconds that the partition may wait for records before a lookup must run. */
+  /** Maximum time in milliseconds for which the partition can wait for new records. */
   get maxWaitMs(): number {
     const waiting = this.#suspended.size === 0 ? Number.POSITIVE_INFINITY : SUSPENDED_POLL_MS;
     return this.#running?.pollMs ?? waiting;
@@ -47,7 +47,7 @@ export class LookUpRunner {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
-  /** Returns a description of the problem if a lookup has waited, or lookups have failed, for a long time. */
+  /** Returns a description of the problem if lookups have waited or failed for a long time. */
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
     const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
@@ -62,7 +62,7 @@ export class LookUpRunner {
     return `no lookup of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
 
-  /** Makes all lookups restart after a truncation. A running attempt continues until it is answered or overdue. */
+  /** Resets all lookups after a truncation. A running attempt continues until the attempt ends or is overdue. */
   onTruncation(): void {
     for (const lookUp of [this.#running, ...this.#suspended.values()]) lookUp?.restart();
   }
@@ -91,8 +91,7 @@ export class LookUpRunner {
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const suspended = this.#suspended.get(job.kind);
-    // Commits before the lookup starts. The lookup sees only committed links, and the step that requested it may be
-    // uncommitted.
+    // A lookup reads only committed links, so the step that requested the lookup must be committed first.
     if (suspended?.position === undefined && this.#outbox.pendingMs() > 0) await this.#outbox.commit();
     const lookUp = suspended ?? new LookUp(job);
     this.#suspended.delete(job.kind);
@@ -110,7 +109,7 @@ export class LookUpRunner {
     );
   }
 
-  /** Suspends the lookup. The lookup continues when a lookup of its kind is next, and keeps its required offsets. */
+  /** Suspends a lookup that waits for the projector. The lookup keeps its required offsets. */
   #suspend(lookUp: LookUp): void {
     const { kind } = lookUp.job;
     const { partition } = this.#outbox.state;
@@ -125,10 +124,10 @@ export class LookUpRunner {
     const { clock, log } = this.#deps;
     const { state } = this.#outbox;
     const decision = decideAnswer({ state, nowMs: clock.now(), logId: log.id }, answer);
-    // Applies the link counts that the lookup saw before the new links, because the new links are added to these counts.
+    // The link counts from ClickHouse are applied first, because the new links are added to these counts.
     const seen = decision.changes.filter(({ entry }) => entry === 'sessionLinks');
     this.#outbox.put({ ...EMPTY_DECISION, changes: seen });
-    // Commits links in portions. Each link is independent, and after a crash the same lookup finds the remaining links.
+    // The links are committed in portions. After a crash, a new lookup finds the remaining events.
     for (const link of decision.links) {
       this.#outbox.put({ ...EMPTY_DECISION, links: [link] });
       if (this.#outbox.isFull) await this.#outbox.commit();
@@ -145,7 +144,7 @@ export class LookUpRunner {
     this.#maxEntries = Math.min(this.#maxEntries * 2, MAX_ENTRIES_PER_JOB);
   }
 
-  /** Schedules a new lookup with half the number of entries, because the query may have been too large. */
+  /** Schedules a smaller lookup, because the failed query may have been too large. */
   #retryLater({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;

@@ -1,4 +1,4 @@
-/** Runs lookups in ClickHouse. A lookup waits until the projector has passed the required offsets. */
+/** Runs lookups in ClickHouse. A lookup first waits until the projector has passed the required offsets. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
@@ -45,8 +45,8 @@ export class LookUps {
   }
 
   /**
-   * Loads the sessions with reports after all reports are projected. The previous owner may have closed reports that are not
-   * projected yet, and a restored table may lack reports.
+   * Loads the sessions of all reports into the filter. Waits until all existing reports are projected, because a previous owner
+   * can have closed reports that are not projected yet.
    */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
@@ -76,19 +76,15 @@ export class LookUps {
     }
   }
 
-  /**
-   * Runs a lookup. Resolves with undefined if the lookup is overdue. A later call continues the lookup.
-   * @throws Unavailable if ClickHouse or the log does not answer
-   */
+  /** Runs a new or suspended lookup. Resolves with undefined if the lookup is overdue. Throws `Unavailable` after an error. */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // Copies the offsets, because a truncation during this attempt resets the lookup. The lookup then restarts at its next
-    // attempt.
+    // A truncation during this attempt resets the offsets of the lookup, so the attempt copies the offsets.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#waitUntil(lookUp, () => this.#unconsumed(end)))) return undefined;
-    // Reads both offsets together, because the links of the events below `events` must be below `links`.
+    // Both offsets come from the same commit, so that the links of all events below `events` are below `links`.
     const position = lookUp.position ?? this.#outbox.committed;
     lookUp.position = position;
     if (!(await this.#isProjected(lookUp, position, ends))) return undefined;
@@ -136,17 +132,17 @@ export class LookUps {
     );
   }
 
-  /** Returns queries for session events only, because a named event that arrives after the grace period stays unresolved. */
+  /** Returns queries without named events, because a named event that arrives after the grace period stays unresolved. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // Omits erased reports, because their rows are deleted some time after this process learns of the erasure.
+    // ClickHouse can still have rows of erased reports.
     const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
-  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue. The lookup is then suspended. */
+  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue. */
   async #waitUntil(lookUp: LookUp, remaining: () => Promise<string | undefined>): Promise<boolean> {
     for (;;) {
       lookUp.waitsFor = await remaining();
@@ -162,8 +158,7 @@ export class LookUps {
   }
 
   /**
-   * Returns a description of the records that are not projected yet, or undefined.
-   * @param mayBeTruncated true if records that were truncated are ignored
+   * Returns a description of records that are not projected yet. If `mayBeTruncated` is true, lost records are not required.
    */
   async #unprojected(
     of: Projected,
@@ -189,10 +184,7 @@ export class LookUps {
     return await this.#pendingTable(of, tableUuids);
   }
 
-  /**
-   * Returns a reason to wait if the commits belong to another table.
-   * @param tableUuids the UUIDs of the tables in the commits
-   */
+  /** Returns a description if the projector's commits belong to an older table, which a restored backup has replaced. */
   async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
     if (tableUuids.length === 0) return undefined;
     const { group, table } = PROJECTED[of];
@@ -202,7 +194,7 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // Makes the lookup wait instead of failing, because a restarted lookup would wait for later offsets.
+      // An error would restart the lookup, and the new attempt would require later offsets. The lookup therefore waits here.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }
@@ -210,9 +202,8 @@ export class LookUps {
 }
 
 /**
- * True if the last record of the commit has an older leader epoch than an earlier record that is required. The log was then
- * truncated and grew again, but the projector has not noticed the truncation. While a block is written, its last record is
- * after the committed offset. This record still proves that the projector read the earlier records from the same log.
+ * True if the projector's latest record has an older leader epoch than a required earlier record. The log was then truncated,
+ * and the projector has not detected the truncation yet.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
@@ -246,7 +237,7 @@ async function endOffsetsOf(
   };
 }
 
-/** Returns the end offset. Returns infinity if the brokers do not answer, so that no record counts as truncated. */
+/** Returns infinity if the brokers do not answer, so that the lookup does not treat any record as truncated. */
 async function endOffsetOrInfinity(log: Log, topic: string, partition: number): Promise<number> {
   try {
     return await log.endOffset(topic, partition);
@@ -256,20 +247,20 @@ async function endOffsetOrInfinity(log: Log, topic: string, partition: number): 
   }
 }
 
-/** Time without an answer after which other lookups may run first and the partition is unhealthy. */
+/** Time after which a lookup without an answer is suspended and the partition is reported as unhealthy. */
 export const OVERDUE_AFTER_MS = 30_000;
 
-/** Lookup from its start to its answer. A lookup can have several attempts. */
+/** A lookup and the state of its attempts. */
 export class LookUp {
   readonly job: Job;
   /**
-   * End offsets at the start of the lookup. The offsets do not grow, so that a projector with constant lag reaches the offsets.
+   * End offsets at the start of the lookup. A slow projector can reach these offsets, because later records are not required.
    */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;
   outcome: 'suspended' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /** Group and partition, or table, for which the lookup waits. Undefined if the lookup waits only for its answer. */
+  /** Name of the consumer group or table for which the lookup waits. Undefined if the lookup waits only for ClickHouse. */
   waitsFor: string | undefined;
   readonly #startedMs = performance.now();
 
@@ -285,12 +276,12 @@ export class LookUp {
     return this.ageMs >= OVERDUE_AFTER_MS;
   }
 
-  /** Poll interval in milliseconds. It grows with the age of the lookup, because each poll costs a request to the brokers. */
+  /** Poll interval in milliseconds, which grows with the lookup's age because each poll costs a request to the brokers. */
   get pollMs(): number {
     return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }
 
-  /** Restarts the lookup after a truncation, because its offsets belong to the earlier log. */
+  /** Restarts the lookup after a truncation, because the required offsets belong to the log before the truncation. */
   restart(): void {
     this.ends = undefined;
     this.position = undefined;

@@ -1,7 +1,4 @@
-/**
- * Finds the unlinked events of reports, and the linked events to retract. Finds pairs of reports and events, and then reads the
- * events.
- */
+/** Finds unlinked events of reports, and links to retract. Finds the ids of reports and events before it reads the events. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -29,13 +26,10 @@ interface Pair {
   readonly source: LinkSource;
 }
 
-/** Maximum number of rows of one query. If a query returns this number of rows, more rows may exist. */
+/** Maximum number of rows of one query. A result with this number of rows can be incomplete. */
 const MAX_PAIRS = 20_000;
 
-/**
- * Returns the unlinked events of the reports.
- * @param below the exclusive end offset of the partition's own events
- */
+/** Returns the unlinked events of the reports. Events of this partition at or after the offset `below` are omitted. */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -62,7 +56,7 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Returns the links of the reports. The tenant's home partition also returns the links of an earlier log. */
+/** Returns the links of the reports in this partition. In the home partition, also returns links of an earlier log. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -206,7 +200,7 @@ async function pairsOf(
   return { pairs, isComplete: rows.length < MAX_PAIRS };
 }
 
-/** Limits the time to the years 1900 to 2299. This is the range of ClickHouse's DateTime64 and of events. */
+/** Limits the time to the range of ClickHouse's DateTime64, which is 1900 to 2299. */
 function clamped(micros: bigint): bigint {
   const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n - 1n];
   return micros < first ? first : micros > last ? last : micros;
@@ -231,7 +225,8 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // Treats an event at or after `below` as missing. This event is linked when it is processed, or it arrived too late.
+      // The linker links an event at or after the offset `below` when it reads the event, so the lookup treats the event as
+      // missing.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });
@@ -244,7 +239,7 @@ function isSeen(row: EventLocation, { logId, partition }: LookUpSource, below: n
   return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
-/** Returns the keys (`project/report/event`) of the pairs that are linked or retracted. */
+/** Returns the key `project/report/event` of each link that exists or was retracted. */
 async function existingLinks(
   { store }: LookUpSource,
   reports: readonly ReportLink[],
@@ -267,7 +262,7 @@ async function existingLinks(
   return existing;
 }
 
-/** Reads the events of the pairs, in log order. `isComplete` is false if the answer would exceed the byte limit. */
+/** Reads the events of the pairs in log order. Sets `isComplete` to false if the events exceed the byte limit. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

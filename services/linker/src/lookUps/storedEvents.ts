@@ -1,4 +1,4 @@
-/** Reads events from ClickHouse. Returns their positions in the log, or complete events with the original payload bytes. */
+/** Reads events from ClickHouse by event id, either with all fields or only with their positions in the log. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -36,7 +36,7 @@ export async function eventLocations(
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
-/** Maximum bytes of the links of one answer, including payloads. The first link is returned even if it is larger. */
+/** Maximum bytes of the links of one answer. The first link is returned even if the link is larger. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 interface FullRow extends EventRow {
@@ -44,10 +44,7 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/**
- * Returns the complete events of the first links, up to the byte limit.
- * @param links the location of the event of each link, in log order
- */
+/** Returns the events of the first links in log order, up to the byte limit. */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],

@@ -1,4 +1,4 @@
-/** Reads projected reports: their records, their positions in the log, and whether they are retracted. */
+/** Reads reports from ClickHouse, with the log positions of their records. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
@@ -27,7 +27,7 @@ export async function projectedReports(
   );
 }
 
-/** Returns the reports whose window overlaps the late events of their session. Retracted reports are omitted. */
+/** Returns the reports of the sessions whose windows overlap the times of late events. Retracted reports are omitted. */
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
@@ -53,7 +53,6 @@ export async function reportsOfSessions(
 
 const MAX_SESSIONS_PER_QUERY = 50_000;
 
-/** Adds all sessions that have reports to the filter. Resolves with false if there are too many sessions. */
 export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<boolean> {
   const [count] = await store.query<{ sessions: string }>(
     'SELECT uniq(session_id) AS sessions FROM report_versions',
@@ -72,9 +71,7 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
   return true;
 }
 
-/**
- * Returns the reports with the lanes of their sessions. A lane that the report's record lacks is read from the sessions table.
- */
+/** Returns the reports with the lanes of their sessions. Missing lanes are read from the table `sessions`. */
 async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, ProjectedReport>> {
   const unknown = rows.filter(({ sessionId, sessionLane }) => sessionId !== null && sessionLane === null);
   const lanes = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** Row encoders of the tables for accepted events (`deploy/clickhouse`). */
+/** Row encoders of the tables for events, appends, and counts (`deploy/clickhouse`). */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { ABSENT, type EventsRecord, PROJECT_AT, TENANT_AT } from '@questlog/schemas/topics/eventsRecord';
@@ -14,7 +14,7 @@ import {
   type QuotaKey,
 } from './core/planEvents.ts';
 
-/** Encodes the events of a record from the record's bytes. Columns that are equal for all events are encoded once. */
+/** Encodes rows directly from the bytes of a record. Columns that are equal for all events are encoded one time. */
 export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
@@ -41,7 +41,7 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
   bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
 };
 
-/** Bytes that a row needs in addition to its event in the record. The record contains ids as text. */
+/** Estimated size of a row without the bytes that the event has in the record. */
 const ROW_OVERHEAD_BYTES = 96;
 
 function sharedColumnsOf(
@@ -88,8 +88,7 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
 }
 
 /**
- * Table for counts of erased events that never became rows. For the rows that ingest hides, it writes counts with part numbers
- * from 0 on.
+ * Rows with the number of erased events that the projector never wrote. Ingest inserts further rows for events that it hides.
  */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {

@@ -1,4 +1,4 @@
-/** Reads the stored rows of a partition: counts, recent append ids, and the records of a block that already have rows. */
+/** Reads the rows of a partition from ClickHouse: counts, recent append ids, and offsets that already have rows. */
 import { createHash } from 'node:crypto';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
@@ -19,17 +19,13 @@ import {
   Rollup,
 } from './core/planEvents.ts';
 
-/** Maximum number of keys of one query. Each key has two or three ids. */
 const MAX_KEYS_PER_QUERY = 1_000;
 const MAX_CACHED_KEYS = 100_000;
 const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
 export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
-  /**
-   * Loads these keys into the rollup.
-   * @throws Unavailable, possibly after some keys were loaded
-   */
+  /** Loads the stored counts of the keys. If the query fails, some counts can already be loaded. */
   load(keys: readonly Key[]): Promise<void>;
 }
 
@@ -53,8 +49,7 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
 }
 
 /**
- * Opens the counts by minute. Queries contain digests of the event types, because types have any length and an answer is
- * limited.
+ * Opens the counts by minute and event type. Queries contain digests of event types, because some event types are very long.
  */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
@@ -121,10 +116,9 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // Omits other keys that the query returns, because their cached counts are newer than the table.
+        // The query can return counts of other keys. The cached counts of these keys are newer and must stay.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Loads the keys only after the query. If the query fails, the keys must stay missing, because their counts would
-        // otherwise start at zero.
+        // Keys are loaded only after a successful query, because the count of a loaded key starts at zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }
@@ -136,14 +130,11 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL condition for rows below `{start}`. Rows of lost records always meet the condition. */
+/** SQL condition for rows below the offset `{start}`, and for all rows of records that the log lost. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/**
- * Returns the append ids below an offset, the oldest first. Later ids are omitted, because a block must not drop its own
- * records when it is repeated.
- */
+/** Returns the latest append ids below an offset, the oldest id first. Ids from this offset on belong to the next block. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
@@ -172,7 +163,7 @@ export async function storedAppendIdsOf(
   return found;
 }
 
-/** Returns the append ids whose events have rows below the offset. One event id of each append is looked up. */
+/** Returns the ids of appends whose events have rows below the offset. The query searches for one event of each append. */
 export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
@@ -208,7 +199,7 @@ export async function appendIdsOfStoredEvents(
 }
 
 /**
- * Returns the first event id of each lost record that has no row in `appends`. A crash interrupted the insert of these records.
+ * Returns the first event id of each lost record without a row in `appends`. A crash between two inserts causes such records.
  */
 export async function partiallyStoredEvents(
   store: Store,
@@ -227,10 +218,7 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/**
- * Returns the offsets of the block that already have rows. The condition on `received_at` lets ClickHouse skip table
- * partitions.
- */
+/** Returns the offsets of the block that already have rows. The condition on `received_at` lets ClickHouse skip partitions. */
 export async function storedOffsets(
   store: Store,
   table: string,

@@ -1,4 +1,4 @@
-/** Projects `questlog.events.v1`. Drops duplicates of a decoded block, counts the events, and inserts the rows. */
+/** Projects the topic `questlog.events.v1`: drops duplicate appends, counts events, and inserts rows. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { DEAD_LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
@@ -37,16 +37,13 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly FilteredRecord[];
-  /** Absolute counts. A count can be written again without effect. */
+  /** Totals of the counts. Inserting a total a second time has no effect. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/**
- * Opens the writer of a partition.
- * @param start the first offset to project. The state below this offset is read from the tables.
- */
+/** Opens the writer of a partition from the offset `start` on. Reads the state below this offset from ClickHouse. */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -78,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // No later step of the plan can fail. If a record were planned again after it was counted, its row would be missing.
+      // From here on, the plan must not fail, because a repeated plan would drop the counted records as duplicates.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -95,7 +92,7 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
-      // Writes an erased append to `appends` too, so that a duplicate of the append is not projected.
+      // An append whose events are all erased also gets a row in `appends`, so that a duplicate of this append is detected.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
@@ -103,7 +100,7 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
-      // Confirms the ownership, because a new owner may have detected a truncation and recomputed the counts of these offsets.
+      // A new owner of the partition can have recomputed these counts after a truncation.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
@@ -113,7 +110,7 @@ export async function openEventsWriter(
     },
     describeWaiting: waitingEvents,
     countDead: async (refused) => {
-      // Clears the cached counts, because they are ahead of the table after a failed attempt.
+      // After a failed attempt, the cached counts are larger than the counts in the table.
       excludedCounts.rollup.clear();
       const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
       await writeRows(store, excludedTable(source), excluded);
@@ -121,18 +118,15 @@ export async function openEventsWriter(
   });
 }
 
-/**
- * Describes the events that wait. The events of a record are stored together or not at all. ClickHouse names only the first
- * event that it rejects.
- */
+/** Describes the events of a dead letter. ClickHouse rejects the whole record and names only the first wrong event. */
 function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Age up to which the table `appends` contains every append. The table keeps three days. */
+/** The table `appends` contains every append up to this age. The table keeps appends for three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
-/** Returns the records whose first append may be missing in `appends`: old records and replayed dead letters. */
+/** Returns old records and replayed dead letters, because `appends` can lack the first append of such a record. */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
   nowMs: number,
@@ -146,9 +140,7 @@ function needEventLookUp(
   );
 }
 
-/**
- * Returns the ids of appends with idempotency keys that the cache may lack, because these appends can be retried hours later.
- */
+/** Returns the ids of appends with idempotency keys that are not cached. Clients can retry such appends hours later. */
 function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
   if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>

@@ -1,4 +1,4 @@
-/** Projects `questlog.linked-events.v1`, which contains links and their retractions. */
+/** Projects the topic `questlog.linked-events.v1`, which contains links and retractions of links. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -17,7 +17,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
-      // Confirms the ownership before the planned rows are written, because a new owner may know of further erasures.
+      // A new owner of the partition can know further erasures, so the process checks that it is still the owner.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

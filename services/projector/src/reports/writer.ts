@@ -1,4 +1,4 @@
-/** Projects `questlog.report-links.v1`, which contains reports and their pending and unresolved links. */
+/** Projects the topic `questlog.report-links.v1`: reports, retractions, and pending and unresolved links. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { type ErasedData, isErasedReport, isExcludedReport } from '@questlog/schemas/erased';
@@ -66,17 +66,14 @@ function idOf({ projectId, reportId }: ReportLink): EntityId {
   return { projectId, id: reportId };
 }
 
-/**
- * Writes reports and links.
- * @returns the number of records without effect
- */
+/** Writes rows of reports and links. Returns the number of records that were ignored. */
 async function writeReports(
   store: Store,
   source: Source,
   { filed, later, erased }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Confirms the ownership before the planned rows are written, because a new owner may know of further erasures.
+  // A new owner of the partition can know further erasures, so the process checks that it is still the owner.
   await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
@@ -108,14 +105,13 @@ async function writeReports(
       await reports.add(await withContent(store, few));
   }
   await confirm();
-  // Inserts the links before the reports. A reader that sees a report therefore sees its pending links, unless the block needs
-  // several inserts.
+  // Links are inserted before reports, so that a client that reads a report also finds the pending links of the report.
   await links.flush();
   await reports.flush();
   return ignoredCount;
 }
 
-/** True if the report was erased. An unknown report counts as erased only if its project was erased. */
+/** True if an erasure covers the report. If the report is unknown, true if an erasure covers the whole project. */
 function isErased(
   erased: ErasedData,
   report: StoredReport | undefined,
@@ -129,7 +125,7 @@ function reportOf(source: Source, { offset, message }: ReportRecord): StoredRepo
   return { filed: message, position: { ...source, offset }, retractedAt: null };
 }
 
-/** Maximum number of reports whose content is read in one query. The content of one report can have 200 KB. */
+/** Maximum number of report contents in one query. The content of one report can have 200 KB. */
 const MAX_CONTENTS_PER_QUERY = 40;
 
 async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
@@ -143,13 +139,13 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
   );
   const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
   return retracted.map(({ filed, ...report }) => {
-    // The table does not contain a report that was filed in this block. Such a report still has its content.
+    // A report that was filed in this block is not in the table, but its record contains the content.
     const content = filed.content ?? contents.get(keyOf(idOf(filed))) ?? null;
     return { ...report, filed: { ...filed, content } };
   });
 }
 
-/** Maximum number of reports of one query. Each report can name 2,000 events, which take 80 kB of the answer. */
+/** Maximum number of reports in one query. Each report can name 2,000 events, whose ids take 80 kB of the query's result. */
 const MAX_REPORTS_PER_QUERY = 250;
 
 async function storedReports(store: Store, names: readonly EntityId[]): Promise<Map<string, StoredReport>> {
@@ -158,6 +154,5 @@ async function storedReports(store: Store, names: readonly EntityId[]): Promise<
     `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
   );
-  // A row that is written again is unchanged. The window follows from the report's time, which is always set.
   return new Map(rows.map(storedReport).map((report) => [keyOf(idOf(report.filed)), report]));
 }

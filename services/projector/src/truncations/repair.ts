@@ -1,6 +1,6 @@
 /**
- * Moves the rows of lost records to a log id of their own and recomputes the counts. Otherwise, the rows would be mistaken for
- * rows of new records at the same offsets. Every step can be repeated.
+ * Repairs the tables after a truncation. The rows of lost records get another log id, because new records in the log use the
+ * same offsets. Every step of the repair can be repeated.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,13 +13,10 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** A mutation or an INSERT. After a mutation, no row meets its condition, so that a repetition has no effect. */
+/** A mutation or an `INSERT` statement. A repeated mutation finds no rows and has no effect. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
-/**
- * Runs the repair.
- * @throws Unavailable while ClickHouse still runs a step
- */
+/** Runs all steps of the repair. Throws `Unavailable` if ClickHouse still runs a step of an earlier attempt. */
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
@@ -35,13 +32,15 @@ export async function repair(
   }
 }
 
-/** Checks that no mutation of an earlier attempt is running, because a second mutation would wait for the first mutation. */
+/**
+ * Throws `Unavailable` if a mutation of an earlier attempt still runs, because a new mutation would wait for the old mutation.
+ */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse writes each condition in parentheses. The closing parenthesis distinguishes partition 1 from 10.
+    // ClickHouse writes conditions in parentheses. The closing parenthesis distinguishes partition 1 from partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -51,7 +50,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
   );
 }
 
-/** Returns the statement of a mutation. Undefined if no row meets the condition. */
+/** Returns the statement of a mutation, or undefined if no row meets the condition. */
 async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
   const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
   if (left.length === 0) return undefined;
@@ -73,12 +72,12 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // Inserts and deletes the rows, because the sorting key contains the log id and cannot be updated.
+    // The log id is part of the sorting key and cannot be updated, so the rows are inserted again and then deleted.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
-    // Moves the counts of records without rows unchanged, because these records cannot be counted again.
+    // Counts of records without rows are moved unchanged, because these counts cannot be recomputed.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
@@ -110,8 +109,7 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /**
- * Returns the steps that recompute a rollup. Old counts are deleted first, because the count with the highest offset takes
- * precedence.
+ * Returns the steps that recompute a count table. Old counts are deleted first, because a count with a higher offset is used.
  */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];

@@ -1,4 +1,4 @@
-/** Reads and repairs the stored rows of one partition of a topic. The log may have lost the records of these rows. */
+/** Finds rows in ClickHouse whose records the log lost, and repairs the tables of one partition. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
@@ -24,7 +24,7 @@ export interface StoredRecordsDeps<Message> {
   readonly source: TopicSource;
   readonly tables: TopicTables<Message>;
   readonly truncationsOf: TruncationQuery;
-  /** Truncations of the partition, the oldest first. This module keeps the list up to date. */
+  /** Truncations of the partition, the oldest first. `unfinishedRepair` updates this list. */
   readonly truncations: TruncationRow[];
 }
 
@@ -60,12 +60,11 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
       }
       return false;
     },
-    // Uses the index by offset to find rows after a known record.
     highestRow: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
-      // A crash can end a block after its first insert. The rows of this block are after all counted records, which may have
-      // expired from `appends`.
+      // A crash between two inserts can leave rows in `events` without a row in `appends`. Rows without an append come after
+      // all counted records. Rows of `appends` expire, and counts never expire.
       const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
       const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
@@ -109,7 +108,7 @@ interface Between {
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** Returns the same id for the same truncation, so that a repeated repair has the same result. */
+/** Returns the log id for the rows of lost records. The same truncation always gets the same log id. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());

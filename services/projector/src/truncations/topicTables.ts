@@ -1,4 +1,4 @@
-/** Tables of each projected topic: the tables of the rows, the names of the rows, and the rows that a truncation moves. */
+/** Tables of each projected topic, and the columns that identify the record of a row. */
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
@@ -8,16 +8,16 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 
 export interface TopicTables<Message> {
   readonly rows: Rows;
-  /** Table in which the highest offset is found faster. The table lacks a block that a crash ended after its first insert. */
+  /** Table in which the highest offset is found faster than in `rows`. After a crash, this table can lack the latest rows. */
   readonly newest?: Rows;
-  /** SQL conditions for rows at or after `{offset}`. Such rows prove that records were already projected. */
+  /** Conditions that find rows at or after `{offset}`. A found row shows that the log contained records at these offsets. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   namesOf(message: Message): readonly string[];
-  /** SQL expression over `rows` that returns the ids of lost records. */
+  /** SQL expression that returns the ids of lost records from the table `rows`. */
   readonly ids: string;
-  /** SQL expression for the time of a lost record. */
+  /** SQL expression that returns the time of a record. */
   readonly at: string;
-  /** Further tables whose rows are moved, with a condition for the rows of the topic. */
+  /** Further tables that contain rows of the topic, with a condition for the rows of the topic. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   readonly hasCounts: boolean;
 }
@@ -30,9 +30,7 @@ export interface Rows {
 
 const ALL = '1';
 const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
-/**
- * Number of records in the range of a search, which is several blocks. Without a range, ClickHouse would read the whole table.
- */
+/** Number of offsets that one search covers. Without this limit, ClickHouse would read the whole table. */
 export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
@@ -40,9 +38,9 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: FROM_OFFSET },
-    // The rows of `appends` expire after days. The counts do not expire.
+    // The rows of `appends` expire after some days, but counts never expire.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // Finds a block that a crash ended after its first insert.
+    // A crash after the insert into `events` can leave rows without a row in `appends`.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

@@ -1,7 +1,4 @@
-/**
- * Reads and writes the table `truncations`. It has one row per truncation, which is inserted before the repair changes
- * anything.
- */
+/** Reads and writes the table `truncations`. The row of a truncation is inserted before the repair moves any rows. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
@@ -30,7 +27,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Inserts a truncation. The row must not change later, because lost records cannot be counted after a repair. */
+/** Inserts the row of a truncation. The row never changes, because lost records cannot be counted after the repair. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }
@@ -53,7 +50,7 @@ export interface TruncationRow {
 /** Returns the truncations of a partition that the projector detected, the oldest first. */
 export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
-/** Returns a query for the truncations of a partition. Concurrent callers share one query for all partitions. */
+/** Returns a function that reads the truncations of a partition. Concurrent calls share one query for all partitions. */
 export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
   const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(

@@ -1,4 +1,4 @@
-/** Serves `/admin/backups`. A caller cannot choose the folder, because the token must not allow writes to any path. */
+/** Implements `/admin/backups`. The folder of backups is a setting, so that a client cannot choose another folder. */
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ class Backups {
   readonly #deps: BackupDeps;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
-  /** Backups whose manifest was read, by folder name. Undefined for a folder that is not a backup of this deployment. */
+  /** Summaries of backups by folder name. The value is undefined for a backup of another deployment. */
   readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
@@ -61,10 +61,9 @@ class Backups {
     return backup;
   }
 
-  /** Returns the running backup, the backups that failed since the start, and the backups in the folder, the newest first. */
+  /** Returns the running, failed, and finished backups, the newest first. */
   async list(): Promise<Backup[]> {
-    // Reads the running backup before the folder, so that a backup that ends meanwhile is not missed. If a backup is found
-    // twice, the entry from the folder takes precedence.
+    // The running backup is read first, because the backup can end while the folder is read.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();
@@ -72,7 +71,7 @@ class Backups {
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
-  /** Returns the backups in the folder. Each manifest is read only once, because a manifest is long and lists every upload. */
+  /** Returns the backups in the folder. Each manifest is read one time, because a manifest lists every upload. */
   async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
@@ -85,7 +84,6 @@ class Backups {
     return finished;
   }
 
-  /** Returns the backup in a folder. Undefined if the folder is not a backup of this deployment. */
   async #summaryOf(name: string): Promise<Backup | undefined> {
     if (this.#read.has(name)) return this.#read.get(name);
     const folder = join(this.#deps.into, name);
@@ -101,7 +99,7 @@ class Backups {
     await this.#running?.done;
   }
 
-  /** Creates a backup. Never rejects. */
+  /** Creates a backup. Logs an error and never rejects. */
   async #make(backup: Backup): Promise<void> {
     const { into, logger } = this.#deps;
     const { id, startedAt } = backup;

@@ -1,7 +1,4 @@
-/**
- * Creates a backup of running embedded engines. The parts are copied in the only order in which no data is missing
- * (docs/decisions/0035).
- */
+/** Creates a backup of running embedded engines. Decision 0035 explains the order in which the parts are copied. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
@@ -30,9 +27,8 @@ export interface FinishedBackup {
   readonly manifest: Manifest;
 }
 
-/** Folder of incomplete uploads, which are not copied. */
 const INCOMING_FOLDER = 'incoming';
-/** Prefix of the folder of an unfinished backup. The log id follows the prefix. The next backup deletes the folder. */
+/** Name prefix of an unfinished backup's folder. The name ends with the log id. The next backup deletes the folder. */
 const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
 const STOP_TIMEOUT_MS = 10_000;
@@ -40,10 +36,7 @@ const MIB = 1024 * 1024;
 
 const { link: _, ...PROJECTORS } = GROUPS;
 
-/**
- * Creates a backup in `into`.
- * @throws Unavailable if a disk or an engine fails; no files are left
- */
+/** Creates a backup in a new folder inside `into`. Throws `Unavailable` and deletes the folder if a disk or an engine fails. */
 export async function makeBackup(
   source: BackupSource,
   header: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
@@ -55,18 +48,18 @@ export async function makeBackup(
   await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
-    // Copies ClickHouse before the log, because rows after the end of the log would look like a truncated log. The projectors'
-    // commits are read before both copies, so that a restored projector writes the rows that are missing.
+    // ClickHouse is copied before the log, because rows after the end of the log would look like a truncation. The projector's
+    // offsets are read before the copies, so that a restored projector writes all missing rows.
     await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // After a restore, the log uses the offsets after the backup again. An old cursor of a stream would skip new records. The
-      // backup omits the secret that encrypts cursors, so that old cursors are invalid.
+      // After a restore, new records get offsets that old cursors have already passed. The backup omits the secret that
+      // encrypts cursors, so that old cursors are invalid.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
-    // Copies the uploads last, so that the backup has every file that a report in the log names.
+    // Uploads are copied last, so that the backup contains every file that a bug report names.
     await copyUploads(join(source.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
     await copyFile(source.credentialsPath, join(unfinished, basename(source.credentialsPath)));
     const ended = { logId: source.log.id, endedAt: new Date().toISOString() };
@@ -100,9 +93,8 @@ async function checkDiskSpace(dataDir: string, into: string): Promise<void> {
 }
 
 /**
- * Runs BACKUP or RESTORE and polls until the statement has ended. A synchronous statement would exceed the time limit for
- * answers.
- * @throws Unavailable if the statement fails
+ * Runs a `BACKUP` or `RESTORE` statement asynchronously and polls until it ends, because a query has a time limit. Throws
+ * `Unavailable` if the statement fails.
  */
 export async function backupStatement(
   store: Pick<Store, 'command' | 'query' | 'database'>,
@@ -146,21 +138,21 @@ async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status
   return status;
 }
 
-/** Stops the statement, because the files that it writes are deleted next. */
+/** Stops the `BACKUP` or `RESTORE` statement, because its files are deleted next. */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // Repeats the KILL statement, because the query may not be running yet.
+      // `KILL` is repeated, because the statement may not be running yet.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }
   } catch {
-    // Ignores the error. If ClickHouse does not answer, other requests report the problem.
+    // Other requests report the problem if ClickHouse does not answer.
   }
 }
 
-/** Copies the uploaded files. Skips files that retention or an erasure removes meanwhile. */
+/** Copies the uploaded files. Skips files that retention or an erasure removes during the copy. */
 async function copyUploads(from: string, to: string, signal: AbortSignal): Promise<void> {
   const entries = await readdir(from, { withFileTypes: true }).catch(unlessMissing);
   await mkdir(to, { mode: 0o700 });

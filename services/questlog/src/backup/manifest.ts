@@ -1,4 +1,4 @@
-/** Manifest of a backup. The manifest lists every file with its size and SHA-256, and is written last. */
+/** Manifest of a backup, which lists every file with its size and SHA-256. The manifest is written last. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { EMBEDDED_CREDENTIALS } from '../credentials.ts';
 export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
 
 const FILE = 'manifest.json';
-/** Format number. Older versions cannot restore a backup with a larger number. */
+/** Version of the backup's format. Older versions of Questlog cannot restore a backup with a larger version. */
 const FORMAT = 1;
 
 const Manifest = Type.Object({
@@ -54,10 +54,7 @@ export async function writeManifest(
   return manifest;
 }
 
-/**
- * Reads the manifest.
- * @throws StartRefused if the folder has no manifest, or this version cannot read the manifest
- */
+/** Reads a manifest. Throws `StartRefused` if the manifest is missing or invalid. */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, FILE), 'utf8').catch((cause: unknown) => {
     throw new StartRefused(`${folder} is not a complete backup: it has no ${FILE}`, { cause });
@@ -74,15 +71,12 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return parsed;
 }
 
-/**
- * Verifies the size and the SHA-256 of every file.
- * @throws StartRefused that names the first wrong file
- */
+/** Verifies the size and SHA-256 of every file. Throws `StartRefused` that names the first wrong file. */
 export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
   const reject = (what: string): never => {
     throw new StartRefused(`the backup ${folder} was changed: ${what}`);
   };
-  // Checks only regular files in the folder, because a manifest can contain any path and a link can point anywhere.
+  // Only regular files inside the folder are read, because a forged manifest could contain any path.
   const present = new Set(await filesIn(folder));
   for (const path of [PARTS.log, PARTS.clickhouse]) {
     if (!Object.hasOwn(files, path)) reject(`its ${FILE} does not list ${path}`);
@@ -98,7 +92,7 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   if (extra !== undefined) reject(`${extra} was added`);
 }
 
-/** True if a backup can contain the file. A file with another path could overwrite files of the data folder. */
+/** True if a backup can contain the path. Other paths could overwrite files of the data folder. */
 function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);
@@ -108,14 +102,14 @@ export function bytesOf({ files }: Manifest): number {
   return Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Returns the paths of all files in the folder, relative to the folder. The separator is `/` on all platforms. */
+/** Returns the paths of all files relative to the folder, with `/` as the separator. */
 export async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   return files.map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/'));
 }
 
-/** Flushes the folder, all files and folders in it, and its directory entry to the disk. */
+/** Flushes the folder, its contents, and its parent folder to the disk. */
 export async function syncTree(folder: string, signal?: AbortSignal): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   for (const entry of entries) {
@@ -128,7 +122,7 @@ export async function syncTree(folder: string, signal?: AbortSignal): Promise<vo
 
 export async function syncPath(path: string): Promise<void> {
   const file = await open(path, 'r');
-  // Ignores the error on Windows, because Windows cannot flush folders.
+  // Windows cannot flush a folder to the disk.
   await file.sync().catch((error: unknown) => {
     if (process.platform !== 'win32') throw error;
   });

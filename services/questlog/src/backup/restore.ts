@@ -11,13 +11,10 @@ import { backupStatement } from './makeBackup.ts';
 import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } from './manifest.ts';
 
 const DATABASE = 'questlog';
-/** Names that the target folder may contain: the folder of older backups, and the file system's own folder. */
+/** Files and folders that an empty target folder can contain. */
 const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
-/**
- * Restores a backup.
- * @throws StartRefused if the backup is incomplete or the target folder has files
- */
+/** Restores a backup. Throws `StartRefused` if the backup is incomplete or the target folder is not empty. */
 export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
   const folder = resolve(from);
   const manifest = await readManifest(folder);
@@ -37,7 +34,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
-      // Restricts the mode, because a copy keeps the mode of the file.
+      // A copy has the mode of the original file, and this mode can allow other users to read the file.
       await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);

@@ -1,4 +1,4 @@
-/** Reads ClickHouse's address from the settings. The address can contain user, password, and database, as tools print it. */
+/** Reads ClickHouse's address, user, password, and database from the settings. */
 
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -7,7 +7,7 @@ import type { Account } from '../credentials.ts';
 
 const DEFAULT_USER = 'default';
 const DEFAULT_DATABASE = 'questlog';
-/** Pattern of valid database names. DDL statements contain the name without quotes. */
+/** Database names that SQL accepts without quotes. The migrations contain the name of the database without quotes. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
 export function clickhouseAddress(settings: Settings): StoreOptions {
@@ -27,10 +27,7 @@ export function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-/**
- * Returns the read-only account. Undefined if the account is not set.
- * @throws StartRefused
- */
+/** Returns the read-only account, or undefined if the settings have none. */
 export function readerAccount(settings: Settings): (Account & { url: string }) | undefined {
   if (settings.clickhouseReaderUrl === '') return undefined;
   const {

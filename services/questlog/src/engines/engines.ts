@@ -1,4 +1,4 @@
-/** Opens the engines of the services: a log, a schema registry, and ClickHouse. Each engine is embedded or external. */
+/** Opens the engines of a process: a log, a schema registry, and ClickHouse. Each engine is embedded or external. */
 import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,15 +32,9 @@ import { jwtOptions } from '../jwt/jwtSettings.ts';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
-/**
- * Number of partitions of an embedded log. The number is enough to try out the spread of a large tenant. Each partition costs
- * one insert per block.
- */
+/** Default number of partitions of the embedded log. Each partition costs one insert per block. */
 const EMBEDDED_PARTITIONS = 4;
-/**
- * Number of partitions with Kafka. The number is enough for twelve members of each consumer group, and to spread a large
- * tenant.
- */
+/** Default number of partitions with Kafka. With this number, a consumer group can have up to twelve members. */
 const KAFKA_PARTITIONS = 12;
 const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -49,31 +43,30 @@ export interface Engines {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly store: Store;
-  /** ClickHouse with the read-only account. Undefined if the account is not set. */
+  /** ClickHouse client with the read-only account. Undefined if no account is set. */
   readonly reader: AddressedStore | undefined;
   readonly clickhouse: StoreOptions;
   /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
-  /** Warning about broken parts that ClickHouse detached at its start. Undefined if there are no broken parts. */
+  /** Warning about damaged parts that ClickHouse detached when it started. Undefined if ClickHouse detached no parts. */
   readonly brokenParts: string | undefined;
-  /** True if an older version created the file of the log and `questlog compact` has not rewritten the file. */
+  /** True if an older version created the file of the embedded log. `questlog compact` rewrites the file. */
   readonly needsCompact: boolean;
-  /** The log, if both the log and ClickHouse are embedded. Only these two engines together can be backed up. */
+  /** The embedded log, for backups. Undefined if the log or ClickHouse is external. */
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
-/** External engines and options that the settings choose. An undefined engine is embedded. */
+/** External engines and options that the settings select. An engine that is undefined is embedded. */
 export interface EngineChoice {
   /** Store of uploaded files. Undefined if uploads are off. */
   readonly uploads: UploadChoice | undefined;
   readonly corsOrigins: AllowedOrigins;
-  /** Public address without a trailing slash. Empty if the address is not set. */
+  /** Public address of the API without a trailing slash. Empty if the setting is empty. */
   readonly publicUrl: string;
   readonly jwt: JwtOptions | undefined;
   readonly trustedProxies: BlockList;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
-  /** Read-only account of the external ClickHouse. Undefined if the account is not set. */
   readonly reader: (Account & { readonly url: string }) | undefined;
 }
 
@@ -84,17 +77,15 @@ export type UploadChoice =
 export interface EngineDeps {
   readonly settings: Settings;
   readonly choice: EngineChoice;
-  /** Options of embedded engines. Undefined if this process cannot have embedded engines. */
+  /** Options of embedded engines. Undefined for a service that cannot have embedded engines. */
   readonly embedded: (Account & { readonly dataDir: string; readonly reader: Account }) | undefined;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
 }
 
 /**
- * Resolves when the log is open, while ClickHouse still starts. `engines` is inside an object, because `await` would otherwise
- * wait for it.
- * @throws StartRefused if an engine cannot be opened
- * @throws Unavailable if an engine does not answer
+ * Resolves when the log is open. The promise `engines` resolves when ClickHouse has also started. Throws `StartRefused` if an
+ * engine cannot be opened, and `Unavailable` if an engine does not answer.
  */
 export async function openEngines(deps: EngineDeps): Promise<{ readonly engines: Promise<Engines> }> {
   const opened = await openLog(deps);
@@ -110,7 +101,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // The embedded ClickHouse started with this process. Therefore, no insert of an earlier process can still be running.
+  // The embedded ClickHouse started with this process, so inserts of earlier processes have already ended.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 
@@ -138,10 +129,7 @@ function openReader(
   return reader;
 }
 
-/**
- * Validates the settings before anything starts.
- * @throws StartRefused that names every invalid setting
- */
+/** Validates the settings before any engine is opened. Throws `StartRefused` that names every invalid setting. */
 export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
   const problems: string[] = [];
   const checked = <T>(work: () => T): T | undefined => {
@@ -186,10 +174,7 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-/**
- * Returns the store of uploaded files. With Kafka, a folder must be set explicitly, because a folder serves only one ingest
- * process.
- */
+/** Returns the store of uploaded files. With Kafka, a folder is used only if it is set explicitly. */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
@@ -233,9 +218,8 @@ function checkedPublicUrl(text: string): string {
 }
 
 /**
- * Rejects the start if the log is empty but ClickHouse has rows. Only the log contains tenants, projects, and tokens. Without
- * the file of the log, Questlog would seem ready but reject every game. A rejected start writes nothing to the directory, so
- * that the next start is rejected, too.
+ * Rejects the start if the embedded log is empty but ClickHouse has rows. If the log file was lost, Questlog would seem ready
+ * but reject every request, because the log contains the tenants and tokens.
  */
 async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<void> {
   if ((await log.endOffset(TOPICS.directory, 0)) > 0) return;
@@ -251,10 +235,7 @@ async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<
   );
 }
 
-/**
- * Warns if ClickHouse has rows of another log. The cause is a move of the deployment, or two deployments that share the
- * database.
- */
+/** Logs a warning if ClickHouse has rows of another log, for example because two deployments share the database. */
 async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends
@@ -265,7 +246,7 @@ async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promi
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-/** Returns a warning if ClickHouse detached unreadable parts when it started. The rows of these parts are missing. */
+/** Returns a warning if ClickHouse detached damaged parts when it started. The rows of these parts are missing. */
 export async function findBrokenParts(
   store: Pick<Store, 'query'>,
   logger: Logger,
@@ -274,7 +255,7 @@ export async function findBrokenParts(
     `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
      WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
   );
-  // An external account may lack the right to read this table. Only this warning needs the right, so the start continues.
+  // If an external account lacks the right to read `system.detached_parts`, the start continues without the warning.
   const found = await query.catch((error: unknown) => {
     if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });
@@ -299,7 +280,7 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
     const own = await openEmbeddedLog({ directory, clock: systemClock });
     return { log: own, embeddedLog: own };
   }
-  // Loads the Kafka clients only if needed, because they are a tenth of the modules that a start loads.
+  // The Kafka clients are a tenth of the modules of a start, so they are loaded only if the log is on Kafka.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
   return {
@@ -339,7 +320,7 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
 }
 
-/** Returns the options of embedded engines. `checkedChoice` allows embedded engines only if there is a data folder. */
+/** Returns the options of the embedded engines. `checkedChoice` has checked that this service can have embedded engines. */
 function embeddedOf({ embedded }: EngineDeps): NonNullable<EngineDeps['embedded']> {
   if (embedded === undefined) throw new Error('an embedded engine has no data folder here');
   return embedded;

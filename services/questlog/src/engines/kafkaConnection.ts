@@ -6,10 +6,7 @@ import type { Settings } from '../config.ts';
 
 const CLIENT_ID = 'questlog';
 
-/**
- * Returns the connection options.
- * @throws StartRefused that names every missing or conflicting setting
- */
+/** Returns the connection options. Throws `StartRefused` that names every missing or conflicting setting. */
 export function kafkaConnection(settings: Settings): KafkaConnection {
   const problems: string[] = [];
   const needed = (name: string, value: string): void => {

@@ -1,10 +1,10 @@
-/** Settings of JWTs: the trusted issuer and the meaning of the claims. */
+/** Settings of JSON Web Tokens (JWTs): the trusted issuer and the meaning of the claims. */
 import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import { setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 
-/** Algorithms with a public key. If secret-key algorithms were allowed, anyone could sign a JWT with the public key. */
+/** Signature algorithms with a public key. If HMAC were allowed, anyone could sign a JWT with the public key. */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -62,10 +62,7 @@ export const jwtSettings = {
 
 const schema = Type.Object(jwtSettings);
 
-/**
- * Returns the JWT options. Undefined if JWTs are not configured.
- * @throws StartRefused
- */
+/** Returns the JWT options, or undefined if JWTs are not configured. */
 export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {
@@ -73,7 +70,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
     throw new StartRefused('QUESTLOG_JWKS_URL: required with QUESTLOG_JWT_ISSUER and QUESTLOG_JWT_AUDIENCE');
   }
   if (issuer === '') throw new StartRefused('QUESTLOG_JWT_ISSUER: required with QUESTLOG_JWKS_URL');
-  // Requires an audience, because the issuer can sign tokens for other services. These tokens would otherwise be valid here.
+  // The issuer can also sign tokens for other services. Without an audience, Questlog would accept these tokens.
   if (audience === '') throw new StartRefused('QUESTLOG_JWT_AUDIENCE: required with QUESTLOG_JWKS_URL');
   const algorithms = settings.jwtAlgorithms.split(',').map((name) => name.trim());
   const unknown = algorithms.filter((name) => !JWT_ALGORITHMS.includes(name));
@@ -95,7 +92,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
   };
 }
 
-/** Returns the address of the keys. It must be `https` or local, so that the keys cannot be replaced in transit. */
+/** Returns the address of the issuer's keys, which must be `https` or local so that the keys cannot be replaced in transit. */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);

@@ -1,9 +1,6 @@
 /** Merges the metrics of several processes. */
 
-/**
- * Returns one exposition that contains each metric family once.
- * @param expositions the expositions in the format of prom-client
- */
+/** Returns one metrics exposition in which each metric family occurs only once. */
 export function mergedMetrics(expositions: readonly string[]): string {
   const families = new Map<string, string[]>();
   for (const family of expositions.flatMap((text) => text.trimEnd().split('\n\n'))) {

@@ -1,6 +1,6 @@
 /**
- * Runs several ingest processes on one port (`QUESTLOG_WORKERS`). The parent process distributes connections (node:cluster),
- * restarts workers that ended, and forwards requests between workers. The parent process serves no clients.
+ * Runs several ingest processes (workers) on one port (`QUESTLOG_WORKERS`). The parent process distributes connections with
+ * node:cluster, restarts workers, and forwards messages between workers.
  */
 import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
@@ -14,7 +14,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
-/** Minimum and maximum delay before a restart. A worker that ran for a long time is restarted at once. */
+/** Minimum and maximum delay before the parent process restarts a worker that has ended. */
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
@@ -24,13 +24,10 @@ export interface WorkersDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/**
- * Starts the workers. Resolves when all workers are ready.
- * @throws StartRefused if a worker cannot start
- */
+/** Starts the workers. Resolves when all workers are ready. Throws `StartRefused` if a worker cannot start. */
 export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): Promise<Running> {
   const children = new Map<number, ChildProcess>();
-  /** Last ready process of each worker. A worker that is not ready gets no requests. */
+  /** For each worker number, the process that became ready most recently. Only the listed processes receive messages. */
   const ready = new Map<number, ChildProcess>();
   const supervised: SupervisedChild<Ready>[] = [];
   lifecycle.onStop('workers', async () => {
@@ -40,7 +37,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Handles the error of a connection for a worker that has just ended. Without a listener, the error would end this process.
+    // A connection for a worker that has ended causes an error event. Without a listener, the event would end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -67,15 +64,15 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
     return one;
   }
 
-  // Starts the first worker alone. Its files then exist for the other workers, and an error is reported only once.
+  // The first worker creates files for all workers. If the first worker cannot start, only one error is reported.
   const { first } = await start(FIRST_WORKER);
   await Promise.all(Array.from({ length: count - 1 }, (_, index) => start(FIRST_WORKER + 1 + index)));
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };
 }
 
 /**
- * Closes the connection that a killed worker had not accepted. Otherwise, node:cluster would wait for the worker forever. The
- * port would stay open without a server, and the client would also wait.
+ * Closes the connection that a killed worker had not accepted. Otherwise, node:cluster would wait for the killed worker
+ * forever, and no process would serve the port.
  */
 function releaseConnectionOnExit(fork: Worker): void {
   const child = fork.process;
@@ -86,8 +83,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // The message means that the worker accepted or declined the connection. This listener runs first, because the listener of
-  // node:cluster distributes the next connection.
+  // The message says that the worker accepted or declined the connection. This listener must run before the listener of
+  // node:cluster, which sends the next connection to the worker.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

@@ -1,4 +1,4 @@
-/** The worker's part of `startWorkers.ts`. Combines the health and the metrics of all workers. */
+/** Connects a worker of `startWorkers.ts` to the other workers. Combines the health and the metrics of all workers. */
 import cluster from 'node:cluster';
 import type { FromChild, Probe } from '@questlog/runtime/process/children/supervisedChild';
 import type { Health } from '@questlog/runtime/process/health';
@@ -8,13 +8,13 @@ import { mergedMetrics } from './mergedMetrics.ts';
 
 export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
 export const FIRST_WORKER = 1;
-/** Request of one worker to all other workers, and the response of one worker. */
+/** Message to all other workers. Each worker answers with a `WorkerResponse` of the same id. */
 type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
 type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Maximum wait for the health of other workers. Kubernetes waits one second, and the warnings take half of this second. */
+/** Maximum wait for the health of other workers. Kubernetes waits one second, and reading the warnings takes half a second. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 
@@ -32,10 +32,7 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
   return { number, isFirst: number === FIRST_WORKER, send };
 }
 
-/**
- * Answers the other workers and the parent process.
- * @returns the warnings and metrics of all workers, and the readiness of this worker
- */
+/** Answers the other workers. Returns the warnings and metrics of all workers, and the readiness of this worker. */
 export function combineWorkers(
   count: number,
   health: Health,
@@ -72,7 +69,7 @@ export function combineWorkers(
 
 type QueryOthers = <T>(request: WorkerRequest['request'], limitMs: number) => Promise<T[]>;
 
-/** Returns a function that sends a request to all other workers. Late responses are omitted. */
+/** Returns a function that sends a request to all other workers and returns the responses within the time limit. */
 function connectToOthers(
   others: number,
   own: Record<WorkerRequest['request'], () => Promise<unknown>>,
@@ -82,7 +79,6 @@ function connectToOthers(
   process.on('message', (message: ToWorker) => {
     if ('probe' in message) void send({ answers: true });
     else if ('response' in message) waiting.get(message.id)?.(message.response);
-    // Sends no response if this worker cannot answer.
     else
       own[message.request]().then(
         (response) => send({ response, id: message.id }),
@@ -106,7 +102,6 @@ function connectToOthers(
   };
 }
 
-/** Sends a message to the parent process. If the parent process has ended, Node ends this worker. */
 function send(message: FromWorker): Promise<void> {
   return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
 }

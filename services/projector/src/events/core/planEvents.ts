@@ -1,4 +1,4 @@
-/** Decides which records of a block of `EventsAccepted` are projected, and calculates the new counts. Pure. */
+/** Decides which records of a block of `questlog.events.v1` get rows in ClickHouse, and calculates the new counts. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -9,11 +9,11 @@ export interface AcceptedRecord {
 }
 
 export interface FilteredRecord extends AcceptedRecord {
-  /** Erasure ids of the erased events, by the index of the event. */
+  /** Id of the erasure that covers each erased event. The key is the index of the event in the record. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
-/** Events of a record that one erasure covers. They are counted in `event_counts_by_minute`, but have no rows in `events`. */
+/** Number of erased events of a record. Erased events are counted in `event_counts_by_minute` but have no rows in `events`. */
 export interface ErasedCount {
   readonly erasureId: string;
   readonly tenantId: string;
@@ -24,19 +24,19 @@ export interface ErasedCount {
 
 export interface QuotaKey {
   readonly tenantId: string;
-  /** First day of the UTC month of `receivedAt`, in days since the epoch. */
+  /** First day of the UTC month of the record, in days since the epoch. */
   readonly monthDay: number;
 }
 
 export interface MinuteKey {
   readonly tenantId: string;
   readonly projectId: string;
-  /** Minute of `receivedAt`, in seconds since the epoch. */
+  /** Start of the minute of the record, in seconds since the epoch. */
   readonly minuteS: number;
   readonly eventType: string;
 }
 
-/** Key of the counts of records without rows. Records of `unreadable_records` are also counted in `dead_records`. */
+/** Key of a count of records without rows. A record in the count `unreadable_records` is also in the count `dead_records`. */
 export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
@@ -66,7 +66,6 @@ export function dropDuplicates<T extends AcceptedRecord>(
   });
 }
 
-/** Returns the records with their erased events marked. A record without erased events is returned unchanged. */
 export function markErased(
   records: readonly AcceptedRecord[],
   erased: ErasedData,
@@ -97,7 +96,6 @@ export function erasedCountsOf({
   }));
 }
 
-/** Returns the index of the first event that has a row. Undefined if all events are erased. */
 export function firstStoredEvent({ message: { count }, erased }: FilteredRecord): number | undefined {
   let event = 0;
   while (erased?.has(event) === true) event++;
@@ -116,7 +114,7 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {
 interface MinuteCount {
   readonly key: MinuteKey;
   readonly events: number;
-  /** Number of events that the counted events represent. One event can be a sample of several events. */
+  /** Number of events that the counted events represent. A sampled event represents several events. */
   readonly weight: number;
 }
 
@@ -143,7 +141,7 @@ export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): Mi
 const CACHE_SLOTS = 251;
 const MAX_CACHED_BYTES = 64;
 
-/** Cache of recent event types. The comparison of a type's bytes is faster than decoding the bytes into a string. */
+/** Cache of recent event types. Comparing the bytes of an event type is faster than decoding the bytes to a string. */
 export class EventTypeCache {
   readonly #slots: { readonly bytes: Buffer; readonly text: string }[] = [];
 
@@ -156,7 +154,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // Copies the bytes, because a view would keep the whole block in memory.
+    // A view of the bytes would keep the whole block in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
@@ -178,7 +176,7 @@ export function excludedCountsOf(
   ];
 }
 
-/** Returns the counts of a record that cannot be decoded. Only its key and its log time are known. */
+/** Returns the counts of a record that cannot be decoded. Only the record's key and log time are known. */
 export function unreadableCountsOf(record: {
   readonly offset: number;
   readonly timestampMs: number;
@@ -198,7 +196,7 @@ export interface ExcludedCount {
   readonly count: number;
 }
 
-/** Returns the key of a record's counts. Values of a foreign record that no table can store become zero. */
+/** Returns the tenant and minute of a count. Values that ClickHouse cannot store become zero. */
 function excludedKeyOf(tenantId: string, atMs: number): Pick<ExcludedKey, 'tenantId' | 'minuteS'> {
   const minuteS = minuteOf(atMs);
   const isTime = minuteS >= 0 && minuteS < MAX_SECONDS;
@@ -218,29 +216,24 @@ export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
 /**
- * Maximum number of cached append ids, of about 100 bytes each. Duplicates of appends without an idempotency key arrive within
- * seconds.
+ * Maximum number of cached append ids, of about 100 bytes each. Duplicates without an idempotency key arrive within seconds.
  */
 export const MAX_RECENT_APPENDS = 50_000;
 
-/** Recent append ids of the partition. An append is a duplicate if the cache contains its id. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  /** Ring buffer of the ids, because the search for the oldest entry of a Set is slow after many deletions. */
+  /** Ring buffer of the append ids. Finding the oldest entry of a JavaScript Set is slow after many deletions. */
   readonly #inOrder: string[] = [];
   #next = 0;
   #isComplete: boolean;
 
-  /**
-   * @param oldestFirst the ids in the table `appends` below the start offset. The list has all ids if it is shorter than the
-   * maximum.
-   */
+  /** @param oldestFirst the latest ids in the table `appends`. A list that is shorter than the maximum contains all ids. */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
   }
 
-  /** False if the table `appends` may contain further ids. */
+  /** True if the cache contains all ids of the table `appends`. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -264,7 +257,7 @@ export class RecentAppends {
 
 export interface Count {
   readonly count: number;
-  /** Number of events that the counted events represent. Undefined if no event is a sample. */
+  /** Number of events that the counted events represent. Undefined if no counted event is sampled. */
   readonly weight?: number;
   readonly lastOffset: number;
 }
@@ -273,7 +266,7 @@ export interface Counted<Key> extends Count {
   readonly key: Key;
 }
 
-/** Counts of one partition by key. A count includes every record up to its offset, so that a record can be applied again. */
+/** Counts of one partition by key. Each count has the offset of its last record, so that no record is counted twice. */
 export class Rollup<Key> {
   readonly #counts = new Map<string, Counted<Key>>();
   readonly #changed = new Set<string>();
@@ -288,7 +281,6 @@ export class Rollup<Key> {
     return this.#counts.has(this.#nameOf(key));
   }
 
-  /** Loads the stored count of a key. If there is no stored count, the count starts at 0. */
   load(key: Key, stored: Count | undefined): void {
     const name = this.#nameOf(key);
     if (!this.#counts.has(name)) this.#characters += name.length;
@@ -300,7 +292,7 @@ export class Rollup<Key> {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // All events of a record with the same key are added together. A count therefore includes all or none of these events.
+    // Events of a record with the same key are added in one call, so a count includes all or none of these events.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
@@ -313,7 +305,7 @@ export class Rollup<Key> {
     return rows;
   }
 
-  /** Removes all counts. The changed counts must be drained before. */
+  /** Removes all counts from memory. The caller must first drain the changed counts. */
   clear(): void {
     this.#counts.clear();
     this.#characters = 0;
@@ -323,7 +315,7 @@ export class Rollup<Key> {
     return this.#counts.size;
   }
 
-  /** Total length of all names. The number of keys is not a sufficient limit, because keys can contain text of any length. */
+  /** Total length of all keys. The length is limited, because a key contains an event type of any length. */
   get characters(): number {
     return this.#characters;
   }

@@ -1,4 +1,4 @@
-/** Decides which reports and retractions take effect, and derives their links. Pure. */
+/** Decides which bug reports and retractions are valid, and returns the rows of their links. */
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
@@ -11,15 +11,12 @@ export interface ReportRecord {
 
 export interface SortedReports {
   readonly filed: readonly ReportRecord[];
-  /** Retractions of earlier reports, and notices about earlier reports. */
+  /** Retractions of reports, and notices about missing events. */
   readonly later: readonly ReportRecord[];
   readonly ignored: readonly ReportRecord[];
 }
 
-/**
- * Sorts the records of a block. Reports and retractions count only in the home partition of their tenant, and only if they are
- * not copies. Notices of the linker count in any partition.
- */
+/** Sorts the records of a block. Ignores a report or retraction that is a copy or is outside its tenant's home partition. */
 export function sortReports(
   records: readonly ReportRecord[],
   isAtHome: (record: ReportLink) => boolean,
@@ -43,7 +40,7 @@ export function sortReports(
   return { filed, later, ignored };
 }
 
-/** Returns the report as retracted by the first retraction after the report. Undefined if there is no such retraction. */
+/** Returns the report with the first retraction that follows the report, or undefined if no retraction follows. */
 export function retractionOf(
   report: StoredReport,
   notes: readonly ReportRecord[],
@@ -56,7 +53,7 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** True if the retraction is after the report. A report of another log counts as earlier than the retraction. */
+/** True if the retraction follows the report. A report of another log always precedes the retraction. */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
@@ -81,8 +78,8 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
 }
 
 /**
- * Returns the unresolved links. If the report is unknown, its events were most likely named by id, because inline events arrive
- * together with their report.
+ * Returns rows for unresolved links. An unknown report has the link source `named`, because inline events arrive with their
+ * report.
  */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
