@@ -58,12 +58,12 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // With the default of 50 partitions per internal topic, one machine would recover 300 replicas after a kill.
+    // Kafka's default is 50 partitions per internal topic. After a kill, one machine would have to recover 300 replicas.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
-    // Without this setting, Kafka would create missing topics without Questlog's number of partitions and settings.
+    // If Kafka created missing topics, the topics would not have the number of partitions and the settings that Questlog needs.
     'auto.create.topics.enable': false,
-    // Without this setting, the first consumer of a group waits for other consumers before it gets partitions.
+    // Kafka's default delay makes the first consumer of a group wait three seconds for other consumers.
     'group.initial.rebalance.delay.ms': 0,
   };
   return Object.entries(lines)

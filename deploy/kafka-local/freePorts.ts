@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Ports are below 32768, because an outgoing connection of Linux could take a higher port while its node is stopped. */
+/** Linux takes ports from 32768 for outgoing connections. Such a connection could take the port of a node that is stopped. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 

@@ -11,8 +11,7 @@ const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**
  * Waits for the lock of a path, and runs `body`. The lock is a socket in Linux's abstract namespace, so the kernel releases the
- * lock when the process ends. With a lock file, two processes that remove a stale file could both believe that they own the
- * lock. @throws after 15 minutes.
+ * lock when the process ends. A lock file would stay after a crash. @throws after 15 minutes.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>): Promise<T> {
   const lockServer = await acquire(path);

@@ -7,7 +7,7 @@ import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
   readonly pid: number;
-  /** Start time in ticks since boot (field 22 of /proc/<pid>/stat), which distinguishes processes with the same pid. */
+  /** Start time of the process in ticks since boot (/proc/<pid>/stat, field 22). Distinguishes processes with the same pid. */
   readonly startTicks: string;
 }
 

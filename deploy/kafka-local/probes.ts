@@ -41,7 +41,7 @@ export function brokersKnownTo(port: number): Promise<number[]> {
       socket.destroy();
     });
     socket.on('timeout', () => socket.destroy());
-    // After an error, the `close` event resolves the promise with an empty list.
+    // Node emits `close` after an `error` event, and the handler of `close` resolves the promise with an empty list.
     socket.on('error', () => {});
     socket.on('close', () => resolve([]));
   });
@@ -74,7 +74,7 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
   }
 }
 
-/** The password distinguishes the ClickHouse of this stack from another ClickHouse on the same port. */
+/** Returns true if ClickHouse accepts the password of this stack. A ClickHouse of another stack rejects the password. */
 async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
   const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
   try {

@@ -18,7 +18,7 @@ export interface BrokerNode {
   readonly id: number;
   readonly port: number;
   readonly controllerPort: number;
-  /** Id of the broker's log directory. Kafka identifies the first voters of the quorum by this id. */
+  /** Id of the broker's log directory. A new Kafka cluster identifies the voters of its controller quorum by this id. */
   readonly directoryId: string;
   process?: OwnProcess;
 }
@@ -53,14 +53,14 @@ export interface Stack {
   readonly clusterId: string;
   readonly brokers: readonly BrokerNode[];
   readonly registry: RegistryNode;
-  /** Undefined if an earlier version of `npm run stack` created the stack. The next `up` adds ClickHouse. */
+  /** The ClickHouse node. Undefined if an old version of `npm run stack` created the stack. The next `up` adds ClickHouse. */
   clickhouse?: ClickHouseNode;
-  /** Undefined if no `up` has requested an S3 server. */
+  /** The S3 server. Undefined until the user requests an S3 server with `up`. */
   s3?: S3Node;
   isFormatted: boolean;
 }
 
-/** Returns the folder with the whole state of the cluster. A cluster without this folder starts empty. */
+/** Returns the folder that contains all data of the nodes. If the folder is deleted, the stack starts without data. */
 export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }

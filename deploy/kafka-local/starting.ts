@@ -11,7 +11,7 @@ import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from '
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
-/** Time limit of a start. Three brokers and the registry need 10 s on two idle cores, and much longer on busy cores. */
+/** Time limit for the start of all nodes. Three brokers and the registry need 10 s on two idle cores, longer on busy cores. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
@@ -88,7 +88,7 @@ async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** Returns an error message with the last lines of the node's log, because the log of a temporary folder is removed. */
+/** Returns an error message that contains the last lines of the node's log, because a test removes its folder with the log. */
 function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');

@@ -28,7 +28,7 @@ for (;;) {
   await pause(waitMs);
 }
 
-/** Follows the stream until Questlog ends it. Returns the time until the next connection, in milliseconds. */
+/** Follows the stream until Questlog ends the stream. Returns the number of milliseconds to wait before the next connection. */
 async function follow(): Promise<number> {
   const silence = new AbortController();
   const watch = setTimeout(() => silence.abort(new Error('the server is silent')), SILENCE_MS);
@@ -41,7 +41,7 @@ async function follow(): Promise<number> {
       signal: silence.signal,
     });
     if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
-    // Any other error status ends the tracker, because a retry would fail in the same way.
+    // An error status other than 503 ends the tracker, because a retry would fail in the same way.
     if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -72,7 +72,7 @@ function receive(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/** Warns that links expired before this tracker received the links. A tracker that needs all links must read its reports. */
+/** Warns that links expired before this tracker received the links. `GET /v1/reports/{id}/events` has all links. */
 function printGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);

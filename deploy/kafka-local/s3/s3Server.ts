@@ -7,10 +7,10 @@ import { clusterFolder, S3_ACCESS_KEY_ID, S3_BUCKET, type S3Node } from '../stac
 
 const VERSION = 'v1.8.0';
 const PACKAGE = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`;
-/** Disables optimizations, which would take a third of the build time of the S3 server. */
+/** Disables compiler optimizations, because a third of the build time of the S3 server would go into optimizations. */
 const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 
-/** Returns the path of the S3 server, and builds a missing server in a folder next to the folder of the jars. */
+/** Returns the path of the S3 server's executable. Builds the executable if it is missing. */
 export async function provideS3Server(jarsFolder: string): Promise<string> {
   const folder = join(dirname(jarsFolder), `versitygw-${VERSION}`);
   const program = join(folder, 'versitygw');
@@ -22,7 +22,7 @@ export async function provideS3Server(jarsFolder: string): Promise<string> {
   return program;
 }
 
-/** Object metadata has its own folder, because some file systems have no extended attributes. */
+/** Stores the metadata of objects in a separate folder, because some file systems have no extended attributes. */
 export function s3Arguments(folder: string, { port }: S3Node): string[] {
   const data = join(clusterFolder(folder), 's3');
   const [objects, attributes] = [join(data, 'objects'), join(data, 'attributes')];
@@ -30,7 +30,7 @@ export function s3Arguments(folder: string, { port }: S3Node): string[] {
   return ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', '--sidecar', attributes, objects];
 }
 
-/** Returns the account as environment variables, because every user of the machine can read command-line arguments. */
+/** Returns the access key as environment variables, because every user of the machine can read command-line arguments. */
 export function s3Environment({ secret }: S3Node): Readonly<Record<string, string>> {
   return { ROOT_ACCESS_KEY: S3_ACCESS_KEY_ID, ROOT_SECRET_KEY: secret };
 }

@@ -146,7 +146,7 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** Returns the credentials file of the Kafka deployment if the settings name Kafka, or of the latest start. */
+/** Returns the path of the file with the addresses and tokens. Without Kafka, returns the file that the latest start wrote. */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');

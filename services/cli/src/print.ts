@@ -18,7 +18,7 @@ export function withPayload(fields: object, payload: string, space = 0): string 
   );
 }
 
-/** Returns JSON from a game unchanged. Escapes control characters if standard output is a terminal. */
+/** Returns JSON text from a game for printing. Escapes control characters only if standard output is a terminal. */
 export function unchangedJson(json: string): string {
   return process.stdout.isTTY ? escapeControls(json) : json;
 }
@@ -27,7 +27,7 @@ export function jsonText(value: object, space = 2): string {
   return escapeControls(JSON.stringify(value, null, space));
 }
 
-/** Escapes control characters. The result parses to the same value, because JSON allows an unescaped CR only between tokens. */
+/** Escapes control characters in JSON, and replaces each CR by a space. The result parses to the same value as the input. */
 export function escapeControls(json: string): string {
   return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found

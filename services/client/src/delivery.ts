@@ -91,7 +91,7 @@ export class Delivery {
     this.#upTo = Math.max(this.#upTo, upTo);
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // Calls `#drain` in a microtask, because a call that finds nothing to send would otherwise end before `#running` is set.
+    // Calls `#drain` in a microtask, so that `#running` is set before `#drain` can reset it.
     this.#running ??= Promise.resolve().then(() => this.#drain());
     return this.#running;
   }
@@ -128,15 +128,15 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Requests of a closing page run concurrently, so events could arrive before the request that registers their session.
+      // Sends no event after a session, because requests of a closing page run concurrently and the event could arrive first.
       if (head.kind === 'session') return;
       at += unit.length;
     }
   }
 
   /**
-   * Sends one request, or returns the result of a running request with the same entries.
-   * @param closingUnit set when the page closes. The request then starts before the store has the key of the batch.
+   * Sends one request, or returns the result of the running request for the same entries.
+   * @param closingUnit the entries to send immediately because the page closes.
    * @returns true if the next request can start.
    */
   #send(at: number, closingUnit?: Unit): Promise<boolean> {
@@ -173,7 +173,7 @@ export class Delivery {
     return isDone;
   }
 
-  /** If the key of a batch has expired, drops a batch that Questlog may have stored, and removes the key of another batch. */
+  /** Handles an expired idempotency key: drops a batch that Questlog may have stored. Any other batch gets a new key. */
   #isKeyExpired(unit: Unit): boolean {
     const { batch } = unit[0];
     if (batch === undefined) return false;

@@ -77,7 +77,7 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // If the file lacks a new key or the removal of an entry, the next start can send stored events again.
+        // A new key or a removed entry must reach the file. Otherwise the next start could send stored events again.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

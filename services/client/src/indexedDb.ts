@@ -101,7 +101,7 @@ function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
-/** Waits until the lock is acquired. The lock is released when the signal aborts or the page closes. */
+/** Waits for the Web Lock with this name. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const waitForRelease = (): Promise<void> =>

@@ -15,9 +15,9 @@ const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** False if the page closes, because the request must then start without waiting for the compression. */
+  /** True if the request body can be compressed. False if the page closes, because the request must start without a wait. */
   readonly mayGzip: boolean;
-  /** Called directly before the request starts. The result false cancels the request. */
+  /** Returns false to cancel the request. Called directly before the request starts. */
   isWanted(): boolean;
   readonly signal: AbortSignal;
 }
@@ -75,7 +75,7 @@ function replyOf(url: string, answer: Response, body: unknown): Reply {
 function noReply(url: string, error: unknown): Reply {
   const { name, message, cause } = error instanceof Error ? error : new Error(String(error));
   const code = fieldOf(cause, 'code');
-  // For a failed request, Node gives a reason in `cause`, and a code unless fetch forbids the port. A browser gives no reason.
+  // After a network error, Node gives a code or a message in `cause`. A browser gives no reason.
   let reason = code ?? fieldOf(cause, 'message') ?? `${message}${BROWSER_HINT}`;
   if (name === 'TimeoutError') reason = `no answer within ${ANSWER_TIMEOUT_MS / 1_000} s`;
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL'))

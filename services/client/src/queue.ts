@@ -9,7 +9,7 @@ export interface QueueStore {
 }
 
 export type StoredEntry = readonly [id: number, entry: QueueEntry];
-/** Change of the entry with an id. Null removes the entry. */
+/** The new content of the entry with this id. Null if the entry is removed. */
 export type QueueChange = readonly [id: number, entry: QueueEntry | null];
 
 export interface QueueEntry {
@@ -59,7 +59,7 @@ export class Queue {
   #lastWrite: Promise<void> | undefined;
   /** Ids of the entries from before the restart. `clear` removes these entries from the store. */
   readonly #storedIds: readonly number[];
-  /** False until the player consents, because changes must stay in memory until consent. */
+  /** True if changes are written to the store. False until the player consents. */
   isPersistent = true;
 
   constructor(
@@ -130,7 +130,7 @@ export class Queue {
     }
     const isTooLarge = bytes > availableBytes && kind !== 'session';
     if (isTooLarge && kind === 'report') throw new Error('the queue is full: the report was not added');
-    // Without the older events, the queue would still have too little space for the new event.
+    // Drops the new event, because the event does not fit into the queue even if all older unsent events are dropped.
     if (isTooLarge) return { id: item.id, dropped: 1 };
     for (const queued of dropped) this.remove([queued]);
     this.#push(item);

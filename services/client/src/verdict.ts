@@ -11,9 +11,9 @@ export type Verdict =
   /** `accepted` means that Questlog stored the entries, except the entries that the response rejects individually. */
   | { readonly kind: 'accepted' | 'tooFast' | 'encoding' }
   | ({ readonly kind: 'refused' } & Problem)
-  /** Every request will fail until the operator changes the token or the project. */
+  /** `stopped` means that every request will fail until the operator changes the token or the project. */
   | ({ readonly kind: 'stopped' } & Problem)
-  /** Questlog did not respond, or cannot store the entries now. `isBlocked` is true if a proxy rejected the request. */
+  /** `unreachable` means that the client sends the entries again later. `isBlocked` is true if a proxy rejected the request. */
   | ({ readonly kind: 'unreachable'; readonly mayBeStored: boolean; readonly isBlocked: boolean } & Problem);
 
 const STOP_CODES = ['unauthorized', 'forbidden', 'suspended'];

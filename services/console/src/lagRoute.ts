@@ -1,7 +1,6 @@
 /**
- * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group. The lag is given in records, in time, and
- * as a share of the log's retention, because unprocessed records are lost after the retention. An answer is cached for one
- * second.
+ * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, in time, and as a share of the
+ * log's retention. Records that are still unprocessed at the end of the retention are lost.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';

@@ -34,8 +34,8 @@ export interface LiveTailDependencies {
 
 export const MAX_SUBSCRIBERS = 32;
 /**
- * Maximum bytes that the live tail decodes per window, and maximum bytes of the payloads that filters parse. Decoding takes
- * about 2 % of a thread. A limit in time would depend on the load of the machine.
+ * Maximum bytes of records that the live tail decodes per window, and maximum bytes of payloads that its filters parse per
+ * window. Decoding at this limit takes about 2 % of a thread.
  */
 const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -147,7 +147,7 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /** Returns false if the byte limit of this window is reached. A record that exceeds the limit reduces the next limits. */
+  /** Returns false if the byte limit of this window is reached. Bytes above the limit count in the next windows. */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);

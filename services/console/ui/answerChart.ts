@@ -6,7 +6,7 @@ export interface Answer {
   readonly data: readonly (readonly (string | null)[])[];
 }
 
-/** Returns a chart of the number columns over a first column with times, or a message if two rows have the same time. */
+/** Returns a chart with one line per number column, or a message if two rows have the same time. */
 export function chartOf({ meta, data }: Answer) {
   const type = meta[0]?.type ?? '';
   const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));

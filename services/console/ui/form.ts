@@ -9,9 +9,9 @@ export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
-  /** The user selects exactly one of these options. */
+  /** Options of a selection list. The user selects exactly one option. */
   readonly options?: readonly Option[];
-  /** The user selects any number of these options. A field with this list does not use `value`. */
+  /** Checkboxes of the field. The user can select any number of checkboxes. A field with checkboxes ignores `value`. */
   readonly checks?: readonly (Option & { readonly isChecked: boolean })[];
 }
 

@@ -3,7 +3,7 @@
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-/** For each unit: its length in seconds, and the minimum age in seconds that is shown in this unit. */
+/** Units of ages. An age is shown in the first unit whose `below` (in seconds) is greater than the age. */
 const AGES = [
   { unit: 's', seconds: 1, below: MINUTE },
   { unit: 'min', seconds: MINUTE, below: HOUR },
@@ -83,7 +83,7 @@ export interface LabelledField {
   /** Path of the field in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
-  /** Units of the API in one unit of the form: 1,000 if the form shows seconds and the API uses milliseconds. */
+  /** How many API units one form unit has: 1,000 if the form shows seconds and the API uses milliseconds. */
   readonly scale?: number;
 }
 

@@ -29,7 +29,7 @@ export interface QueryState<T> {
   readonly refresh: () => void;
 }
 
-/** Longer than 25 s, which is the maximum duration of an SQL statement. */
+/** Timeout of a request. Longer than 25 s, which is the maximum duration of an SQL statement. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
 /** Runs a query when `key` changes. With `everyMs`, also repeats the query while the page is visible. */

@@ -26,7 +26,7 @@ function useRoute(onToken: () => void): { path: string; argument: string } {
   return routeOf(hash);
 }
 
-/** The console, or the sign-in form. Decides without a request, because the browser would log a 401 as an error. */
+/** Shows the console or the sign-in form. Chooses without a request, because the browser would log a 401 as an error. */
 function App(): VNode {
   const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {

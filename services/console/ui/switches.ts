@@ -24,7 +24,7 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** The list is loaded again in this interval, because a switch of another operator changes the numbers of the switches. */
+/** Interval in which the page loads the switches again. Another operator can change the switches and their numbers. */
 const REFRESH_MS = 10_000;
 
 export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {

@@ -36,7 +36,7 @@ export function auditCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Returns JSON with the changed fields and their new values, or null if no field changed. */
+/** Returns `created`, `removed`, or JSON with the new values of the changed fields. Returns null if no field changed. */
 function changed({ before, after }: AuditRecord): string | null {
   if (after === null) return before === null ? null : 'removed';
   if (before === null) return 'created';

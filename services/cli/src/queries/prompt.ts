@@ -45,7 +45,7 @@ export async function runPrompt({
     completer: async (line: string) =>
       completions(line, await withinLimit(loadedNames, NAMES_TIMEOUT_MS, () => NO_NAMES)),
   });
-  // The history of readline consists of lines, but a statement can have several lines.
+  // Replaces readline's history of single lines by the history of whole statements, because a statement can have several lines.
   lines.on('history', (readlineHistory) =>
     readlineHistory.splice(0, readlineHistory.length, ...history.entries()),
   );

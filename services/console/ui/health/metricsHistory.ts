@@ -19,7 +19,7 @@ export interface Rates {
 }
 
 export const HISTORY_MS = 10 * 60 * 1000;
-/** The rates exclude this route, because its requests stay open for a long time. */
+/** Route of the stream of linked events. The rates exclude this route, because its requests stay open for a long time. */
 const STREAM = '/v1/linked-events';
 
 export function ratesBetween(before: Scrape, after: Scrape): Rates {

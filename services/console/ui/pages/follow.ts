@@ -104,7 +104,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
   </div>`;
 }
 
-/** Loads the status of the event. An event that an earlier call did not find was inserted after the earlier call. */
+/** Loads the status of the event. If an earlier call did not find the event, the insert was between the two calls. */
 function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);

@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests only the last minute. The field `difference` of the response covers the last day in any case. */
+/** Requests the ledger of the last minute only. The field `difference` of the response always covers the last day. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);

@@ -62,7 +62,7 @@ const NO_FILTER: Filters = { search: '', severity: '', build: '', state: '' };
 export function Reports({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState(NO_FILTER);
   const [isGrouped, setGrouped] = useState(false);
-  // This key changes when other code sets a filter, so that the form is rendered again.
+  // A new key makes Preact render the form again. The key changes when the operator opens a group, which sets a filter.
   const [formKey, setFormKey] = useState(0);
   const onSearch = (event: SubmitEvent) => {
     event.preventDefault();

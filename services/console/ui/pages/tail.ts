@@ -175,7 +175,7 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
   const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
-  // Only the connection state has a `role`, because a screen reader would otherwise read every new count.
+  // Only the text of the connection state has an ARIA role. With a role, a screen reader would also read every new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}

@@ -34,7 +34,7 @@ interface TrailRow {
   readonly id: string;
   readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
   readonly source: string;
-  /** `found` if ClickHouse contains the event, otherwise empty. */
+  /** Is `found` if ClickHouse contains the event of the link. Empty if the event is not in ClickHouse yet. */
   readonly found: '' | 'found';
   readonly type: string;
   readonly occurredAt: string;
