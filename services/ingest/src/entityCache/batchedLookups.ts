@@ -16,7 +16,7 @@ interface ProjectQueue<Row> {
   waiting: number;
 }
 
-/** Combines the lookups of a project during a running query into one next query, so that many lookups need few queries. */
+/** Lookups of a project that arrive during a query of the same project share the next query. */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();
   const startBatch = (projectId: string, queue: ProjectQueue<Row>): LookupBatch<Row> => {

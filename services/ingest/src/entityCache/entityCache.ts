@@ -1,7 +1,7 @@
 /**
- * Cache of sessions or bug reports. The cache has every entity (session or report) that ClickHouse might not have yet, because
- * the cache reads the topic from the projector's committed offset on. A lookup reads the topic up to its end before it queries
- * ClickHouse. A lookup in the reverse order could miss an entity that is projected between the two reads.
+ * Cache of sessions or bug reports. The cache reads the topic from the projector's committed offset, so the cache has every
+ * session or report that ClickHouse might not have yet. A lookup first reads the topic to its end and then queries ClickHouse.
+ * The reverse order could miss a session that is projected between the two reads.
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -32,7 +32,7 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Called before the cache reads its first record. ClickHouse then has all earlier records. */
+  /** Called before the cache reads its first record. ClickHouse already has all records with lower offsets. */
   onStart?(): Promise<void>;
   /** Called for each record that the cache reads. `entity` is the entity after the record was merged into the cache. */
   onRecord?(message: Message, entity: Entity): void;
@@ -41,8 +41,8 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
 export interface EntityCache<Message, Entity> {
   /**
    * Looks up entities in memory and in ClickHouse.
-   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if an entity is missing while
-   * ClickHouse's table is incomplete after a restore
+   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if a restored table can lack
+   * the entity
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */
@@ -60,7 +60,7 @@ export interface EntityCache<Message, Entity> {
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if ClickHouse's table lacks rows after a restore. Without a tenant, checks only evicted entities. */
+  /** Returns an error if a restored ClickHouse table lacks rows of the tenant or, without a tenant, of evicted entities. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
@@ -149,7 +149,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks if the table is complete before the lookup, because rows can be added between the lookup and a later check.
+      // Checks ClickHouse's table before the lookup. After the lookup, the projector can already have added missing rows.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -184,7 +184,7 @@ async function hasErased<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /** Lowest possible end offset of a log that was not truncated. */
+  /** If the end offset of the log is lower than this offset, the log was truncated. */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;
@@ -312,7 +312,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps records that create no entity, too. Such records are copies of reports that linkers forward to each other.
+          // Keeps a copy even if the record creates no entity, because linkers forward copies of reports in such records.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
@@ -368,7 +368,7 @@ async function findTruncations(
         read(partition);
       },
     });
-    // The log delivers no record if retention has removed the last projected record and all later records.
+    // The log does not call `onBatch` if retention has removed the last projected record and all later records.
     tail.positions().forEach((position, partition) => {
       if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
     });

@@ -15,7 +15,6 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
 
 /** Compact storage for unprojected entities (entities that ClickHouse might not have yet) that never change. */
 export interface PackedEntities<Entity> {
-  /** True if the storage accepts no further entities. */
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
@@ -47,9 +46,9 @@ export interface IndexBounds {
   readonly recentSlots?: number;
 }
 
-/** Limits of about 60 MB for evictable entities, and about 300 MB for unprojected entities. */
+/** Default limits: about 60 MB for entities that can be evicted, and about 300 MB for unprojected entities. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
-/** Number of the oldest entries that an insertion checks for eviction, per unit of weight (see `weightOf`). */
+/** For each unit of weight (see `weightOf`) of a new entity, the number of old entities that are checked for eviction. */
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
@@ -83,7 +82,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Evicts entities that ClickHouse has. Does nothing if `projected` is unchanged, because a check takes milliseconds. */
+  /** Evicts entities that ClickHouse has. Checks the index only if `projected` changed, because a check takes milliseconds. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;
@@ -166,7 +165,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Runs all steps of the removal without a pause, so that no lookup returns a lost entity.
+    // Removes all lost entities without a pause, so that no lookup returns a lost entity.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

@@ -41,7 +41,7 @@ export async function linkedReports(
 
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Maximum age of a report whose response includes session events that the linker has not linked yet. */
+/** For reports younger than this, the response also contains session events that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
 /** Returns the links of a report. A link to a named event is `pending` until ClickHouse has the event, and then `linked`. */
@@ -155,7 +155,7 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // Repeats the conditions of the subquery, because a condition on `id` alone reads the whole table.
+    // Repeats the conditions of the subquery, because ClickHouse reads the whole table if the query filters only by `id`.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

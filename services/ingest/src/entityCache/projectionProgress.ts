@@ -12,8 +12,8 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Waits until the group has committed the topic's current end offset for the current ClickHouse table. A restored table can
-   * lack rows that were committed earlier (docs/decisions/0040).
+   * Waits until the group has committed the topic's current end offset. Ignores commits for an older ClickHouse table, because
+   * a restored table can lack the committed rows (docs/decisions/0040).
    * @throws Unavailable after `limitMs`, or if `signal` aborts
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
@@ -141,7 +141,7 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Waits a second time for the linker, because it can have forwarded a report to another partition during the first wait.
+      // Waits for the linker a second time. During the first wait, the linker can have forwarded a report to another partition.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

@@ -98,7 +98,6 @@ const MAX_CHECKS = 10;
 function reportType(deps: {
   store: Store;
   openReports: OpenReports;
-  /** Ids of the projects that have a bug report. */
   projects: Set<string>;
   clock: Clock;
   isErased: IsErased;

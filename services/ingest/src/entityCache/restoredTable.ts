@@ -84,7 +84,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Adds a health warning about restored tables. The warning is the previous result, so no request waits for ClickHouse. */
+/** Adds a warning about restored tables to the health check. The warning comes from the previous check of the tables. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],

@@ -145,7 +145,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection error that is thrown instead of Unavailable if the request is invalid for other reasons */
+/** @param rejection returns the error to throw instead of Unavailable. Undefined if the request has no other problem */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,

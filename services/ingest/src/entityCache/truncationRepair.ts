@@ -10,7 +10,7 @@ interface TruncationRepairDeps {
   readonly log: Pick<Log, 'append'>;
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
-  /** Called with the offsets below which ClickHouse has all records, each time the repair requests these offsets. */
+  /** Called with new projected offsets: for each partition, the offset below which ClickHouse has all records. */
   readonly onProjected: (projected: readonly number[]) => void;
   readonly onReappended?: ((topic: string, records: number) => void) | undefined;
 }

@@ -34,7 +34,7 @@ export class UnprojectedRecords {
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // Copies the value, because a view would keep the whole buffer of the fetch response in memory.
+    // Copies the record's value, because a view would keep the whole buffer of the fetch response in memory.
     const copied = value === null ? null : Buffer.from(value);
     this.#records.add({ partition, offset, key, headers, value: copied, bytes });
     this.#bytes += bytes;
@@ -45,7 +45,7 @@ export class UnprojectedRecords {
     }
   }
 
-  /** Removes records that were projected at the previous call, because a truncation can invalidate the newest offsets. */
+  /** Removes records that were projected at the previous call. A truncation can still invalidate the newest offsets. */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);

@@ -50,7 +50,7 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** The stored events, for the ledger of requests. Undefined if the request stored no new event. */
+  /** The stored events, which the ledger counts. Undefined if the request stored no new event. */
   readonly accepted: AcceptedEvents | undefined;
   /** The first unknown fields of the request, which were ignored. */
   readonly ignored: readonly UnknownField[];
@@ -244,7 +244,7 @@ async function answerDrafts(
     if (event === undefined) continue;
     const { id, occurredAt } = event;
     const linkable = { id, sessionId: draft.sessionId, occurredAt };
-    // A sampled-out event is not stored, so no bug report can link it.
+    // An event that a sampling switch dropped is not stored, so no bug report can link the event.
     const isStored = event.isSampledOut !== true;
     const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
@@ -264,7 +264,7 @@ async function linksOfReplay(
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // Responds without links from ClickHouse, because the client must learn that the events were stored.
+    // Responds without links if ClickHouse is unavailable, because the client must learn that the events were stored.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Fast path of POST /v1/ingest/events. It writes the record and the response directly from the bytes of the body. The request
- * must be ordinary: only valid events of cached sessions, and no idempotency key, switch, unusual time, or open bug report.
- * `ingestEvents.ts` handles all other requests.
+ * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. A request is
+ * ordinary (takes this path) if all events are valid, all sessions are cached, and there is no idempotency key, switch, unusual
+ * time, or open bug report.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -70,7 +70,6 @@ export class OrdinaryIngest {
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    // Takes 8 random bytes for each event id, followed by 16 for each append id.
     const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       tenantId: tenant.id,

@@ -75,7 +75,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Writes an id that is derived from the append ids. Each row of the table needs a unique `orphan_id`.
+  // Derives the row's `orphan_id` from the append ids, because each row of the table needs a unique id.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -65,7 +65,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Removes and returns the entries from the offset `from` on, because new records get these offsets. */
+  /** Removes and returns the appends at and above offset `from`, because the truncated log assigns these offsets again. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

@@ -110,7 +110,6 @@ export async function encodePage<Row extends EventRow>(
 
 /** Number of payload bytes that take as long to write as an event without its payload and report ids. */
 const ROW_BYTES = 512;
-/** JSON bytes of a report id with its quotes and a comma. */
 const REPORT_ID_BYTES = 39;
 
 export function answeredEvent(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {

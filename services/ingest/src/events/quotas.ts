@@ -68,7 +68,7 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
       const existing = tracked.get(name);
-      // Keeps a ledger without a quota, because the quota can be set again before the rollup table has all events.
+      // Keeps the ledger of a removed quota, because the quota can be set again before ClickHouse has all events.
       if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
       const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
@@ -100,7 +100,7 @@ async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Passes no projected offsets, because the new ledger contains no appends of this process.
+  // Needs no projected offsets, because the new ledger contains no appends of this process.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }
@@ -139,7 +139,7 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-/** Returns the projected offsets, or none after a timeout. The count can then include events twice for a short time. */
+/** Returns the projected offsets, or an empty list after a timeout. With an empty list, events can briefly count twice. */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);

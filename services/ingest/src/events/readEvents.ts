@@ -53,7 +53,7 @@ const REPORT_IDS_COLUMN = `(
     WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
   ) AS reportIds`;
 
-/** ClickHouse settings for reading one event. More threads or a finer selection would take longer than the read. */
+/** ClickHouse settings for reading one event. A read of one granule takes less time than skip indexes or additional threads. */
 const ONE_GRANULE = {
   optimize_move_to_prewhere: 0,
   use_skip_indexes: 0,
@@ -145,7 +145,7 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
   return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
-/** Returns the lanes for whose events the read waits. If the spread was reduced, the removed lanes are not included. */
+/** Returns the lanes of the events that a request reads. The result lacks lanes above the tenant's current `spread`. */
 async function lanesOf(
   { sessions }: ReadDeps,
   { tenant, project }: Principal,
@@ -181,7 +181,7 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
-/** Waits until ClickHouse has the events of the lanes and the links of the events. True if the project has bug reports. */
+/** Waits until ClickHouse has the events of the lanes and their links. Returns true if the project has bug reports. */
 async function waitForProjection(
   { projection, waitForLinks, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,

@@ -69,7 +69,7 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until ClickHouse has the appends of earlier processes, because the quota would briefly count a retry twice.
+  // Waits until ClickHouse has the appends of earlier processes, because the quota would briefly count their retries twice.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);

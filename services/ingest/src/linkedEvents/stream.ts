@@ -108,7 +108,6 @@ class Connection implements LinkedEventStream {
     this.#started.resolve();
   }
 
-  /** Sends the linked events of a batch. Waits if the connection's buffer is full. */
   async writeBatch({ topic, partition, records, nextOffset, isAfterExpired }: Batch): Promise<void> {
     await this.#started.promise;
     if (isAfterExpired) this.#sendGap(partition, records[0]);

@@ -34,8 +34,8 @@ export interface CompletedEvents {
 }
 
 /**
- * Returns the inline events (the events in a report request), and stores the missing events. Stores expired events too, because
- * only this request contains them.
+ * Stores the missing inline events (the events in a report request), including events older than the retention. Returns all
+ * inline events.
  * @param drafts empty if the body differs from the original request
  */
 export async function completeEvents(
@@ -83,10 +83,10 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Time before the close of a report. The linker's last search can miss events that are stored within this time. */
+/** Events that are stored within this time before a report closes can be missing from the linker's last search. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Makes the linker search for a report's events again, if the linker's last search can already be over. */
+/** Makes the linker search for a report's events again if the report is closed, or closes soon. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,

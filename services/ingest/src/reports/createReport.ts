@@ -91,8 +91,8 @@ interface CheckedReport extends AssignedDrafts {
 /**
  * Creates a bug report, or answers a retry.
  * @throws Rejected if the client must change the request
- * @throws Unavailable if the client can retry. Without an id, the retry creates another report.
- * @throws IncompleteReport if the report is in the log, but its events are not. A retry adds the events.
+ * @throws Unavailable if the client can retry. A retry of a request without an id creates another report.
+ * @throws IncompleteReport if the log has the report, but not its events. A retry adds the events.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -134,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Accepts expired sessions, because clients repeat a request with a `clientRequestId` until it succeeds. Rejects erased
-  // sessions, because a retry must not store their data again.
+  // Accepts expired sessions if the request has a `clientRequestId`, because its client retries until the request succeeds.
+  // Rejects erased sessions, because a retry must not store erased data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));

@@ -95,7 +95,7 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Writes a description. The description is flushed with the file, because a separate flush would delay events. */
+  /** Writes a description. `receive` flushes the description with the file, because a separate flush would delay events. */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });

@@ -110,7 +110,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Keeps the connection open when the loop ends early, because the response uses the same connection.
+    // Keeps the connection open if the loop ends before the end of the body, because the response uses the same connection.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;

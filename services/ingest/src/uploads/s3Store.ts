@@ -22,7 +22,7 @@ import type { UploadStore } from './uploadStore.ts';
 /** Timeouts of requests to S3. After a timeout, the client gets the HTTP status 503. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Maximum connections to S3: twice the limit of concurrent downloads, because a download can last for any time. */
+/** Maximum connections to S3. Downloads use at most half of the connections, because a download can last for any time. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** Headers that are part of the signature of an upload address. S3 enforces only signed headers. */
@@ -50,7 +50,7 @@ export function openS3Store(
   const Bucket = options.bucket;
   const s3 = clientOf(options, options.endpoint);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
-  // Does not wait for the bucket's CORS rules, because events do not need them.
+  // Does not wait until the bucket's CORS rules are set, because events can be stored without S3.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,

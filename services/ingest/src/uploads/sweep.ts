@@ -13,7 +13,7 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /** Minimum age of a removed file. A report can name files of the last 24 h, and a request can last up to an hour. */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Number of days whose files are checked. Older files stay, because a lost report that is not in the log can name them. */
+/** Number of days whose files are checked. Older files stay, because the log can restore lost reports of only 7 days. */
 const SWEPT_DAYS = 6;
 /** Delay of the first run, and interval of all later runs. The delay keeps the start of the process fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
@@ -72,7 +72,6 @@ export async function sweepUploads(
       signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
-      // Waits until ClickHouse has all reports that can name the files.
       await projection.caughtUp('all', PROJECTION_WAIT_MS);
       const named = await namedUploads(store, old);
       for (const key of old.filter((each) => !named.has(storageKey(each)))) {

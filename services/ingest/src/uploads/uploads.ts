@@ -92,7 +92,7 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /** The file does not exist, is older than a day, belongs to another project, or has another size than the report states. */
+  /** State of a file that does not exist, is older than a day, belongs to another project, or has an unexpected size. */
   | { readonly state: 'missing' };
 
 /** Maximum concurrent file checks. A check sends one or two requests to the store. */

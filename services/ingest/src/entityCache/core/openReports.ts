@@ -32,9 +32,9 @@ type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLi
 
 /** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Maximum event ids that open reports in memory name, about 260 bytes each. The linker also links evicted reports. */
+/** Maximum event ids in memory that open reports name. An id takes about 260 bytes. The linker also links evicted ids. */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum ids of retracted reports in memory. The linker has long retracted the links of evicted reports. */
+/** Maximum ids of retracted reports in memory. The linker retracts links long before the report's id is evicted. */
 export const MAX_RETRACTED = 100_000;
 /** Maximum open reports per session or event. Each link stores a copy of the event's payload, which has up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
@@ -69,7 +69,7 @@ export class OpenReports {
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
-  /** Adds the time window of a bug report, but not the event ids that the report names. */
+  /** Adds a bug report to the open reports of its session, but not to the open reports of the events that it names. */
   openWindow(report: WindowedReport, nowMs: number): void {
     const { sessionId, maxSessionLinks } = report;
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
@@ -145,7 +145,7 @@ interface OpenReport {
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
-  /** True if the report was retracted. The report still counts as open, so that retractions do not allow unlimited reports. */
+  /** True if the report was retracted. A retracted report still counts against the limit of open reports. */
   isRetracted: boolean;
 }
 

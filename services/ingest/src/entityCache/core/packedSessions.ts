@@ -97,7 +97,7 @@ export class PackedSessions {
     table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
-  /** Removes the sessions for which `isRemoved` returns true. Other code can run between the steps of the iteration. */
+  /** Removes the sessions for which `isRemoved` returns true. The caller can run other code between the generator's steps. */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
     for (let left = TABLE_COUNT; left > 0; left--) {
@@ -147,7 +147,6 @@ type Key = readonly [number, number, number];
 
 const SLOT_WORDS = 13;
 const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
-/** Value that marks a free slot of a hash table. */
 const FREE = 0;
 
 function slotsFor(size: number): number {

@@ -14,7 +14,7 @@ export interface AssignedDraft extends Draft {
   readonly player?: number | undefined;
   /** Fraction between 0 and 1 of the events that a sampling switch keeps. Undefined if no switch samples the event. */
   readonly sampleRate?: number;
-  /** Id of the event, if a bug report record in the log already contains this id. Undefined if `accept` creates the id. */
+  /** Id of an inline event, which the bug report's record in the log already contains. Otherwise, `accept` creates the id. */
   readonly id?: string;
 }
 
@@ -140,9 +140,8 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 }
 
 /**
- * Returns the id of an append, by which consumers detect duplicates. The id is the same at each retry of a request with an
- * idempotency key and of a bug report. A bug report that the log lost gets other event ids at the retry, and therefore another
- * append id.
+ * Returns the id of an append, by which consumers detect duplicates. A retry of a bug report, or of a request with an
+ * idempotency key, gets the same append id.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -152,6 +151,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
+    // The hash includes the first event id, because a bug report that the log lost gets new event ids at the retry.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }

@@ -71,7 +71,7 @@ function bytesOf(element: Element): number {
 }
 
 const HEAD_BYTES = 330;
-/** Extra bytes at the end of the buffer, so that a short text fits without counting its UTF-8 bytes first. */
+/** Extra bytes of the output buffer, so that a short text can be added without counting its UTF-8 bytes. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {

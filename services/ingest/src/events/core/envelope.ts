@@ -60,7 +60,6 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
   return { drafts, problems };
 }
 
-/** Returns the times that the client sent in the given elements. */
 export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedElement[]): SentTime[] {
   return drafts.flatMap(({ index, occurredAt }) => {
     const text = scanned[index]?.occurredAt;

@@ -25,7 +25,6 @@ export interface OrdinaryRecord {
   readonly events: number;
 }
 
-/** Returns the encoded record with the events of one lane. */
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,

@@ -28,7 +28,6 @@ export class OrdinaryEvents {
   readonly typeEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
-  /** Time of each event in microseconds since the epoch. */
   readonly micros = new Float64Array(MAX_EVENTS);
   /** 1 if the event's time has three decimals, so that the response can copy the text of the time. Otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
@@ -145,7 +144,7 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // Stops after the digits. The caller rejects `1e3`, because the caller expects a comma or a closing brace next.
+    // Does not parse exponents. The caller rejects `1e3`, because neither a comma nor a closing brace follows the digits.
     return i;
   }
 
@@ -223,7 +222,6 @@ function fourDigits(body: Buffer, i: number): number {
   );
 }
 
-/** Returns the value of two decimal digits. Negative if a character is not a digit. */
 function twoDigits(body: Buffer, i: number): number {
   return digitAt(body, i) * 10 + digitAt(body, i + 1);
 }

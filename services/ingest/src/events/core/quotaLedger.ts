@@ -8,7 +8,7 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
-/** The rollup table is read more often if fewer events of a quota are left than `NEAR_EVENTS` or this fraction. */
+/** A quota is nearly used up if fewer events are left than `NEAR_EVENTS`, or less than this fraction of the quota. */
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
@@ -28,7 +28,7 @@ export class QuotaLedger {
   readonly #lastOffsets = new Map<number, number>();
   /** For each partition, the events that the rollup table counts for other logs, such as events lost in a truncation. */
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** Values of the rollup table for truncated partitions, until the projector has handled the truncation. */
+  /** For each truncated partition, the values from before the truncation. The rollup table can still return these values. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -43,7 +43,7 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** True if the used events are slightly below the quota. Above the quota, an exact count is not needed. */
+  /** True if the quota is nearly used up. False if the quota is exceeded, because an exact count is no longer needed. */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
@@ -64,7 +64,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Compares the number of events in other logs, too. The projector can reach the same offset after a truncation.
+      // Compares the events in other logs, too, because the same offset can occur again after a truncation.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -76,7 +76,7 @@ export class QuotaLedger {
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
-      // Keeps the values from before the first of two truncations, because a query can still return these values.
+      // If a partition is truncated a second time, keeps the values from before the first truncation.
       if (!this.#stale.has(partition))
         this.#stale.set(partition, {
           lastOffset: covered,
@@ -130,7 +130,7 @@ export class QuotaLedger {
 /** Merges appends with neighboring offsets. Returns at most `groupCount` + 1 entries. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // Uses a power of two as the number of offsets per group, so that the next merge combines complete groups.
+  // The number of offsets per group is a power of two, so that a later merge combines whole groups.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -30,7 +30,6 @@ export class MutableElement {
   buildId: StringField = undefined;
   eventType: StringField = undefined;
   occurredAt: StringField = undefined;
-  /** JSON type of the payload. Undefined if the element has no payload. */
   payloadKind: ValueKind | undefined = undefined;
   payloadStart = 0;
   payloadEnd = 0;
@@ -208,7 +207,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View of the body for comparisons of four bytes at a time. Undefined for a single event, because nothing repeats. */
+  /** View of the body that compares four bytes at a time. Undefined if the body is a single event, which repeats no strings. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 

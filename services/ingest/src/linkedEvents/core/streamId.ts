@@ -33,8 +33,8 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Decrypts a message id. Returns `start` for an id from before a reset of the log or from an earlier version. A stream from
- * `start` repeats linked events, which clients drop by version, but a later position could skip events.
+ * Decrypts a message id. Returns `start` for an id of an earlier version, or from before a reset of the log. A stream from
+ * `start` repeats linked events, and clients drop the repeated events by their version.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);

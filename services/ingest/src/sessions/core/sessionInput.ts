@@ -82,7 +82,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/** Returns the build id. Accepts a build id together with its build, because clients copy both from responses. */
+/** Returns the build id. A request can contain both a build and the build's id, because clients copy both from responses. */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,
