@@ -72,7 +72,6 @@ export interface IngestServiceDeps {
   readonly store: Store;
   /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
-  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
@@ -111,7 +110,7 @@ export interface IngestServiceDeps {
 export interface IngestService {
   readonly port: number;
   readonly adminPort: number | undefined;
-  /** Rejects if the process can no longer read a topic that requests need. */
+  /** Promise that rejects if the process can no longer read a topic that requests need. */
   readonly failed: Promise<never>;
 }
 
@@ -275,7 +274,7 @@ async function openCaches(
   };
 }
 
-/** Opens the components that read the log directly. The components exclude erased data themselves. */
+/** Opens the components that read records from the log. Each of these components omits erased data. */
 async function openReaders(
   deps: IngestServiceDeps,
   codec: Codec<EventsAccepted>,

@@ -37,7 +37,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // Uses the same name for the warning as the health checks of the consumer group's processes.
+  // Health checks of the consumer group's processes use the same name for their warning about the lag.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;

@@ -218,7 +218,7 @@ function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, 
   throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/** Returns the response fields of an entity. Excludes the switches of a project, because switches have a separate route. */
+/** Returns the response fields of an entity. Excludes the switches of a project, because a separate route returns them. */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

@@ -330,7 +330,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Returns a warning about open dead letters. Does not wait for the log, because readiness checks must be fast. */
+/** Returns a warning if a dead letter has no decision. Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
@@ -353,7 +353,7 @@ function indexedDeadLetter(
   };
 }
 
-/** Copies the text, because a JavaScript substring would keep the whole original string in memory. */
+/** Copies the prefix, because a JavaScript substring would keep the whole original string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

@@ -9,7 +9,7 @@ export const SQL_LIMITS = {
   rows: 100_000,
   /** Time limit of a query. Ingest waits longer than this limit, so that ClickHouse can report the timeout. */
   seconds: 25,
-  /** Maximum size of a query result, which ClickHouse checks, and maximum size of the response text. */
+  /** Size limit of a query result. ClickHouse checks the size of the result, and ingest checks the size of the response. */
   bytes: 256 * 1024 * 1024,
   /** Maximum number of running and waiting queries per process, because further queries would wait for minutes. */
   maxConcurrent: 32,
@@ -53,7 +53,7 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // ClickHouse also reports an error if the client has disconnected. Such an error must not count as a 503.
+    // If the client has disconnected, the canceled query fails. Ingest is available, so this error is not a 503.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {

@@ -1,9 +1,9 @@
 /** Defines the format of encrypted cursors. */
 
 export interface CursorCipher {
-  /** Encrypts a position. Repeated calls return different texts, so that clients cannot recognize equal positions. */
+  /** Encrypts the position in a cursor. Equal positions give different texts, so that clients cannot compare positions. */
   encrypt(position: Buffer): string;
-  /** Decrypts a position. Undefined if the text was not encrypted with the secret of this deployment. */
+  /** Returns the position in a cursor. Undefined if this deployment did not encrypt the cursor. */
   decrypt(text: string): Buffer | undefined;
 }
 

@@ -169,7 +169,7 @@ function problemsOf(error: SchemaError, schema: object): ElementProblem[] {
   return [problem(error.instancePath, 'field_type', `${field} ${must}`)];
 }
 
-/** Returns ` such as "…"` with an example value, or an empty string if the format of the field needs no example. */
+/** Returns an example value for an error message. Empty if the format of the field needs no example. */
 function exampleAt(schema: object, schemaPath: string): string {
   const path = pathOf(schemaPath);
   const found = path.reduce<unknown>((at, step) => Reflect.get(Object(at), step), schema);

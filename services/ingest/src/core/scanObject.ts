@@ -17,8 +17,8 @@ export interface Span {
 }
 
 /**
- * Selects what the scanner returns for a field: the value, the byte range, or the result of a function. A list selects the
- * value and contains the names that are allowed inside the value.
+ * Selects the scanner's result for a field: the parsed value, its bytes, or the result of a function. For a list of names, the
+ * result is the parsed value, and names that the list does not contain are reported as unknown.
  */
 export type FieldShape =
   | 'parsed'

@@ -1,6 +1,6 @@
 /**
  * Encrypts the log positions in stream ids and page cursors. Tenants share partitions, so plain offsets would reveal how much
- * other tenants write. All ingest processes use the same secret from the directory.
+ * other tenants write.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -14,7 +14,7 @@ import {
 } from '../core/cursorCipher.ts';
 
 export interface CursorCiphers {
-  /** Returns a cipher for one use in one project. No other cipher can decrypt its texts. @throws Unavailable */
+  /** Returns a cipher for one purpose in one project. No other cipher can decrypt its texts. @throws Unavailable */
   for(use: 'stream' | 'page', projectId: string): Promise<CursorCipher>;
 }
 

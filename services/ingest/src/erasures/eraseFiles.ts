@@ -26,10 +26,7 @@ export async function removeFiles(
   for (const key of keys) await uploads?.remove(key);
 }
 
-/**
- * Finds uploaded files that no report row names. If the erasure selects sessions, searches only recent files. Otherwise,
- * searches files of all days, because the rows of expired reports no longer exist.
- */
+/** Finds uploaded files that no report row names. An erasure of sessions searches only files of recent days. */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,

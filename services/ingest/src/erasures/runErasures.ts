@@ -53,7 +53,7 @@ const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
 /** Maximum length of an error text. An error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Maximum wait for the projector. The limit allows for a projector that is always some seconds behind. */
+/** Maximum wait for the projector, which is always some seconds behind. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
@@ -166,7 +166,7 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** Numbers of erased rows and files in all finished steps. */
+  /** Numbers of rows and files that the finished steps of the erasure have removed. */
   #found: ErasureFound = ZERO_COUNTS;
   /** Files that were already counted. A repeated step does not count a removed file a second time. */
   readonly #files = new Set<string>();
@@ -213,7 +213,7 @@ class Run {
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // If new reports were found, waits a second time, because the projector can still insert links of new reports.
+      // If the erasure has found new reports, waits until the projector has inserted the links of these reports.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -250,14 +250,14 @@ class Run {
     return true;
   }
 
-  /** Waits for the batches that the projector started before the projector read the erasure. */
+  /** Waits until the projector has caught up, because batches from before the erasure can still insert erased rows. */
   async #waitForProjections(): Promise<void> {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
-  /** Records the ids and counts of the erasure, and then erases rows. Erases only `EARLY_TABLES` if `part` is missing. */
+  /** Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only rows of `EARLY_TABLES`. */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
@@ -341,7 +341,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Copies the whole object, because a newer version of Questlog can have added fields.
+  // Keeps fields of the report list that a newer version of Questlog has added.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

@@ -90,7 +90,7 @@ export async function renewOld(
   }: { logRetentionMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
   if (!Number.isFinite(logRetentionMs)) return undefined;
-  // Rounds the time down to a whole day, so that ClickHouse rewrites data parts at most one time per day.
+  // Rounds the age limit of the rows to midnight, so that ClickHouse rewrites data parts at most one time per day.
   const old = `noted_at < ${secondsOf(Math.floor((nowMs - logRetentionMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
@@ -182,7 +182,7 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** Name of the column with the session id, by table. A report can name a session that the project does not have. */
+/** Name of the column with the session id, by table. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',

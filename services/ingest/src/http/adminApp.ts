@@ -60,7 +60,6 @@ export interface AdminAppDeps extends HealthDeps {
   readonly reader: AddressedStore | undefined;
   readonly reports: ReportCache;
   readonly perReport: KeyedMutex;
-  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
   readonly ingest: IngestDeps;
@@ -226,7 +225,7 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
 }
 
 function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
-  // Rejects null. If null counted as omitted, a failed lookup in a script would erase the whole project.
+  // An omitted session id means the whole project. A null session id can come from a failed lookup, and is rejected.
   const input = checkedBody(ErasureInput, { isExact: true });
   router.get('/admin/erasures', (ctx) => {
     ctx.body = erasures.list();

@@ -49,9 +49,7 @@ export interface AuthorizerDeps {
   readonly uses: Pick<TokenUses, 'note'>;
 }
 
-/**
- * Returns a function that authenticates a request and throws Rejected. A second call checks whether the token is still valid.
- */
+/** Returns a function that authenticates a request or throws Rejected. A second call checks that the token is still valid. */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {

@@ -36,7 +36,6 @@ export interface HotRouteDeps extends EventsDeps {
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
-  /** Verifier of JWTs. Undefined if JWTs are not configured. */
   readonly jwts?: JwtVerifier | undefined;
 }
 
@@ -117,7 +116,7 @@ export async function answerEvents(
   };
 }
 
-/** Returns the idempotency key: a UUIDv7, which can have quotes as in the header's draft standard. */
+/** Returns the UUIDv7 in the `Idempotency-Key` header. The quotes that the header's draft standard requires are optional. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));

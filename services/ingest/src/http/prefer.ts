@@ -8,7 +8,7 @@ export type Handling = 'lenient' | 'strict';
 /** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Masks quoted strings, because a comma inside quotes does not separate preferences. Keeps a quoted plain word.
+  // Removes the quotes of plain words. Replaces other quoted text, because a comma inside quotes does not separate preferences.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );

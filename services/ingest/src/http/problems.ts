@@ -152,7 +152,7 @@ export function problemAnswer(
   };
 }
 
-/** Returns a handler that rejects a client address with too many invalid requests before any route runs. */
+/** Returns a handler that rejects the requests of blocked client addresses before any route runs. */
 export function rejectLimitedAddresses(
   handler: RequestListener,
   unauthenticated: Pick<UnauthenticatedLimit, 'rejectionOf'>,
@@ -173,7 +173,7 @@ export function rejectLimitedAddresses(
 
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
-/** Koa state of a request. A request without problems has only `principal` and `accepted`. */
+/** State of a request in Koa. */
 export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
@@ -213,7 +213,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** True for server errors and successful uploads, which do not count as requests without valid credentials. */
+/** True for server errors and for successful uploads, which need no token. Such requests do not count as unauthenticated. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -251,7 +251,7 @@ export function recordRejections(
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // Frees the request body. The memory limit for request bodies no longer includes this body.
+  // The memory limit for request bodies no longer includes this body, so the body must be freed.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;

@@ -67,8 +67,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the request body that has received no data for the longest time. A body is evicted only if its tenant exceeds the
-   * fair share. If the new body's tenant also exceeds the fair share, only a stalled body is evicted.
+   * Evicts the request body that has received no data for the longest time. Evicts only bodies of tenants with more than their
+   * share of memory. If the requesting tenant also has more than its share, evicts only stalled bodies.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();

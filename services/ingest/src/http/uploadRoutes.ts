@@ -27,7 +27,6 @@ const MAX_CONCURRENT_DOWNLOADS = 64;
 const MAX_CONCURRENT_CREATES = 16;
 
 export interface UploadRouteDeps {
-  /** Store of uploaded files. Undefined if uploads are not configured. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;

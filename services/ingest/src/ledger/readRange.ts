@@ -7,7 +7,7 @@ export interface Range {
   /** Start offsets (inclusive) and end offsets (exclusive), by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** Time at which the read of a partition ends. The last batch can also contain later records. */
+  /** Reading of a partition ends after the first batch with a record of this time or later. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
@@ -50,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Waits until the whole range was read. A pending callback stops further batches of the partition.
+      // Blocks this callback until all partitions were read, so that the log delivers no further batches of this partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

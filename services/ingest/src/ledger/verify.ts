@@ -346,7 +346,7 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** Returns undefined if a value exceeds the range of a table column. The projector turns such records into dead letters. */
+/** Returns undefined for a message that the projector cannot store, because a value exceeds the range of a table column. */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];

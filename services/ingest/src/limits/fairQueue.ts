@@ -27,7 +27,7 @@ export function fairReads(
   );
 }
 
-/** Returns a store for the lookups of write requests. These lookups do not wait for reads. */
+/** Returns a store for the lookups of write requests. Lookups and reads have separate queues. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }

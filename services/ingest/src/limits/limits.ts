@@ -10,11 +10,11 @@ import { Bucket, neededFor, type Rate } from './core/bucket.ts';
 type LimitedUnit = 'events' | 'requests' | 'bytes';
 
 export interface Limits {
-  /** Must be called before the body of a write request is read. @throws Rejected if a rate limit is exceeded */
+  /** Checks the rate limits of a write request before its body is read. @throws Rejected if a rate limit is exceeded */
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
-  /** Must be called before a body is parsed. Counts the body's bytes if the headers contain no length. @throws Rejected */
+  /** If the request had no `Content-Length`, counts the bytes of its body. @throws Rejected if a rate limit is exceeded */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
-  /** @param minimum smallest number of events that is useful to the caller: 1, or `count` if a part is useless */
+  /** @param minimum smallest number of events that is useful to the caller. If fewer are allowed, all events are rejected. */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 
@@ -36,7 +36,6 @@ interface Policy {
 export interface LimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Returns the number of ingest processes that serve the tenant, including this process. */
   readonly ingestCountOf: (tenantId: string) => number;
 }
 

@@ -80,7 +80,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // ClickHouse recognizes a retried insert by this token and ignores the retry.
+    // ClickHouse ignores a retried insert that has the same deduplication token.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

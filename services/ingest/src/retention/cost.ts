@@ -73,7 +73,7 @@ async function wholeTables(
   );
 }
 
-/** @param from table with conditions. Must not contain text of a client, because it becomes part of a statement */
+/** @param from table and `WHERE` clause. Must not contain text of a client, because `from` becomes part of an SQL statement */
 async function measureRows(
   store: CostDeps['store'],
   from: string,

@@ -63,7 +63,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Waits for the samples of all partitions, because a pending callback stops further batches of the partition.
+      // Blocks this callback until all partitions have a sample, so that the log delivers no further batches of this partition.
       await all.promise;
     },
   });

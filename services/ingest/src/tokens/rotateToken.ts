@@ -32,7 +32,7 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // Copies the whole token, because a newer version of Questlog can have added fields.
+      // Keeps fields of the old token that a newer version of Questlog has added.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),

@@ -43,7 +43,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // If the token was used in a newer minute, the newer minute is written after the waiting uses of other tokens.
+    // If the token was used again in a newer minute, keeps that use. The uses of other tokens are written earlier.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

@@ -54,7 +54,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
       // Selects links by the time of the link, because the rows of the event or the report can expire earlier.
       `changed_at < ${before}`,
     );
-    // Selects links by the time of the event too, because the linker's clock can differ from the clock of ingest.
+    // Includes links to events that arrived after the erasure request, because the clocks of linker and ingest can differ.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -122,12 +122,11 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger count of each kind, because a repeated step counts only the remaining data. */
+/** Returns the larger number for each kind of erased data. A repeated step of an erasure counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }
 
-/** Applies a function to each count. Keeps additional counts that a newer version of Questlog wrote. */
 function mapCounts(known: ErasureFound, of: (key: keyof ErasureFound) => number): ErasureFound {
   const found: Record<keyof ErasureFound, number> = { ...known };
   for (const key of ERASURE_PLACES) found[key] = of(key);

@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
 };
 /** Number of SHA-256 digits of a credential in the audit. Eight digits do not help to guess the credential. */
 const DIGEST_DIGITS = 8;
-/** Number of SHA-256 digits of a session in the audit. Eight digits are too few, because an operator can create sessions. */
+/** Number of SHA-256 digits of a console session in the audit. Operators could create two sessions with the same 8 digits. */
 const SESSION_DIGEST_DIGITS = 16;
 
 /** Returns the route of a request. Undefined if no route has the path and the method. */

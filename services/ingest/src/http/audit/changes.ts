@@ -37,7 +37,7 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // Parses the body before the route does, and the route reuses the result.
+    // Parses the body for the audit record. The route's own parser then reuses the parsed body.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');

@@ -54,7 +54,7 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
-    // If a file cannot be read, the next request reads the file again.
+    // If a file of Swagger UI cannot be read, the next request reads the file again.
     asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });

@@ -149,7 +149,7 @@ const SCHEMAS = {
   DeadLetters: DeadLetterPage,
   DeadLetter: InspectedDeadLetter,
   Replayed: ReplayedDeadLetter,
-  // Excludes requests with both fields, because the scope of such a request would be ambiguous.
+  // Excludes requests with both `sessionId` and `player`, because the scope of such a request would be ambiguous.
   ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,
   Backup,

@@ -24,8 +24,8 @@ export interface SwitchResult<T> {
 export interface SwitchContext {
   readonly nowMs: number;
   /**
-   * Text that is hashed to sample events without a session. The text is the idempotency key, so that a retry has the same
-   * sample. Without a key, the text is random.
+   * The hash of this text decides which events without a session are sampled. The text is the idempotency key, so that a retry
+   * has the same sample. A request without a key has a random text.
    */
   readonly fallbackKey: string;
 }

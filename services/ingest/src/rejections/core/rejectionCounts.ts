@@ -50,10 +50,7 @@ export class RejectionCounts {
   readonly #projects = new Map<string, RowsOfProject>();
   #size = 0;
 
-  /**
-   * Counts the rejections of a request. Returns the number of rejections that exceed the limit. Calls `partOf` only for the
-   * first rejection of each row.
-   */
+  /** Counts the rejections of a request. Returns the number of rejections that were dropped because of the memory limit. */
   add(
     nowMs: number,
     origin: Origin,

@@ -15,7 +15,7 @@ export interface Expiration {
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs times before which all expired data was already removed, by `markKey` */
+/** @param doneMs for each project and kind of data, the time before which all expired data was already removed */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

@@ -60,7 +60,7 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // Logs a warning, because an unusable key is a mistake of the issuer.
+        // A key that cannot be used is a mistake of the issuer, so an operator must learn about the mistake.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });

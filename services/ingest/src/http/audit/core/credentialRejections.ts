@@ -14,7 +14,7 @@ const SEVERAL = 'several';
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
-  /** Number of rejections in this minute without the first rejection, by address. */
+  /** Rejections of this minute after the first rejection, by address. */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 
   /** Counts a rejection of credentials. Returns the rejection if the audit must record it immediately. */
@@ -36,7 +36,7 @@ export class CredentialRejectionCounts {
     this.#pending.set(key, previous === undefined ? rejection : merged(previous, rejection));
   }
 
-  /** Returns the counts of the minute and resets all counts. */
+  /** Returns and removes the counted rejections of the past minute. */
   take(): CredentialRejection[] {
     const counted = [...this.#pending.values()].filter((rejection) => rejection !== undefined);
     this.#pending.clear();

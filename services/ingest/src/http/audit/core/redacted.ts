@@ -11,7 +11,7 @@ const MAX_BYTES = 64 * 1024;
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
-/** Returns the value as JSON with redacted secrets. Null if there is no value. */
+/** Returns a value as JSON with redacted secrets. Null if the value is null, undefined, or empty. */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
   const full = redacted(value, redact, 0);
