@@ -5,16 +5,15 @@ export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;
 
 export interface Cursor {
   readonly topic: string;
-  /** Offset of the first record that the next `take` can return. */
+  /** Offset of the first record that the next call of `take` can return. */
   readonly position: number;
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next records, or undefined if no new records exist. The batch is empty if the cursor found only transaction
+   * Returns the next records, or undefined if no new records exist. The batch is empty if the cursor only skipped transaction
    * markers or compacted records.
-   * @throws LogTruncated one time if the log was truncated below the position. The position then moves to the offset of the
-   *   truncation.
+   * @throws LogTruncated one time if the log was truncated below the position. The truncation also moves the position back.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
-  /** Stops calls of `notify` and discards records that were fetched ahead. */
+  /** Closes the cursor. The cursor no longer calls `notify` and discards the records that it has fetched ahead. */
   release(): void;
 }

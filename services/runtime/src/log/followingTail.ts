@@ -82,7 +82,7 @@ export class FollowingTail implements Tail {
     const cursor = this.#source.open(partition, position, () => notifier.notify());
     let isAfterExpired = from !== 'earliest' && (from[partition] ?? 0) < position;
     try {
-      // Waits one turn of the event loop, so that the caller of `tail` has its result before the first batch.
+      // Waits one turn of the event loop, so that the promise of `tail` resolves before `onBatch` receives the first batch.
       await yieldToEventLoop();
       if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {

@@ -62,7 +62,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // Consecutive reads without records are reported as one wait.
+      // If several reads in a row return no records, `activity` reports the wait since the first of these reads.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);
@@ -151,7 +151,7 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/** Converts a commit to the cursor type of the adapter. @throws Error if the partition belongs to another log. */
+/** Returns a commit with the adapter's cursor. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,

@@ -1,7 +1,6 @@
 /**
  * Interface of the log, which is ordered, partitioned, and durable. The adapters are Kafka (`kafka/`) and SQLite in the same
- * process (`embedded/`). Each adapter must pass `log.contract.ts`. Offsets are numbers (exact up to 2^53). An offset is valid
- * only together with the `id` of its log.
+ * process (`embedded/`). Offsets are numbers (exact up to 2^53) and are valid only together with the `id` of their log.
  */
 
 export interface Log {
@@ -9,17 +8,17 @@ export interface Log {
   readonly id: string;
 
   /**
-   * Creates the topics that are missing. Rejects with `StartRefused` if an existing topic was created with another partition
-   * count. Partitions that were added later are ignored, because keys would move to other partitions. `addedPartitions` reports
-   * the added partitions, and `consume` can read them.
+   * Creates the topics that are missing. Does not use partitions that were added to an existing topic, because keys would move
+   * to other partitions.
+   * @throws StartRefused if an existing topic was created with another partition count.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
   /**
-   * Appends either all records or no record to one partition, with consecutive offsets. Concurrent appends keep the order of
-   * the calls. Resolves when the records are durable. The caller must not change the values before the promise resolves.
+   * Appends either all records or no record to one partition, with consecutive offsets in the order of the calls. Resolves when
+   * the records are durable. The caller must not change the values before the promise resolves.
    * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. No record was appended.
-   * @throws Unavailable if the log cannot append. The records can still be stored unless the message says that nothing was
+   * @throws Unavailable if the log cannot append. The records can still be stored, unless the message says that nothing was
    *   written. A retry must use the same append id.
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
@@ -89,7 +88,7 @@ export interface TopicSpec {
   /** Policy `delete` removes old records after every group's commit. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression of every batch. Needed for external producers, because Questlog reads neither lz4 nor snappy. */
+  /** Compression that the brokers use for every batch. Questlog cannot read lz4 or snappy from external producers. */
   readonly compression?: 'zstd';
 }
 
@@ -128,7 +127,7 @@ export interface Batch {
   readonly partition: number;
   /** Records of the batch. Empty if the read only skipped transaction markers or compacted records. */
   readonly records: readonly LogRecord[];
-  /** Offset at which the next read starts, after transaction markers and gaps. A reader always reaches the end offset. */
+  /** Offset at which the next read starts. Reads skip transaction markers and gaps, so that a reader reaches the end offset. */
   readonly nextOffset: number;
   /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
@@ -142,11 +141,11 @@ export interface TailOptions {
   readonly from: readonly number[] | 'earliest';
   /** Partitions to read. Undefined for all partitions. */
   readonly partitions?: readonly number[];
-  /** Called with the batches in offset order, one call at a time per partition. A rejection ends the tail (see `failed`). */
+  /** Called with the batches in offset order, one call at a time per partition. A rejected promise ends the tail. */
   onBatch(batch: Batch): void | Promise<void>;
   /**
-   * Called if the log was truncated at `offset`, below the position of the tail. The tail then continues at `offset`. If `from`
-   * is above the end offset, the call occurs before the first batch. An exception ends the tail.
+   * Called if the log was truncated at `offset`, below the position of the tail or below `from`. The tail then continues at
+   * `offset`. An exception ends the tail.
    */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
@@ -177,7 +176,7 @@ export interface ConsumeOptions {
   readonly partitions?: 'added';
   /**
    * Called for each partition that this member owns. Must return soon after `signal` aborts. If the promise rejects, the
-   * consumer stops and `failed` rejects. After the loss of the partition, `Fenced` is ignored.
+   * consumer stops and `failed` rejects. A `Fenced` error after the loss of the partition does not stop the consumer.
    */
   process(owned: OwnedPartition): Promise<void>;
 }
@@ -228,8 +227,8 @@ export interface ReadOptions {
 
 export interface TransactionalProducer {
   /**
-   * Appends all records and commits all offsets, or does nothing. Resolves when the transaction has ended. On Kafka, end
-   * offsets, readers, and `committed` show the result after a short delay, because the brokers first write transaction markers.
+   * Appends all records and commits all offsets, or does nothing. On Kafka, readers, `endOffsets`, and `committed` show the
+   * result after a short delay, because the brokers first write transaction markers.
    * @throws Fenced if a newer producer uses the transactional id or another member owns the partition.
    */
   commit(transaction: Transaction): Promise<readonly Appended[]>;

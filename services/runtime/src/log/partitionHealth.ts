@@ -6,7 +6,7 @@ import type { Log } from './log.ts';
 
 type MonitoredLog = Pick<Log, 'unavailablePartitions'>;
 
-/** Maximum number of partitions in the warning. Further partitions are only counted. */
+/** Maximum number of partitions in the health warning. Further partitions are only counted. */
 const MAX_LISTED = 5;
 
 /** Adds a health warning about unavailable partitions. `progress.ts` decides whether a consumer is ready. */

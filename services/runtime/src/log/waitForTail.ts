@@ -13,7 +13,7 @@ export async function waitForTail(
   await waitUnlessAborted(AbortSignal.timeout(limitMs), tail, offsets, message);
 }
 
-/** Waits until the tail reaches the offsets. Rejects after `limitMs` to twice `limitMs` without progress of the tail. */
+/** Waits until the tail reaches the offsets. Rejects if the tail makes no progress for `limitMs` to twice `limitMs`. */
 export async function waitWhileTailMoves(
   tail: Tail,
   offsets: readonly number[],

@@ -58,7 +58,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // Pauses between some calls, so that some appends start before the limits of the topic are cached and some start later.
+        // Some of the appends start before the log has cached the topic's limits, and other appends start later.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);

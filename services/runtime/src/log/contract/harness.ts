@@ -86,7 +86,6 @@ export async function textsToEnd(log: Log, topic: string): Promise<(string | und
   return (await readToEnd(log, topic)).map((records) => records.map(textOf));
 }
 
-/** Waits until the condition is true or the test times out. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, CONDITION_POLL_MS));
 }

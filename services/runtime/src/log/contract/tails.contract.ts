@@ -165,8 +165,7 @@ export function describeTails({ harness, log }: Subject): void {
         await producer.commit({ appends: [{ topic, partition: 1, records: [aRecord(text)] }] });
       }
       await producer.close();
-      // The partition contains three records and three transaction markers. Kafka writes a transaction marker shortly after the
-      // commit.
+      // The three transactions leave three records and three transaction markers, so the end offset becomes 6.
       await until(async () => (await log().endOffsets(topic))[1] === 6);
       await tail.waitForOffsets([0, 6]);
       expect(tail.positions()).toEqual([0, 6]);

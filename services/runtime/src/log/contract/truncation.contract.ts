@@ -30,8 +30,8 @@ export function describeTruncation({ harness, log }: Subject): void {
     return texts;
   };
   /**
-   * Appends each text separately, because the tests truncate the log between two appends. After a truncation, the first append
-   * can fail with `Unavailable`, because Kafka may have lost the state of the producer.
+   * Appends each text with a separate call, so that the log can be truncated between two texts. Repeats an append that fails
+   * with `Unavailable`, because a truncated Kafka partition may have lost the state of the producer.
    */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
@@ -99,8 +99,8 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * After a truncation and later appends, the end offset is above the reader's position, so only a leader epoch reveals the
-     * truncation. The embedded log has no leader epochs. A restored file of the embedded log contains commits that match its
+     * The truncated partition receives new records until its end offset is above the reader's position. Only the leader epochs
+     * reveal such a truncation. The embedded log needs no leader epochs, because its commits are restored together with its
      * records.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {

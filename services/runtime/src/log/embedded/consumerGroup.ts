@@ -59,7 +59,7 @@ export class ConsumerGroup {
     await this.#settle();
   }
 
-  /** Returns the partitions that the member owns, except partitions in a move to another member. */
+  /** Returns the partitions that the member owns. A partition that is being revoked from the member is excluded. */
   #assigned(member: Member): number[] {
     return this.#slots.flatMap(({ owner }, partition) =>
       owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
@@ -88,7 +88,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Moves the partition to the member in the current assignment. Repeats the move if the assignment changes. */
+  /** Moves the partition to the target member of the assignment. Repeats the move if the target changes during the move. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
     await yieldToEventLoop();
     for (

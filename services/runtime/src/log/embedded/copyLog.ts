@@ -7,18 +7,18 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   readonly path: string;
   /**
-   * Groups whose commits are read before `beforeCopy`. The copy contains these commits without metadata, because the metadata
-   * refers to tables that are not in the backup. The commits of other groups are copied together with the records.
+   * Consumer groups whose commits are read before `beforeCopy` is called. The copy contains these commits without metadata,
+   * because the metadata refers to tables that are not in the backup.
    */
   readonly groups: readonly string[];
-  /** Called after the commits of `groups` are read and before the file is copied. */
+  /** Called after the commits of `groups` were read and before the records are copied. */
   beforeCopy(): Promise<void>;
   /** Keys of compacted topics. The copy contains no records with these keys. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];
   readonly signal: AbortSignal;
 }
 
-/** Number of 8 KiB pages per step. Appends wait during each step and during the final flush to disk. */
+/** Number of 8 KiB pages in each step of the copy. Appends wait during each step and during the final flush to disk. */
 const PAGES_PER_STEP = 100;
 
 /** Copies the log's file. The caller must stop retention, which could delete records that a group needs after a restore. */
@@ -91,13 +91,13 @@ class FileFlusher {
     });
   }
 
-  /** Must be called after SQLite has closed the file, because closing a descriptor releases the file's locks (POSIX). */
+  /** Must be called after SQLite has closed the copy, because closing a descriptor releases the file's locks (POSIX). */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();
   }
 
-  /** Ignores errors, because SQLite also reports a lasting error at the end of the copy. */
+  /** Ignores errors of the flush, because SQLite also reports a lasting disk error at the end of the copy. */
   async #flush(): Promise<void> {
     try {
       this.#file ??= await open(this.#path, 'r+');

@@ -19,7 +19,7 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns a descriptor that stays open until `close`, because closing a descriptor releases the file's locks (POSIX). */
+  /** Returns the open descriptor of the log's file. Closing a descriptor would release the file's locks (POSIX). */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;

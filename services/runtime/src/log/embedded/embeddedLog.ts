@@ -43,7 +43,7 @@ export interface EmbeddedExtras {
   maintain(): Promise<void>;
   /** Deletes a partition's records from this offset to the end, as if an older file had been restored, for drills and tests. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True for a file from an older version, which keeps the bytes of deleted records until `questlog compact` runs. */
+  /** True if the file is from an older version and keeps the bytes of deleted records until `questlog compact` runs. */
   readonly needsCompact: boolean;
   /** Copies the log while the log is in use. The copy contains every record that was appended before the call. */
   copy(copy: LogCopy): Promise<void>;

@@ -91,7 +91,7 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // Without further records, the next read starts after all transaction markers and compacted records.
+      // If no limit ended the read, the next read starts at the end offset, after all markers and compacted records.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
@@ -129,7 +129,7 @@ export class RecordCursor implements Cursor {
     return this.#position;
   }
 
-  /** Highest offset that can be committed: the highest end offset that this cursor has seen. */
+  /** Highest offset that can be committed: the larger of the end offset and the highest offset that this cursor has read. */
   get maxCommitOffset(): number {
     return Math.max(this.#maxReadOffset, this.partition.endOffset);
   }

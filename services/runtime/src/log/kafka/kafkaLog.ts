@@ -69,7 +69,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
 function startError(error: unknown): Error {
   if (error instanceof StartRefused) return error;
   if (isCredentialsError(error)) {
-    // The message of the outer error says only that no broker can be reached. The cause contains the reason.
+    // The message of an `Unavailable` says only that no broker can be reached. The error's `cause` contains the reason.
     const cause = error instanceof Unavailable ? error.cause : error;
     return new StartRefused(`Kafka rejects the credentials of this process: ${messageOf(cause)}`, {
       cause: error,
@@ -208,7 +208,7 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // Appends that wait for the limits of their topic are not yet in the queue of an appender.
+    // Waits for pending requests for topic limits, because an append is queued after its topic's limits are known.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
@@ -260,7 +260,7 @@ class KafkaLog implements Log {
     }
   }
 
-  /** Keeps an opened object in the set until the object ends. If the log is closing, closes the object immediately. */
+  /** Keeps a tail, consumer, or producer in its set until it ends. If the log is closing, closes the object immediately. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);
@@ -276,8 +276,8 @@ class KafkaLog implements Log {
 }
 
 /**
- * Returns the id and the partition counts of the log, which are stored as records of a topic. The first record contains the id.
- * If two processes create the log at the same time, both processes use the earlier record.
+ * Returns the id and the partition counts of the log from the records of `LOG_TOPIC`. Creates the id if it is missing. If two
+ * processes create an id at the same time, both processes use the first record.
  */
 async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([

@@ -64,7 +64,7 @@ export class Retention {
       if (bytes > CHUNK_BYTES) return { startOffset, isLimited: true };
     }
     if (rows.length === CHUNK_RECORDS) return { startOffset, isLimited: true };
-    // Only transaction markers remain below `limit`, so the partition starts at `limit`.
+    // All records below `limit` have expired, so the partition starts at `limit`.
     return { startOffset: limit, isLimited: false };
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Overwrites the unused bytes of the log's pages with zeros. `secure_delete` overwrites a deleted record only in its own page.
- * Neighboring pages can contain copies, because SQLite moves rows between pages and leaves the old bytes (`rebuildPage`).
- * `VACUUM` would remove the copies but would block every append.
+ * Overwrites the unused bytes of the log's file with zeros. SQLite leaves copies of records in neighboring pages when it moves
+ * rows (`rebuildPage`), and `secure_delete` does not overwrite these copies. `VACUUM` would remove the copies but would block
+ * every append.
  */
 import { writeSync } from 'node:fs';
 import { Unavailable } from '../../../process/errors.ts';
@@ -20,7 +20,7 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /** True if a new pass is needed, because records were deleted after the start of the latest pass. Initially true. */
+  /** True if records were deleted after the latest pass over the file started. Initially true. */
   #isPassNeeded = true;
   /** Page that the current pass over the file reads next. Equal to `FIRST_PAGE` between two passes. */
   #nextPage = FIRST_PAGE;
@@ -34,7 +34,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Overwrites unused bytes in the next part of the file. First empties the write-ahead log, which has old page versions. */
+  /** Overwrites unused bytes in the next part of the file. First empties the write-ahead log, which contains old pages. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -63,7 +63,7 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads some pages that have entries in the same pointer map page. Returns an empty chunk at the end of the file. */
+  /** Reads the next pages whose entries are in the same pointer map page. The chunk is empty at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -143,7 +143,7 @@ interface Chunk {
 
 /** First page that a pass over the file reads. Page 1 contains the schema, and page 2 is a pointer map page. */
 const FIRST_PAGE = 2;
-/** Position of the number of the first trunk page in the file header. */
+/** Byte position in the file header at which SQLite stores the number of the first trunk page. */
 const FIRST_TRUNK_AT = 32;
 /** One call processes at most this number of bytes in about 0.1 s. With a call per minute, a pass over 100 GB takes 14 h. */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;

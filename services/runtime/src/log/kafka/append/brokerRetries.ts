@@ -9,11 +9,11 @@ import { protocolError } from '../client/sendRequest.ts';
 
 export interface RetriedRequest<T> {
   find(cluster: Cluster): Promise<Broker>;
-  /** The request must be idempotent, because it can be sent several times. */
+  /** Sends the request to the broker. The request must be idempotent, because a retry sends the request again. */
   send(broker: Broker): Promise<T>;
   /** True if a late duplicate of the request would cause harm. After a lost response, such a request is not retried. */
   readonly needsResponseBeforeRetry?: boolean;
-  /** Time after which no further attempt starts, on the clock of `performance.now()`. */
+  /** Time on the clock of `performance.now()` after which the request is not attempted again. */
   readonly deadlineMs: number;
 }
 
@@ -25,7 +25,7 @@ export class BrokerRetries {
     this.#cluster = cluster;
   }
 
-  /** Sends the request with retries. @throws the error of the latest attempt that reached a broker. */
+  /** Sends a request and retries the request after failures. @throws the error of the latest attempt that reached a broker. */
   async run<T>({ find, send, needsResponseBeforeRetry = false, deadlineMs }: RetriedRequest<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
@@ -42,7 +42,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // If no broker is reachable, keeps the earlier error, because the outcome of the earlier attempt is unknown.
+        // Keeps an earlier error if the latest attempt reached no broker, because the earlier attempt may have been applied.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -63,7 +63,7 @@ export class BrokerRetries {
     await this.#cluster.close();
   }
 
-  /** Refreshes the metadata after a broker's response, because the leader may have moved. Otherwise replaces connections. */
+  /** Refreshes the metadata after an error from a broker. After other errors or a failed refresh, replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
     // The error CONCURRENT_TRANSACTIONS disappears within milliseconds without new metadata.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;

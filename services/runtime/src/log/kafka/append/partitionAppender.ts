@@ -1,7 +1,6 @@
 /**
  * Appends records to one Kafka partition, with one send in flight. Appends that arrive during a send form the next send. With
- * several sends in flight, a broker failure could lose, duplicate, or reorder records. A failing partition can use little
- * memory, so that other partitions are not affected.
+ * several sends in flight, a broker failure could lose, duplicate, or reorder records.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
@@ -89,7 +88,7 @@ export class PartitionAppender {
     } catch (error) {
       for (const pending of group) pending.reject(error);
       const isUnavailable = error instanceof Unavailable;
-      // A broker that rejects the send is available.
+      // Errors other than `Unavailable` are responses of a broker, so the partition is available.
       if (isUnavailable) this.#failed(error);
       else this.#recovered();
       return isUnavailable;
@@ -128,7 +127,7 @@ export class PartitionAppender {
     return new Unavailable(`${topic}/${partition} is not keeping up; nothing was appended`, options);
   }
 
-  /** Returns true if a failing partition can queue the append. One append is always queued, to detect the recovery. */
+  /** Returns true if a failing partition can queue the append. One append is always queued as a test of the partition. */
   #mayQueueWhileFailing(bytes: number): boolean {
     if (this.#pendingBytes === 0) return true;
     return this.#pendingBytes + bytes <= MAX_FAILING_BYTES && this.#queue.length < MAX_FAILING_APPENDS;

@@ -72,7 +72,8 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // Reusing the request's buffer is safe, because a late attempt has a copy or the broker rejects the changed bytes.
+      // Frees the request's buffer for reuse, although an earlier attempt may still be in progress. kafkajs has already copied
+      // the bytes of this attempt, or the broker rejects the changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;

@@ -11,7 +11,7 @@ interface TopicPartition {
 
 export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
-  /** Null if the batch is not part of a transaction. */
+  /** Transactional id of the producer. Null if the batch is not part of a transaction. */
   readonly transactionalId: string | null;
   /** Maximum time that the leader waits for the replicas of the partition. */
   readonly waitMs: number;
@@ -120,7 +120,7 @@ function writeText(bytes: Buffer, at: number, text: string | null): number {
   return start + bytes.write(text, start);
 }
 
-/** Decodes the response. @throws Error if a requested partition is missing, which some clients treat as a success. */
+/** Decodes a Produce response. @throws Error if the response does not contain every requested partition. */
 function decodeResponse(bytes: Buffer, requested: readonly TopicPartition[]): ProduceResponse {
   const { partitions, clientSideThrottleTime } = readResponse(bytes);
   const responses = requested.map(({ topic, partition }) => {

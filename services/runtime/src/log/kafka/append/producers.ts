@@ -7,7 +7,7 @@ import { clusterForTopics } from '../client/replaceableClient.ts';
 import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
-/** Maximum time of a send. An append has the same limit, with its time in the queue. A leader election takes 8 to 13 s. */
+/** Maximum time of a send. For an append, the same limit includes the time in the queue. A leader election takes 8 to 13 s. */
 export const SEND_LIMIT_MS = 16_000;
 
 export interface ProducersDeps {

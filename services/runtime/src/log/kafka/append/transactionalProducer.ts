@@ -29,7 +29,7 @@ export async function openTransactionalProducer(
   }
 }
 
-/** Maximum time of the initialization, including the wait for a transaction of an older producer. */
+/** Maximum time to initialize the producer, including the wait for a transaction of an older producer. */
 const INITIALIZE_LIMIT_MS = 12_000;
 
 /** Time after which the brokers abort an open transaction. Readers with `read_committed` wait until the transaction ends. */
@@ -104,9 +104,9 @@ class RunningTransaction {
   readonly #steps: TransactionSteps;
   readonly #prepared: PreparedTransaction;
   readonly #deadlineMs = performance.now() + COMMIT_LIMIT_MS;
-  /** True if the brokers may have started the transaction. */
+  /** True if the brokers may have an open transaction of this producer. */
   #hasStarted = false;
-  /** True if the outcome of the latest step is unknown. */
+  /** True if the outcome of the transaction's latest step is unknown. */
   #isStepPending = false;
   #isAbandoned = false;
 
@@ -131,9 +131,8 @@ class RunningTransaction {
   }
 
   /**
-   * Aborts the transaction if the outcome of every step is known. Otherwise a late request could start another transaction
-   * after the abort. In this case, the brokers abort the transaction after its timeout or for the next producer with the
-   * transactional id.
+   * Aborts the transaction. If the outcome of a step is unknown, leaves the abort to the brokers, because a late request of
+   * this step could start another transaction after the abort. The brokers abort the transaction after its timeout.
    */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
@@ -239,7 +238,7 @@ function groupOffsetsOf(
   const groups = new Map<string, GroupOffsets>();
   for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
-    // The end offset is not checked, because the linker commits only offsets of records that the linker has read.
+    // Does not compare the offset with the end offset, because the linker only commits offsets that it has read.
     checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);

@@ -10,7 +10,7 @@ export interface ClusterOptions {
 export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
   let captured: Cluster | undefined;
   kafka.consumer({
-    // kafkajs requires a group id, but this consumer never joins a group.
+    // kafkajs requires a group id for each consumer. This consumer only gives access to the cluster and never joins a group.
     groupId: `questlog-offsets-${randomUUID()}`,
     readUncommitted: options.readUncommitted ?? false,
     allowAutoTopicCreation: false,
@@ -25,7 +25,7 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/** Prevents the fetch of committed offsets after a join. Without a leader, kafkajs repeats the fetch without a pause. */
+/** Skips kafkajs's fetch of committed offsets after a join. If a leader is missing, this fetch repeats without a pause. */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {

@@ -26,8 +26,8 @@ export function isCredentialsError(error: unknown): boolean {
 }
 
 /**
- * Returns true for bugs in Questlog's own code, which a retry would hide. kafkajs and Node throw the same error types after
- * network failures. For example, kafkajs throws a `RangeError` for a truncated response.
+ * Returns true for an error that Questlog's own code throws, such as a `TypeError`, because a retry would hide the bug. kafkajs
+ * throws the same types after network failures, for example a `RangeError` for a truncated response.
  */
 function isOurBug(error: unknown): error is Error {
   if (!BUG_ERRORS.some((kind) => error instanceof kind)) return false;

@@ -51,15 +51,15 @@ const CONNECT_LIMIT_MS = 3000;
 /** Time after which kafkajs fails a request. A dead follower leaves the in-sync replicas earlier, after 9 s. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/** All retries of kafkajs take about 5 s. The first pause is short, because it also delays consecutive transactions. */
+/** The kafkajs retries of one request take about 5 s. A longer first pause would also delay consecutive transactions. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
 /** Parts of kafkajs messages about expected conditions. Messages with these parts are not logged. */
 const IGNORED_MESSAGES = [
-  // Kafka reports these errors if the previous transaction is not complete or two processes create the same topic.
+  // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Kafka reports these errors while a cluster or a broker starts. The code that waits for Kafka logs a longer outage.
+  // Messages of errors while a cluster or a broker starts. The code that waits for Kafka logs a longer outage.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

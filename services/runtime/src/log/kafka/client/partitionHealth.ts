@@ -10,11 +10,11 @@ type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'part
 export interface PartitionWatch {
   failed(cause: unknown): void;
   recovered(): void;
-  /** Must be called when the appender or reader no longer uses the partition. */
+  /** Removes the report of this object. Must be called when the appender or reader of the partition closes. */
   end(): void;
 }
 
-/** If no attempt is reported for this time, the state of the partition is unknown. */
+/** If a partition reports no failure for this time, the state of the partition is unknown. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {

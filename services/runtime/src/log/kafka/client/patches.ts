@@ -15,9 +15,8 @@ export function patchMissingLeaders(): void {
 }
 
 /**
- * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs compresses the request after the
- * check, so that the request can reach the broker during a re-authentication (KIP-368). The broker then rejects the request. In
- * a test with three partitions, the error occurred after a few sessions.
+ * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs encodes the request after this
+ * check, so that a request can reach the broker during a re-authentication (KIP-368). The broker rejects such a request.
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {
@@ -40,7 +39,7 @@ export function patchRequestQueueTimer(): void {
   patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
-      // kafkajs calls this method for every new pending request, which restarts the timer.
+      // kafkajs calls `scheduleCheckPendingRequests` for every new pending request, and each call restarts the timer.
       if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
     };
   });
@@ -48,8 +47,8 @@ export function patchRequestQueueTimer(): void {
 
 /**
  * Rejects requests that are written to a closing connection. Unpatched kafkajs stops its timeouts when a connection closes, so
- * that these requests and all later requests never settle. This bug stopped a consumer group permanently after a broker had not
- * responded for some time.
+ * that such a request waits forever. This bug stopped a consumer group permanently after a broker had not responded for some
+ * time.
  */
 export function patchDisconnects(): void {
   patchOnce(connection, ({ prototype }) => {

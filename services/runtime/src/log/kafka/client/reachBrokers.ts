@@ -106,7 +106,7 @@ function failureOf(error: unknown, broker: string, connection: KafkaConnection):
     const value: unknown = error instanceof Error ? Reflect.get(error, name) : undefined;
     return typeof value === 'string' ? value : '';
   };
-  // Removes the addresses and source lines that OpenSSL puts around the reason.
+  // Extracts the reason from the error message of OpenSSL, which also contains addresses and source lines.
   const [reason = ''] = (field('reason') || messageOf(error) || field('code')).split(/[;\n]/);
   if (reason === CLOSED_DURING_HANDSHAKE || field('code') === 'ECONNRESET') {
     return new Error(

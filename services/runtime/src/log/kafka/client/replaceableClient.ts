@@ -43,7 +43,7 @@ export class ReplaceableClient<T extends Connectable> {
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
     this.#checkOpen();
-    // Reads an existing client without `await`, so that no other caller can replace the client before its use.
+    // Reads an existing client without `await`, so that no other caller replaces the client before `work` starts.
     const shared = this.#current ?? (await this.get());
     try {
       return await withinTimeout(shared.use(work), limitMs);
@@ -115,7 +115,7 @@ async function connectClient<T extends Connectable>(create: () => T): Promise<T>
   }
 }
 
-/** @throws RequestTimedOut if the work takes longer than the limit. The work continues, but its result is ignored. */
+/** Waits for `work` up to the limit. `work` continues after the limit. @throws RequestTimedOut if `work` exceeds the limit. */
 export function withinTimeout<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
     throw new RequestTimedOut(`no answer within ${limitMs} ms`);

@@ -31,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // If `attempt` throws `Unavailable` directly, no broker can be reached or the log was closed. A retry would not help.
+  // An `Unavailable` from `attempt` means that no broker can be reached or the log was closed. A retry would not help.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

@@ -127,7 +127,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Prevents an unhandled rejection if no partition waits for this promise.
+    // Prevents an unhandled rejection of `startingPoints` if the assignment contains no partitions.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
@@ -202,7 +202,7 @@ interface StartingPoint {
   readonly startOffset: number;
 }
 
-/** Wakes all waiting callers when the membership changes. */
+/** Wakes commits that wait for a new generation or for a change of the owned partitions. */
 class ChangeSignal {
   #next = Promise.withResolvers<void>();
 

@@ -1,7 +1,7 @@
 /**
- * Tracks the generation and the partitions of a member of a Kafka consumer group. kafkajs reports an assignment without its
- * generation (`join`). The next heartbeat contains the generation. If a member has taken part in every generation, no other
- * member has owned its partitions in between.
+ * Tracks the generation and the partitions of one member of a Kafka consumer group. kafkajs reports an assignment without its
+ * generation, so the generation comes from the next heartbeat. A partition that the member keeps in consecutive generations had
+ * no other owner in between.
  */
 
 export interface Generation {
@@ -41,14 +41,14 @@ export class Generations {
     return lost;
   }
 
-  /** Returns the lost and gained partitions, if any. A partition in both lists had another owner in between. */
+  /** Returns the lost and the gained partitions. A partition in both lists had another owner for a time. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the join, but its response arrived after the join.
+      // The latest join has a newer generation than the previous heartbeat, because that heartbeat was sent before the join.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -72,7 +72,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /** Returns true after the second heartbeat in the same generation. The first heartbeat can be older than the join. */
+  /** Returns true for the second heartbeat of a generation after a join. The first heartbeat can be older than the join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

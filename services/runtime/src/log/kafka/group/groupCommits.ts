@@ -139,7 +139,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
         const broker = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { sharedClient, broker: broker };
       }
-      // kafkajs also rejects the promise if only the partition has an error.
+      // kafkajs also throws an error if the response contains an error code for the partition.
       await this.#coordinator.broker.offsetCommit({
         groupId: this.#deps.group,
         groupGenerationId: number,

@@ -23,7 +23,7 @@ export interface MembershipOptions {
   /** Called with the partitions that are assigned to the member in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
-  /** Called when the session ends. The member owns no partitions until the next call of `onJoin`. */
+  /** Called when the member's session ends. The member owns no partitions until the next call of `onJoin`. */
   onLost(): void;
   onFailed(error: unknown): void;
 }
@@ -168,7 +168,6 @@ export class Membership {
   }
 }
 
-/** Resolves after the member has joined the group. */
 async function joinGroup(consumer: Consumer, topics: readonly string[]): Promise<void> {
   await consumer.connect();
   await consumer.subscribe({ topics: [...topics], fromBeginning: true });

@@ -24,7 +24,7 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** Two separate functions let the compiler inline each function for one array type. */
+/** `byte` and `entry` are separate functions, so that the compiler can inline each function for one array type. */
 const byte = (bytes: Uint8Array, at: number): number => bytes[at] ?? 0;
 const entry = (table: Int32Array, at: number): number => table[at] ?? 0;
 
@@ -43,7 +43,7 @@ const T5 = nextTable(T4);
 const T6 = nextTable(T5);
 const T7 = nextTable(T6);
 
-/** Returns the table for bytes that are followed by one more byte than the bytes of `table`. */
+/** Returns table T(n + 1) for table Tn. Table Tn is used for a byte that is followed by n more bytes in the same step. */
 function nextTable(table: Int32Array): Int32Array {
   return table.map((crc) => (crc >>> 8) ^ entry(T0, crc & 0xff));
 }

@@ -9,14 +9,14 @@ import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 /** Maximum time that the broker waits for records. A partition that is not in this request is fetched only after the wait. */
 const LONG_POLL_MS = 250;
-/** Wait time if a request omits a partition with a full buffer. The wait is short, because the buffer can soon have space. */
+/** Maximum wait of the broker if a request omits a partition with a full buffer, because this buffer can soon have space. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
 
 /** Maximum size of a decompressed batch. Topics with a higher batch limit use their own limit. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
-/** Maximum decompressed bytes per partition and per response. Records above a limit are fetched again with a later request. */
+/** Maximum decompressed bytes taken from one partition and from one response. A later request fetches the other records. */
 const MAX_PARTITION_BYTES = 8 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
 /** Number of bytes to process before other tasks of the event loop can run. */

@@ -37,7 +37,7 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
   return tail;
 }
 
-/** Offset range for a partition without a leader. The first fetch corrects the position. */
+/** Assumed offset range of a partition that has no leader when the tail opens. The first fetch corrects the position. */
 const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
@@ -54,7 +54,7 @@ export interface FetcherOptions {
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/** Consecutive failures of a broker before all connections are replaced. A leader election causes fewer failures. */
+/** All connections are replaced after this number of failures in a row. A leader election causes fewer failures. */
 const REPLACE_AFTER_FAILURES = 20;
 const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
@@ -74,7 +74,7 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
-  /** Buffers in the order of the next request. After a buffer is filled, it moves to the end of the order. */
+  /** Buffers in the order in which the next Fetch request lists their partitions. A filled buffer moves to the end. */
   readonly #buffers = new Set<PartitionBuffer>();
   readonly #limits = new Map<string, ReadLimits>();
   /** Partitions without a successful fetch after their latest failure. */
@@ -321,7 +321,7 @@ export class Fetcher {
           REQUEST_LIMIT_MS,
         );
     } catch (error) {
-      // New connections would report these errors again, so the connections are not replaced.
+      // New connections would report an unknown topic or a denied access again, so the connections are not replaced.
       if (!hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION', ACCESS_DENIED)) cluster.replace(sharedClient);
     }
   }
@@ -355,7 +355,7 @@ interface BrokerFailure {
 
 interface FailingPartition {
   failures: number;
-  /** True if the latest failure was OFFSET_OUT_OF_RANGE. */
+  /** True if the latest failure of the partition was OFFSET_OUT_OF_RANGE. */
   isOutOfRange: boolean;
   readonly backoff: Backoff;
   readonly watch: PartitionWatch;

@@ -64,7 +64,7 @@ export class PartitionBuffer implements Cursor {
     return this.#fetchOffset;
   }
 
-  /** Minimum offset of the batches in the next fetch, or 0 if the minimum is unknown. */
+  /** Lower bound for the first offset of the next fetched batch. 0 if the bound is unknown. */
   get minBatchOffset(): number {
     return this.#minBatchOffset;
   }
@@ -103,7 +103,7 @@ export class PartitionBuffer implements Cursor {
    */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
-      // The start of the epoch is unknown. The epoch includes at least the record before the offset.
+      // Only the record before the offset is known to have this leader epoch, because the start of the epoch is unknown.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
@@ -211,7 +211,7 @@ export class PartitionBuffer implements Cursor {
     return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
-  /** Continues at the offset with an empty buffer. Keeps the leader epochs that start before the offset. */
+  /** Empties the buffer and continues at the offset. Keeps the leader epochs that start before the offset. */
   #restart(offset: number): void {
     this.#chunks = [];
     this.#takenCount = 0;

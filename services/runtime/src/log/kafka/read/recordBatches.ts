@@ -42,14 +42,13 @@ export interface LeaderEpoch {
 export interface DecodeOptions {
   /** Offset of the first record to decode. The first batch can also contain earlier records. */
   readonly position: number;
-  /** Minimum offset of the batches, or 0 if the minimum is unknown. */
+  /** Lower bound for the first offset of the next batch. 0 if the bound is unknown. */
   readonly minBatchOffset: number;
   /** Leader epoch of the record before `position`, or -1 if the epoch is unknown. */
   readonly leaderEpoch: number;
   /** True if compaction can leave gaps between the offsets of batches. */
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
-  /** Maximum size of a decompressed batch. */
   readonly maxDecompressedBytes: number;
   /** Decoding stops at the first batch end after this number of bytes. */
   readonly maxBytes: number;
@@ -57,7 +56,7 @@ export interface DecodeOptions {
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
-  /** Offset of the first record of the transaction. The next abort marker of the same producer ends the transaction. */
+  /** Offset of the first record of an aborted transaction. The next abort marker of the same producer ends the transaction. */
   readonly firstOffset: number;
 }
 
@@ -195,8 +194,8 @@ function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buff
 }
 
 /**
- * Excludes the records of aborted transactions (KIP-98). A Fetch response lists the aborted transactions in the order of their
- * ends. Transactions can overlap and can start before the first fetched batch.
+ * Excludes the records of aborted transactions (KIP-98). The aborted transactions in a Fetch response can overlap and can start
+ * before the first fetched batch.
  */
 class AbortedTransactions {
   /** Aborted transactions that the decoder has not reached yet, in reverse order of their first offsets. */

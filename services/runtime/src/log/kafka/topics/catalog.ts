@@ -50,7 +50,7 @@ export class BrokerCatalog {
     this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
   }
 
-  /** Concurrent callers get the same promise, which keeps the order of their calls. @throws Error if the topic is missing. */
+  /** Returns the cached limits of a topic. Concurrent calls resolve in order. @throws Error if the topic is missing. */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;
@@ -69,7 +69,7 @@ export class BrokerCatalog {
     return limits;
   }
 
-  /** Returns cached limits. `limits` caches the limits before its promise resolves, so that calls keep their order. */
+  /** Returns a topic's limits from the cache, or undefined. The limits are cached before the promise of `limits` resolves. */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }
@@ -144,7 +144,7 @@ export class BrokerCatalog {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
-    // The types of kafkajs require an offset, which kafkajs does not send.
+    // kafkajs's types require `offset` in this request, although kafkajs does not send the field.
     const requested = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, async () => {
       // If one partition has an error, the request fails, and the next attempt looks up the coordinator again.
