@@ -83,7 +83,7 @@ test.skipIf(!canConfine)(
     });
     expect({ status: health.status, said: health.stdout }).toEqual({
       status: 0,
-      said: expect.stringContaining('ready'),
+      said: expect.stringContaining('ok'),
     });
 
     expect(await end(child, 'SIGTERM')).toBe(0);
