@@ -1,6 +1,9 @@
-/** Builds the package: the type declarations, and one minified module per entry. */
+/** Builds the package: the type declarations, one minified module per entry, and the license. */
 import { spawnSync } from 'node:child_process';
+import { copyFileSync } from 'node:fs';
 import { rolldown } from 'rolldown';
+
+copyFileSync('../../LICENSE', 'LICENSE');
 
 const ENTRIES = ['client', 'indexedDb', 'file', 'automatic'];
 

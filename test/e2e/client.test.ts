@@ -2,12 +2,16 @@
  * Tests the packed client on its supported versions of Node and in Chromium. The network is faulty, and processes are killed.
  * Every event must be stored once.
  */
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type Browser, chromium } from 'playwright-core';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { findProgram } from '../games/gamePages.ts';
 import { type BadNetwork, badNetwork, FAULTS, type Fault } from './badNetwork.ts';
@@ -32,6 +36,32 @@ test('the core is one module of less than 7 kB, gzipped', () => {
 
   expect(core.toString()).not.toMatch(/\bimport\b|\bfrom\s*["']/);
   expect(gzipSync(core).length).toBeLessThan(7_000);
+});
+
+test('the package can be published: license, readme, and valid exports', async () => {
+  const pkgDir = join(DIST(), '..');
+  expect(readdirSync(pkgDir).sort()).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
+
+  const { messages, pkg } = await publint({ pkgDir, pack: false, strict: true });
+  expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
+});
+
+test('a TypeScript project can use every module of the package', () => {
+  const source = `
+    import { type Game, start } from '@questlog/client';
+    import { noteAutomatically } from '@questlog/client/automatic';
+    import { fileQueue } from '@questlog/client/file';
+    import { indexedDbQueue } from '@questlog/client/indexeddb';
+    const build = { version: '1.4.2', platform: 'Web' };
+    export const games: Promise<Game>[] = [fileQueue('queue'), indexedDbQueue()].map((queue) => start({ url: 'http://127.0.0.1', token: 't', build, queue }));
+    for (const game of games) noteAutomatically(await game);`;
+  writeFileSync(join(folder, 'consumer.ts'), source);
+  const tsc = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url));
+  const options = '--noEmit --strict --module nodenext --target es2022 --lib es2023,dom consumer.ts'.split(
+    ' ',
+  );
+  const { stdout, status } = spawnSync(tsc, options, { cwd: folder, encoding: 'utf8' });
+  expect({ stdout, status }).toEqual({ stdout: '', status: 0 });
 });
 
 describe.concurrent.each([24, 20])('on Node %d', (major) => {
