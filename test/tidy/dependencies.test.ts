@@ -86,12 +86,14 @@ test('no workspace has an install script', () => {
   );
 });
 
-test('every workspace has a description and is private', () => {
+test('every workspace has a description, and only the client can be published', () => {
   expectNone(
     workspaces().flatMap((folder) => {
       const manifest: Manifest & { private?: boolean } = manifestOf(folder);
       const problems = [];
-      if (manifest.private !== true) problems.push(`${folder}/package.json: "private" must be true`);
+      const isPrivate = folder !== 'services/client';
+      if ((manifest.private ?? false) !== isPrivate)
+        problems.push(`${folder}/package.json: "private" must be ${isPrivate}`);
       if (!manifest.description) problems.push(`${folder}/package.json: "description" is missing`);
       return problems;
     }),
