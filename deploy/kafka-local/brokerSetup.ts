@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type Jars, QUICK_START } from './jars.ts';
+import { classArchive, type Jars, QUICK_START } from './jars.ts';
 import { type BrokerNode, clusterFolder, type Stack } from './stackState.ts';
 
 const LOGGING = fileURLToPath(new URL('./log4j2.xml', import.meta.url));
@@ -18,24 +18,19 @@ export async function formatBrokers(folder: string, stack: Stack, jars: Jars): P
     mkdirSync(brokerFolder(folder, broker), { recursive: true });
     writeFileSync(settingsPath(folder, broker), settings(folder, stack, broker));
     const args = ['format', '-t', stack.clusterId, '--initial-controllers', voters];
-    return promisify(execFile)(jars.java, [
-      ...[
-        ...QUICK_START,
-        '-Xmx128m',
-        `-Dlog4j2.configurationFile=${LOGGING}`,
-        '-cp',
-        jars.kafka,
-        'kafka.tools.StorageTool',
-      ],
-      ...[...args, '-c', settingsPath(folder, broker)],
-    ]);
+    const options = [...javaOptions(jars, '128m'), 'kafka.tools.StorageTool', ...args];
+    return promisify(execFile)(jars.java, [...options, '-c', settingsPath(folder, broker)]);
   });
   await Promise.all(formatted);
 }
 
 export function brokerArguments(folder: string, broker: BrokerNode, jars: Jars): string[] {
-  const options = [...QUICK_START, '-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
-  return [...options, 'kafka.Kafka', settingsPath(folder, broker)];
+  return [...javaOptions(jars, '512m'), 'kafka.Kafka', settingsPath(folder, broker)];
+}
+
+function javaOptions(jars: Jars, maxHeap: string): string[] {
+  const options = [...QUICK_START, `-XX:SharedArchiveFile=${classArchive(jars)}`, `-Xmx${maxHeap}`];
+  return [...options, `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
 }
 
 function settings(folder: string, { brokers }: Stack, { id, port, controllerPort, ...broker }: BrokerNode) {

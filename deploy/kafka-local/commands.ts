@@ -1,6 +1,7 @@
 /** The commands of `npm run stack`, which start and stop the nodes of a stack. */
 import { rmSync } from 'node:fs';
 import { formatBrokers } from './brokerSetup.ts';
+import { provideClassArchive } from './classArchive.ts';
 import { freePorts } from './freePorts.ts';
 import { type Jars, provideJars } from './jars.ts';
 import { isAlive, killNow } from './ownProcess.ts';
@@ -31,6 +32,7 @@ export async function provideParts(
   hasS3: boolean,
 ): Promise<{ readonly jars: Jars; readonly program: string | undefined }> {
   const jars = await provideJars(jarsFolder);
+  await provideClassArchive(jars);
   return { jars, program: hasS3 ? await provideS3Server(jarsFolder) : undefined };
 }
 

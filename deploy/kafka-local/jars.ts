@@ -20,6 +20,8 @@ export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
 
 export interface Jars {
   readonly java: string;
+  /** Folder of the jars. */
+  readonly folder: string;
   readonly kafka: string;
   readonly registry: string;
 }
@@ -36,7 +38,17 @@ export async function provideJars(jars: string): Promise<Jars> {
   const registryFolder = join(jars, 'registry');
   const runner = readdirSync(registryFolder).find((name) => name.endsWith('-runner.jar'));
   if (runner === undefined) throw new Error(`${registryFolder} has no runner jar; remove ${jars}`);
-  return { java: JAVA, kafka: join(jars, 'kafka', '*'), registry: join(registryFolder, runner) };
+  return {
+    java: JAVA,
+    folder: jars,
+    kafka: join(jars, 'kafka', '*'),
+    registry: join(registryFolder, runner),
+  };
+}
+
+/** Path of the archive of Kafka's classes. Java starts without the archive if the file is missing or from another Java. */
+export function classArchive({ folder }: Jars): string {
+  return join(folder, 'kafka.jsa');
 }
 
 function requireJava(): void {
