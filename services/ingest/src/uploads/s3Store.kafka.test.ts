@@ -13,8 +13,12 @@ import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
 const s3 = engines?.s3;
 
 if (s3 === undefined) {
-  test('uploads in a bucket', (context) =>
-    context.skip('needs the S3 server of the local stack, which Go builds'));
+  test('uploads in a bucket', (context) => {
+    const lack = 'the S3 server of the local stack, which Go builds, is missing';
+    if (/\bs3\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
+      throw new Error(`QUESTLOG_REQUIRE asks for s3, but ${lack}`);
+    context.skip(lack);
+  });
 } else {
   uploadStoreContract('uploads in a bucket', {
     open: async () => {
