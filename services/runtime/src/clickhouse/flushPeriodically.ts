@@ -1,4 +1,7 @@
-/** Writes counts to ClickHouse every few seconds. Counts are kept during an outage, but are lost if the process is killed. */
+/**
+ * Writes counters of a process, for example of rejected requests, to ClickHouse every few seconds. Counters survive an outage
+ * of ClickHouse but are lost if the process is killed.
+ */
 import type { Clock } from '../process/clock.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Lifecycle } from '../process/lifecycle.ts';
@@ -15,7 +18,7 @@ export interface FlushDeps {
   readonly dropped: { inc(by: number): void };
 }
 
-/** Insert with its count. The metric `dropped` increases by `count` if ClickHouse rejects the insert. */
+/** Insert of counters. `count` is the sum by which the metric `dropped` increases if ClickHouse rejects the insert. */
 export interface CountedInsert extends Insert {
   readonly count: number;
 }
@@ -62,7 +65,7 @@ export function flushPeriodically(
   }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
-    // Flushes two times, because the first flush can retry an older insert.
+    // Flushes two times, because the first flush can be the retry of an insert with older counts.
     await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

@@ -1,7 +1,7 @@
 /**
- * Applies the SQL files of a folder (`001-name.sql`) to a database, one time each and in the order of their names. A line that
- * contains only `;` separates two statements. A start fails if the content of an applied file was changed. Every statement must
- * have the same effect if it runs again, because a process can be killed during a migration.
+ * Applies the SQL files of a folder (`001-name.sql`) to a database in the order of their names. A line that contains only `;`
+ * separates two statements. A process can be killed during a migration, so every statement must have the same effect if the
+ * statement runs again.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -119,15 +119,15 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
   return found.uuid;
 }
 
-/** Time limit of a request. An abandoned insert ends before ClickHouse forgets its deduplication token. */
+/** Time limit of a request to ClickHouse. An insert must end before ClickHouse forgets the insert's deduplication token. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
  * Time limit of a query in ClickHouse. Without this limit, an abandoned query would run at the same time as its retry. The
- * limit is twice the request timeout, because a response that is still arriving can exceed the request timeout.
+ * limit is twice the request timeout, because the request timeout does not end a response that is still arriving.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
-/** A query that fails late also gets an error status, because the response waits for the end of the query. */
+/** Delays the response until the query has ended, so that a late failure also gets an error status. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Maximum time until a process detects that it has lost a partition. */
 const LOSS_DETECTION_MS = 5_000;
@@ -170,7 +170,8 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // The signal is passed to the stream, because the client ignores the signal after a response has started.
+        // Passes the abort signal to the response stream, because the ClickHouse client ignores the signal after a response has
+        // started.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -213,7 +214,7 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // An older server rejects the unknown setting before it reads any rows, so a second attempt is safe.
+      // An older ClickHouse rejects the setting `deduplicate_insert` before it reads any rows, so a second attempt is safe.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;
@@ -261,7 +262,6 @@ async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** ClickHouse's error for a result that exceeds `max_result_bytes`. */
 const RESULT_TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
 
 function tooLargeMessage(maxBytes: number): string {

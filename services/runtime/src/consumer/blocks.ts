@@ -119,10 +119,7 @@ class BlockRun<Plan> {
     }
   }
 
-  /**
-   * Rewinds to the start of the log if the tables were restored, because restored tables lack rows.
-   * @throws RestartRun after a rewind.
-   */
+  /** Rewinds to the start of the log if the tables were restored and lack rows. @throws RestartRun after a rewind. */
   async #checkTables(): Promise<void> {
     const { log, topic, tablesId, logger } = this.#options;
     const { partition } = this.#owned;
@@ -134,7 +131,8 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // This owner does not wait for inserts of the previous owner, because these inserts went into the old tables.
+    // After a restore, this owner does not wait for inserts of the previous owner, because these inserts went into the old
+    // tables.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -177,7 +175,8 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // If the log is truncated during the read, the missing records never arrive.
+      // Checks the end of the log after a read without records, because a truncation can have removed the records of the
+      // pending block.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -187,16 +186,17 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // A different last record shows that the log was truncated and has grown again. The stored rows are from lost records.
+    // If the last record of the pending block has changed, the log was truncated and has grown again. The stored rows of the
+    // block are then from lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
   /**
-   * Checks that the log still contains the pending block. A former leader can report an end offset that is too low, so the last
-   * record of the block is compared before any repair.
-   * @throws RestartRun if the log ends before the last record of the block.
+   * Checks that the log still contains the pending block.
+   * @throws RestartRun if the log seems to end before the last record of the block. A former leader can report an end offset
+   * that is too low.
    * @throws LogTruncated if the log ends between the last record and the end of the block.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -208,9 +208,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides for which blocks the stored rows are read before the block is written. Usually, the stored rows are read only for
-   * the block at the committed offset, because the commit of that block can be lost. If the group has no commit, or if the
-   * tables have rows above the committed offset, every record of the log can have stored rows.
+   * Decides for which blocks the stored rows are read before the block is written. Usually, only the block at the committed
+   * offset can have stored rows, because the commit of this block can be lost. If the group has no commit, or if the tables
+   * have rows above the committed offset, every block of the log can have stored rows.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -265,7 +265,7 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /** Detects restored tables while no records arrive, because readers can be waiting for the rows of these tables. */
+  /** Detects restored tables also while no records arrive, because the rows that these tables lack must be written again. */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -339,8 +339,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // Uses the leader epoch of the batch, because a transaction marker can have a newer epoch than the last record. With the
-    // older epoch, the log would look truncated.
+    // Uses the leader epoch of the batch and not of the last record, because a later transaction marker can have a newer epoch.
+    // With the older epoch, the log would look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -364,7 +364,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // ClickHouse can have restored tables after an outage. The counts in the plan are wrong for restored tables.
+      // Checks for restored tables before each attempt, because a plan that was made for other tables contains wrong counts.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
@@ -382,13 +382,13 @@ class BlockRun<Plan> {
   }
 }
 
-/** Error that ends the current run of blocks. The next run starts at the committed offset. */
+/** Error that restarts the writing of blocks at the committed offset. */
 class RestartRun extends Error {}
 
 const TRUNCATED_MESSAGE =
   'the log was truncated: it lost records whose rows are stored; see the table truncations';
 
-/** Maximum length of a record's id. Kafka limits the size of commit metadata, but foreign producers can send long headers. */
+/** Maximum length of an append id in a commit. Kafka limits the metadata of a commit, but producers can send long ids. */
 const MAX_ID_CHARACTERS = 64;
 
 /** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */

@@ -7,7 +7,7 @@ export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   try {
     return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
   } catch {
-    // The metadata can be any text if a tool has set the offsets.
+    // If an operator has set the offsets with a tool, the metadata of the commit can be any text.
     return { offset };
   }
 }

@@ -12,7 +12,6 @@ import { messageOf } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
-/** Appends the dead letters of one partition. */
 export interface DeadLetters {
   /** Appends a dead letter. @param mayBeSent true if the topic must be searched for the dead letter before the append. */
   send(source: SourcePartition, record: LogRecord, cause: Invalid, mayBeSent: boolean): Promise<void>;
@@ -126,11 +125,10 @@ class DeadLetterRatio {
     [this.#processed, this.#deadLettered] = this.#with(records, 0);
   }
 
-  /** Calls `send` and counts the dead letter. @throws the error of `ratioExceeded` if the ratio would become too high. */
+  /** Calls `send` and counts the dead letter. @throws the error of `ratioExceeded` if too many records are dead letters. */
   async countSent(send: () => Promise<void>, ratioExceeded: () => Error): Promise<void> {
     this.#sending += 1;
     try {
-      // Computes the ratio before the counts are halved, so that the ratio includes all records of the window.
       const [seen, dead] = [this.#processed + this.#sending, this.#deadLettered + this.#sending];
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw ratioExceeded();
       await send();
@@ -146,7 +144,10 @@ class DeadLetterRatio {
   }
 }
 
-/** Returns the record and smaller copies of the record, because the log can reject the record as too large. */
+/**
+ * Returns the record and two smaller copies (without value and headers, and also without key) for a log that rejects large
+ * records.
+ */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];

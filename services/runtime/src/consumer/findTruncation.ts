@@ -8,13 +8,13 @@ export interface CommitMetadata {
   /** Offset after the pending block. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block or, if no block is pending, last record below `offset`. This record reveals that a
-   * truncated log has grown again.
+   * Last record of the pending block or, if no block is pending, last record below `offset`. If the log was truncated and has
+   * grown again, the log contains another record at this offset.
    */
   readonly last?: RecordIdentity;
-  /** Upper bound of the leader epochs of all records below `offset`, if the last record is unknown. */
+  /** Upper bound of the leader epochs of all records below `offset`. Used only if `last` is undefined. */
   readonly upToEpoch?: number;
-  /** Id of the ClickHouse tables that contain the rows. */
+  /** Id of the ClickHouse tables that contain the group's rows. */
   readonly tables?: string;
 }
 
@@ -29,16 +29,16 @@ export interface RecordIdentity {
 export interface StoredRows {
   /** Returns true if records at or above the offset have stored rows. A second insert of these rows would create duplicates. */
   hasRowsFrom(offset: number): Promise<boolean>;
-  /** Returns the row with the highest offset above `above`. */
+  /** Returns the stored row with the highest offset, if this offset is greater than `above`. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** Returns the row with the offset nearest to `about` that is between `above` and `below`. */
+  /** Returns the stored row between the offsets `above` and `below` whose offset is nearest to `about`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
   /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows of lost records as orphaned, so that they do not collide with new records at the same offsets. Orphaned rows
-   * stay visible. A repair can be repeated. Returns the number of records that the log lost.
+   * Marks the rows of lost records as orphaned and returns the number of lost records. Orphaned rows stay visible but do not
+   * collide with new records at the same offsets. A repair can be repeated.
    * @param confirm must be awaited directly before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
@@ -55,7 +55,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Name of the last lost record. Truncations at the same offset differ in this name. */
+  /** Id or row name of the last lost record. Distinguishes several truncations at the same offset. */
   readonly lost: string;
 }
 
@@ -68,9 +68,8 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the last written record with the log. If the record differs, searches the stored rows for the last unchanged record.
- * All offsets after the unchanged record count as truncated. Changes the read position of the partition. Returns undefined if
- * the log is not truncated.
+ * Compares the stored rows with the log and returns the truncation, which starts after the last unchanged record. Returns
+ * undefined if the log is not truncated. Changes the read position of the partition.
  * @param truncatedFrom the offset from which the log itself reports a truncation.
  */
 export async function findTruncation(
@@ -138,7 +137,7 @@ async function recordAt(
       throw error;
     }
   }
-  // The offset has no record, because compaction removed the record or because the offset is that of a transaction marker.
+  // Compaction removed the record at `offset`, or a transaction marker has this offset.
   return 'removed';
 }
 

@@ -32,10 +32,10 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** If the lag is larger, the oldest record is read less often, because each read can fetch a few MiB per partition. */
+/** Lag above which the oldest record is read less often. Each read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
-/** Maximum time between two measurements from which an age is estimated. */
+/** Maximum time between two measurements of the lag if the age of a record is estimated from both measurements. */
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
 const RETENTION_CACHE_MS = 60_000;
 
@@ -62,7 +62,7 @@ export class GroupLag {
   readonly #log: LagLog;
   readonly #isExact: boolean;
   #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
-  /** For each partition, the offset and timestamp of the next record, from the latest read. */
+  /** For each partition, the offset and timestamp of the oldest unprocessed record, from the latest read. */
   #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #previous: Measurement | undefined;
@@ -74,7 +74,7 @@ export class GroupLag {
     this.#isExact = of.isExact;
   }
 
-  /** Measures the lag at a time. @throws Unavailable if the log does not return the group's offsets. */
+  /** Measures the lag at the time `nowMs`. @throws Unavailable if the log does not return the group's offsets. */
   async measure(nowMs: number): Promise<ConsumerLag> {
     const positions = await this.#positions();
     const retentionMs = await this.#retention(nowMs);
@@ -147,7 +147,7 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** Estimates when the next record was stored, from the previous measurement. Undefined if an estimate is impossible. */
+  /** Estimates from the previous measurement when the oldest unprocessed record was stored. Undefined if this is impossible. */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -179,7 +179,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Waits until all partitions have delivered a batch, so that no partition reads a second batch.
+      // Stops reading until all partitions have delivered a batch, because only the first record of each partition is needed.
       await all.promise;
     },
   });

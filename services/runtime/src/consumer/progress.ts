@@ -12,7 +12,6 @@ export interface GroupProgress {
 const STALLED_AFTER_MS = 30_000;
 const CHECK_INTERVAL_MS = 5_000;
 
-/** Returns a function that measures the progress of a group. */
 export function watchProgress({
   log,
   clock,

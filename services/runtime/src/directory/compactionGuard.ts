@@ -1,8 +1,7 @@
 /**
  * Protects the effective record of each key from Kafka's compaction, which keeps only the last record of a key. If the last
- * record is ineffective (see `effectiveRecords.ts`), a copy of the effective record is appended. Usually, the process that
- * appended the ineffective record decides again and appends the next record. If that process was killed, every other process
- * appends a copy after some time.
+ * record stays ineffective (see `effectiveRecords.ts`), every process appends a copy of the effective record after some time.
+ * Usually, no copy is necessary, because the process that appended the ineffective record decides again.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -14,7 +13,7 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** Time after which a copy is appended if the last record of a key is ineffective. */
+  /** If the last record of a key stays ineffective for this time, a copy of the effective record is appended. */
   readonly afterMs: number;
 }
 

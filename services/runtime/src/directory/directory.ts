@@ -19,7 +19,6 @@ export interface Directory {
   readonly tokens: Map<string, Token>;
   /** Id of each token, by the SHA-256 digest of the token in hexadecimal. */
   readonly tokenIdsBySha256: Map<string, string>;
-  /** Latest reported use of each token, by token id. */
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;

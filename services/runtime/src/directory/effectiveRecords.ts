@@ -1,19 +1,19 @@
 /**
- * Decides which records of the directory are effective. Two processes can change the same entity at the same time, and only one
- * of the changes can be effective. A change has a header with the offset of its predecessor: the record from which the process
- * has read the entity. Among the records of a key, the record with the highest predecessor offset is effective. Among records
- * with the same predecessor offset, the first record is effective. All readers ignore ineffective records, and the processes
- * that appended them decide again. A record without the header is always effective.
- * Kafka's compaction keeps the last record of a key, even if the last record is ineffective. A copy of the effective record is
- * therefore appended. The copy has a second header with the offset of the original. Several copies have the same effect as one
- * copy.
- * The key of a deleted entity is never used again, because compaction removes the tombstone, and a new record would lose its
+ * Decides which records of the directory's topic are effective, because two processes can change the same entity at the same
+ * time. Each record has a header with the offset of its predecessor, which is the record that the change is based on. For each
+ * key, the record with the highest predecessor offset is effective. If several records have the same predecessor, the first of
+ * these records is effective.
+ * The key of a deleted entity is never used again, because compaction can remove the tombstone. A new record would then have no
  * predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/** Header with the offset of the previous effective record of the same key. Empty if the key had no effective record. */
+/**
+ * Header with the offset of the previous effective record of the same key. Empty if the key had no effective record. A record
+ * without this header is always effective.
+ */
 export const PREDECESSOR_HEADER = 'questlog-follows';
+/** Header of a copy, with the offset of the original record. Several copies have the same effect as one copy. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
 const NO_RECORD = -1;
@@ -29,7 +29,7 @@ interface EffectiveRecord {
 }
 
 export class EffectiveRecords {
-  /** Effective records by key. Includes tombstones, because a change that was decided before the deletion can follow. */
+  /** Effective records by key. Includes tombstones, because a change that was decided earlier can follow the tombstone. */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
   /** Returns the headers of a new record. The new record must be based on the current effective record of the key. */
@@ -42,7 +42,8 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // Ignores a header that names an offset above the copy, because it would make all later changes ineffective.
+    // Ignores the offset in the header of a copy if the offset is above the copy. Such an offset would make all later changes
+    // ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A predecessor offset at or above the record's own offset belongs to a record that a truncation removed.
@@ -66,9 +67,9 @@ export class EffectiveRecords {
   }
 
   /**
-   * Returns records that restore the lost effective records after a truncation.
+   * Returns the records that must be appended after a truncation to restore the lost effective records.
    * @param current the effective records of the truncated log.
-   * @param offset the start of the truncation. Current records from this offset on are kept.
+   * @param offset the start of the truncation. A key with a current record at or above this offset is not restored.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {
@@ -110,7 +111,7 @@ function headerOf(offset: number): string {
   return offset === NO_RECORD ? '' : String(offset);
 }
 
-/** Returns undefined for a malformed header, because a wrong offset would make all later changes ineffective. */
+/** Parses the offset in a header. Ignores an invalid offset, because it would make all later changes ineffective. */
 function offsetFrom(header: string | undefined): number | undefined {
   if (header === '') return NO_RECORD;
   const offset = Number(header);

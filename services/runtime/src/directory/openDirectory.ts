@@ -52,7 +52,6 @@ type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
-/** Time after which a copy is appended. A running process decides its change again within this time. */
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
 
@@ -153,7 +152,6 @@ interface Shared {
   readonly log: Log;
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
-  /** Promise that resolves when the repair of a truncation is complete. */
   readonly whenRepaired: () => Promise<void>;
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;

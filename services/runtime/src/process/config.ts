@@ -1,7 +1,4 @@
-/**
- * Reads settings from environment variables. Each service defines its settings in a TypeBox object. All problems are reported
- * in one error.
- */
+/** Reads settings from environment variables. Each service defines its settings in a TypeBox object. */
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { StartRefused } from './errors.ts';
@@ -24,9 +21,9 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
-  /** A text that can be empty. The default is the empty text. */
+  /** Setting whose text can be empty. The default is the empty text. */
   optional: (options: SettingOptions & { default?: string }) => Type.String({ default: '', ...options }),
-  /** A text that can be empty and is never printed. */
+  /** Setting whose text can be empty and is never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),
@@ -35,8 +32,8 @@ export const setting = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings and rejects misspelled names. An unknown name with Questlog's prefix is rejected. An unknown name without
- * the prefix is rejected only if it resembles a setting, because other programs use names such as `KAFKA_HEAP_OPTS`.
+ * Reads the settings. Rejects unknown names with Questlog's prefix, and other unknown names that resemble a setting. Other
+ * names, such as `KAFKA_HEAP_OPTS`, can belong to other programs.
  * @throws StartRefused with all problems.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
@@ -142,7 +139,7 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
   }
 }
 
-/** Returns TypeBox's own message. TypeBox's check is avoided because it loads about 300 more files at the start. */
+/** Returns TypeBox's message for an invalid setting. TypeBox's own check would load 300 more files at the start. */
 function problemOf(property: TSchema, value: unknown): string | undefined {
   if (Type.IsEnum(property)) {
     const isOne = property.enum.some((one) => one === value);

@@ -79,7 +79,9 @@ export function inflateSmall(
   }
 }
 
-/** Maximum size of a body that is decompressed in one call. 64 KiB of empty blocks take 10 ms, and 8 MiB take seconds. */
+/**
+ * Maximum size of a body that is decompressed in one call. Empty blocks are slow: 64 KiB take 10 ms, and 8 MiB take seconds.
+ */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {
@@ -109,10 +111,7 @@ class Member {
     });
   }
 
-  /**
-   * Yields the decompressed output of `chunk`. Returns the number of consumed bytes, which is lower than the length of the
-   * chunk if the member ends inside the chunk.
-   */
+  /** Yields the output of `chunk`. Returns the number of consumed bytes. Bytes after the end of the member are not consumed. */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;
     let isWritten = false;

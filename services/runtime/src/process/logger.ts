@@ -43,10 +43,7 @@ export function createLogger(service: string, options: LoggerOptions = {}): Logg
   };
 }
 
-/**
- * Returns the log level and format from the environment. An invalid value selects the default, because invalid settings are
- * reported later.
- */
+/** Returns the log level and format from the environment. Uses the default for an invalid value, which is reported later. */
 export function logOptions(
   env: Readonly<Record<string, string | undefined>>,
   isTerminal = process.stderr.isTTY,

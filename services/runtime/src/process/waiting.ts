@@ -107,7 +107,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** Reports that a running component cannot continue. Callers need not handle a rejection of `failed`. */
+/** Lets a running component report that it cannot continue. An unhandled rejection of `failed` does not end the process. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;

@@ -25,7 +25,6 @@ export interface ConfluentRegistryOptions extends RegistrySettings {
   readonly subjectPrefix: string;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Maximum time for which a start waits for the registry. */
   readonly startTimeoutMs?: number;
 }
 
@@ -86,11 +85,7 @@ function rejectUntrustedCertificate(error: unknown): never {
   throw UNTRUSTED.test(code) ? new StartRefused(messageOf(error), { cause: error }) : error;
 }
 
-/**
- * Registers a schema.
- * @throws StartRefused if the registry rejects it.
- * @throws Unavailable if the registry does not respond.
- */
+/** Registers a schema. @throws StartRefused if the registry rejects it. @throws Unavailable if no response arrives. */
 async function registerOnce(registration: Registration): Promise<number> {
   const { address, client, subject, schema } = registration;
   const compatibility = COMPATIBILITY[await ensureCompatibility(registration)];
@@ -117,9 +112,7 @@ async function registerOnce(registration: Registration): Promise<number> {
   }
 }
 
-/**
- * Sets the compatibility before the first schema, because an interrupted start could leave a subject that accepts any schema.
- */
+/** Sets the compatibility first, because an interrupted start could otherwise leave a subject that accepts every schema. */
 async function ensureCompatibility({
   address,
   subject,
@@ -155,7 +148,7 @@ async function fetchSchema(address: RegistryAddress, id: number): Promise<string
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // Other responses do not prove that the schema is missing. The record must wait and must not become a dead letter.
+  // Any other response does not prove that the schema is missing. The consumer must wait and must not dead-letter the record.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 

@@ -45,7 +45,7 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // Decodes with this version's schema first, because its error describes an invalid value.
+      // Decodes with this version's schema first, because this decoder's error describes an invalid value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
@@ -84,9 +84,7 @@ function fieldNamesOf(schema: string): Set<string> {
   return names;
 }
 
-/**
- * Decodes all fields. Returns undefined if the unknown fields are not valid Avro. In this case, only the known fields are used.
- */
+/** Decodes all fields. If the unknown fields are not valid Avro, returns undefined, and only the known fields are used. */
 function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);

@@ -27,7 +27,6 @@ export interface Codec<T> {
 }
 
 export interface OwnCodec<T> extends Codec<T> {
-  /** Id of the schema that the codec uses to encode messages. */
   readonly schemaId: number;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Decodes the records of a tail, which follows a topic. Waits while the registry is unavailable, because an error would end the
- * tail.
- */
+/** Decodes the records of a tail, which follows a topic. Waits for the registry, because an error would end the tail. */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';

@@ -27,7 +27,7 @@ export interface EmbeddedClickHouseOptions {
   reader?: Credentials;
   /** The only folder that the SQL statements BACKUP and RESTORE can use. */
   backups?: string;
-  /** Maximum number of concurrent queries, below UV_THREADPOOL_SIZE (default 4). Each query occupies a libuv thread. */
+  /** Maximum number of concurrent queries. Must be lower than `UV_THREADPOOL_SIZE`, because each query occupies a thread. */
   maxConcurrentQueries?: number;
   /** Maximum number of concurrent queries of the `reader` account, in addition to `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
@@ -143,7 +143,7 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
 /** Data directory of the engine in this process. chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** Returns a reader account with a random password, so that nobody can use the account. */
+/** Returns a reader account that no client can use, because the password is random. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
@@ -177,7 +177,6 @@ async function removeLeftovers(directory: string): Promise<void> {
     await rm(join(directory, path), { recursive: true, force: true });
 }
 
-/** Patterns for the paths of temporary files, relative to the data directory. */
 const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {

@@ -15,7 +15,6 @@ import type { Logger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-/** Shortest and longest pause between two starts of the engine. */
 const RETRY_MS = [500, 4_000] as const;
 
 export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | { readonly stop: true };

@@ -19,15 +19,15 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// Loading settings takes half of the CPU time before the engine starts. A supervised process, which has an IPC channel, loads
-// no settings.
+// A supervised process, which has an IPC channel, loads no settings. Loading settings would double the CPU time before the
+// engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();
 
 /**
- * Runs until the supervisor requests a stop or exits. Signals of the terminal are ignored, because the supervisor also gets the
- * signals and needs ClickHouse while it stops.
+ * Runs until the supervisor requests a stop or exits. Ignores signals of the terminal, because the supervisor also gets the
+ * signals and still needs ClickHouse during its own stop.
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;

@@ -1,4 +1,4 @@
-/** Runs the embedded ClickHouse with settings from the environment. The operator must restart the process if it exits. */
+/** Runs the embedded ClickHouse with settings from the environment. The operator must restart the process after an exit. */
 import Type from 'typebox';
 import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';

@@ -31,7 +31,6 @@ export interface ChildOptions<T> {
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
-  /** First and longest pause between two attempts to start the child. */
   readonly retryMs: readonly [first: number, most: number];
   /** Ends the supervision after `most` failures in a row. An exit within `withinMs` after a start is also a failure. */
   readonly failures?: { readonly withinMs: number; readonly most: number };
@@ -114,7 +113,7 @@ async function waitForStart<T>(
   child: ChildProcess,
   startMs: number,
 ): Promise<{ child: ChildProcess; ready: T }> {
-  // The listener stays after the start, because an `error` event without a listener would end this process.
+  // The `error` listener stays registered after the start, because an `error` event without a listener would end this process.
   const failed = new Promise<never>((_, reject) => child.on('error', reject));
   const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
   const reported = new Promise<StartResult<T>>((resolve) =>

@@ -24,7 +24,7 @@ export class LingeringClose {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(timer));
     socket.once('end', () => socket.destroy());
-    // Resumes a paused socket here, because no other code resumes the socket after its data listener is replaced.
+    // Resumes the socket, because no other code resumes a paused socket after its data listener has been replaced.
     socket.resume();
     socket.emit('resume');
     socket.removeAllListeners('data');

@@ -123,7 +123,8 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // If `push` returned false, Node would stop reading, and the client would not receive the rejection.
+      // Returns true for a rejected body. After a result of false, Node would stop reading, and the client would not receive
+      // the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -153,7 +154,8 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // This listener must run before Node's own listener, which reads the rest of the body without a limit.
+        // Adds the `finish` listener before Node's own `finish` listener, which would read the rest of the body without a
+        // limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
@@ -177,7 +179,7 @@ async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
 
 /** Resolves when the requests that have arrived in the kernel are read. */
 async function pendingInputIsRead(): Promise<void> {
-  // One turn of the event loop is not enough, because the turn can end before anything is read.
+  // Waits for two turns of the event loop, because the current turn can end before the requests are read.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }
@@ -201,7 +203,7 @@ function endSlowRequests(
   const latest = new Map<Socket, IncomingMessage>();
   const firstSeenAtMs = new WeakMap<IncomingMessage, number>();
   server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
-  // Only the latest request of each connection is stored, so that a request costs little.
+  // Stores only the latest request of each connection, so that the timeout check costs little time per request.
   server.prependListener('request', (request) => latest.set(request.socket, request));
   const check = setInterval(() => {
     const nowMs = performance.now();

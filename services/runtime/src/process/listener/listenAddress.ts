@@ -47,7 +47,7 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
 }
 
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // Closes connections that arrive during the check, because their clients would wait for a response.
+  // Closes connections that arrive during the check of an address, because their clients would wait for a response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

@@ -42,9 +42,9 @@ interface Parser {
 type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
 
 /**
- * Limits the number of requests that start in one turn of the event loop. Node parses a chunk of up to 64 KiB and starts every
- * request in the chunk, up to 1,800 small requests. This class stops the parser inside a chunk and parses the remaining bytes
- * later. Responses have the order of the requests (RFC 9112, section 9.3.2).
+ * Limits the number of requests that start in one turn of the event loop. Node starts all requests of a chunk, up to 1,800
+ * small requests in 64 KiB, so this class stops the parser inside a chunk. Responses keep the order of the requests (RFC 9112,
+ * section 9.3.2).
  */
 export class Pipelines {
   readonly #handler: RequestListener;
@@ -153,8 +153,8 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // Parses the remaining bytes now, because they can contain the end of the last waiting request. A chunked body is parsed
-    // when the handler reads the body.
+    // Parses the remaining bytes before the last waiting request runs, because the bytes can contain the end of this request. A
+    // chunked body is parsed when the handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -178,7 +178,6 @@ export class Pipelines {
     if (this.#unparsedBytes > MAX_UNPARSED_BYTES) socket.destroy();
   }
 
-  /** Parses the stored bytes until the parser stops again. */
   #parse(connection: Connection): void {
     const { socket } = connection;
     const bytes = this.#takeUnparsed(connection);
@@ -186,7 +185,7 @@ export class Pipelines {
     parserOf(socket)?.resume();
     // Resumes the socket before the bytes are parsed, because the parser can pause the socket again.
     socket.resume();
-    // Node's own listener parses the bytes like new bytes.
+    // Passes the stored bytes to Node's own `data` listener, which parses the bytes.
     if (bytes !== undefined) socket.emit('data', bytes);
   }
 
@@ -197,7 +196,7 @@ export class Pipelines {
     return unparsed;
   }
 
-  /** Prepares a connection that can have unread bytes when its final response is sent. */
+  /** Delays the close of a connection with unread bytes until these bytes are read and dropped. */
   #expectMore(connection: Connection): void {
     if (connection.isPipelined) return;
     connection.isPipelined = true;
@@ -205,7 +204,7 @@ export class Pipelines {
     socket.once('close', () => this.#takeUnparsed(connection));
     // Pauses the socket again, because Node starts to read on the 'resume' event even after a `pause()`.
     socket.on('resume', () => {
-      // After the final response of the connection, the remaining bytes are read and dropped.
+      // After the final response of the connection, the socket stays resumed, so that the remaining bytes are read and dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -230,7 +229,7 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // A complete response is still being sent. The connection closes after the response or at the time limit.
+  // A complete response is still being sent, so the connection closes after the response or at the time limit.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 

@@ -15,7 +15,6 @@ interface UnsentResponse {
   /** Size of the response. The whole response stays in memory until the last byte is sent. */
   readonly bytes: number;
   unsentBytes: number;
-  /** Time of the latest change of `unsentBytes`. */
   progressAtMs: number;
 }
 

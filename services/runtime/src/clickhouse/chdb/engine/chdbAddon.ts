@@ -1,7 +1,7 @@
 /**
- * Types of the engine's native functions. Questlog calls the native functions and not chdb's class `Session`. A `Session` can
- * close only after all running calls of the process have ended, and an unclosed session uses 0.14 MB (measured). Only
- * `InsertRawAsyncConnection` returns the number of written rows, which clients need.
+ * Types of the engine's native functions. Questlog does not use chdb's class `Session`, because an unclosed session occupies
+ * 0.14 MB (measured) and can close only after all running calls of the process have ended. A session also does not return the
+ * number of written rows.
  */
 
 import { createRequire } from 'node:module';

@@ -1,7 +1,7 @@
 /**
- * Runs statements in the embedded engine. Each statement has its own connection, because a connection keeps its settings. After
- * an error in the middle of a result, the next query on the same connection also returned rows of the failed query. One idle
- * connection keeps the data directory open. A new connection then costs 0.2 ms, and merges can run between requests.
+ * Runs statements in the embedded engine. Each statement has a new connection, because a used connection keeps its settings and
+ * can return rows of an earlier, failed query. An additional idle connection keeps the data directory open, so that merges
+ * continue and a new connection costs only 0.2 ms.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -18,9 +18,9 @@ import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 export interface EngineRequest {
   sql: string;
   database: string | undefined;
-  /** Values of settings and query parameters by name. The name of a query parameter has the prefix `param_`. */
+  /** Settings and query parameters of the statement, by name. The name of a query parameter has the prefix `param_`. */
   settings: ReadonlyMap<string, string>;
-  /** Restrictions of a statement from the read-only account. Undefined for other accounts. */
+  /** Settings and text of a statement from the read-only account. Undefined for other accounts. */
   reader?: ReaderRequest;
   /** Signal that cancels a running query. A running write ignores the signal. */
   signal: AbortSignal;
@@ -28,7 +28,7 @@ export interface EngineRequest {
 
 export interface ReaderRequest {
   settings: ReadonlyMap<string, string>;
-  /** Normalized text of the statement, before INTO OUTFILE is added. */
+  /** Normalized text of the statement, without the INTO OUTFILE clause that Questlog adds. */
   normalized: string;
 }
 
@@ -53,7 +53,6 @@ export interface EngineMonitor {
   onBroken(reason: string): void;
 }
 
-/** Opens the engine on a data directory. @throws the engine's error. */
 export async function openEngine(
   addon: ChdbAddon,
   directory: string,
@@ -129,7 +128,6 @@ async function runQuery(
   request: EngineRequest & { format: string },
   hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
-  // KILL finds the query by this tag, because the column `log_comment` of `system.processes` contains the tag.
   const queryTag = `questlog-${randomUUID()}`;
   const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
@@ -174,9 +172,9 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Returns true if a file write has failed. chdb does not report failed writes, because a `throw` in its
- * `WriteBufferFromFileDescriptor` is commented out. On a full disk, an INSERT seems to succeed, and an incomplete merged part
- * replaces its source parts. The next start of the engine finds such a part by its file size and restores the source parts.
+ * Returns true if a file write has failed. On a full disk, an INSERT can seem to succeed, because chdb does not report failed
+ * writes: a `throw` in its `WriteBufferFromFileDescriptor` is commented out. The next start of the engine detects incomplete
+ * merged parts and restores the source parts of the merge.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
@@ -224,7 +222,10 @@ function mentionsShutdown(error: unknown): boolean {
   return /shutting down/i.test(messageOf(error));
 }
 
-/** Returns true if the engine has shut down. Sends a query to find out, because an error message can quote any text. */
+/**
+ * Runs a query and returns true if the engine has shut down. An earlier error does not prove a shutdown, because its message
+ * can quote a statement.
+ */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
 }
@@ -240,7 +241,7 @@ async function runOnNewConnection(
     .finally(() => addon.CloseConnection(connection));
 }
 
-/** Restricts a connection to the rights of a reader. `readonly` is set at the end, because it rejects further settings. */
+/** Gives a connection only the rights of a reader. The final setting is `readonly`, which prevents changes of settings. */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
   { settings, normalized }: ReaderRequest,
@@ -282,7 +283,7 @@ function preparation(request: EngineRequest): string[] {
     throw exceptions.accessDenied(`${READER}: read tables of system as system.<table>.`);
   }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  // Raises the maximum length of a statement first, because the SET statement can contain long parameters.
+  // Raises `max_query_size`, because long query parameters can make the SET statement longer than the default limit.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
   const raiseLimit = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;

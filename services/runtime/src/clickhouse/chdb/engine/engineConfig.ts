@@ -1,4 +1,4 @@
-/** Configuration and users of the engine. The engine reads both from files. */
+/** Creates the content of the engine's configuration file and users file. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
@@ -8,11 +8,9 @@ export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * Returns the content of the configuration file. The settings in `merge_tree` are the defaults of new tables, and work only in
- * this file and in the DDL of a table (measured). `SET` fails with error 115 for such a setting. The memory worker corrects the
- * engine's count of used memory. The memory worker's default interval of 50 ms costs a fifth of the CPU time of an idle engine.
- * The engine checks idle tables for merges at growing intervals of up to a minute. A growth factor of 1.5 instead of 1.1 halves
- * the CPU time of the first minute after a start.
+ * Returns the content of the engine's configuration file. `SET` cannot change the settings in `merge_tree` (error 115). Two
+ * settings save CPU time of an idle engine. The default period of 50 ms for the memory worker costs a fifth of the CPU time.
+ * The default multiplier of 1.1 for the pauses between merge checks doubles the CPU time of the first minute.
  * @param backups the only folder that BACKUP and RESTORE can use.
  */
 export function engineConfig(usersPath: string, backups?: string): string {
@@ -41,14 +39,14 @@ export function engineConfig(usersPath: string, backups?: string): string {
 `;
 }
 
-/** Path that prevents all backups. If the configuration had no path, the engine would allow every path. */
+/** Backup path that does not exist. If the configuration contained no backup path, BACKUP could write to every path. */
 const NOWHERE = '/dev/null/';
 
 function inXml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }
 
-/** Returns the content of the users file. A reader cannot read files or addresses, because no role has a grant for them. */
+/** Returns the content of the engine's users file. No role has a grant to read files or network addresses. */
 export function usersConfig(): string {
   const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
   const grants = (queries: readonly string[]) =>

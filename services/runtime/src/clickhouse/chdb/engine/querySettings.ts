@@ -35,8 +35,8 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 }
 
 /**
- * Disables deduplication unless the caller sets it. With deduplication, a table with a deduplication window drops an insert
- * that has the same rows as an earlier insert. In ClickHouse 26.7, `deduplicate_insert` overrides `insert_deduplicate`.
+ * Disables deduplication of inserts unless the caller has chosen a mode. By default, ClickHouse can drop an insert whose rows
+ * equal the rows of an earlier insert. In ClickHouse 26.7, `deduplicate_insert` overrides `insert_deduplicate`.
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
   const isChosenByCaller =

@@ -1,8 +1,7 @@
 /**
- * Decides which statements the read-only account can run. ClickHouse itself enforces grants, limits, and `readonly`. This
- * module closes the gaps that chdb leaves: the function `file` reads any path without a grant, `INTO OUTFILE` writes to any
- * path, and all tables of `system` are readable. Functions that parse a string as SQL are also rejected, because the string can
- * be computed at run time. The engine runs exactly the normalized text that this module has checked.
+ * Decides which statements the read-only account can run. ClickHouse enforces grants and limits, but chdb leaves gaps: the
+ * function `file` reads any path, `INTO OUTFILE` writes to any path, and all tables of `system` are readable. Functions that
+ * run a string as SQL are rejected, because the string can be computed at run time.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
 import { maskQuoted } from './sqlText.ts';
@@ -35,7 +34,7 @@ const unboundedSettings = words(`
   send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
 `);
 
-/** Settings with their maximum values. The value 0 is rejected because it disables a limit. */
+/** Settings that a reader can change, with their maximum values. The value 0 is rejected because 0 means no limit. */
 export const boundedSettings: ReadonlyMap<string, number> = new Map([
   ['max_execution_time', MAX_READER_SECONDS],
   ['max_memory_usage', MAX_READER_MEMORY_BYTES],
@@ -79,14 +78,14 @@ export function readerViolation(normalized: string): string | undefined {
   for (const [at, { text, name }] of tokens.entries()) {
     hasSettings ||= text === 'SETTINGS';
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
-    // A name after a dot is a column or a part of a JSON column, for example in `t.file`.
+    // A forbidden name is allowed after a dot, because `t.file` is a column and not a function.
     if (FORBIDDEN_NAMES.has(name) && before !== '.') return `the name ${name} is not allowed`;
     if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(')
       return `the table function ${name} is not allowed`;
     if (FORBIDDEN_KEYWORDS.has(text)) return `${text} is not allowed`;
-    // Rejects `DEFAULT` because this value would reset `readonly` and every limit.
+    // Rejects the value `DEFAULT` of a setting, because this value would reset `readonly` and every limit.
     if (text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
-    // Rejects `profile` because this name would reset `readonly` and all settings.
+    // Rejects the setting `profile`, because a profile would reset `readonly` and all other settings.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
     if (name === 'system' && next === '.' && second !== undefined) {
@@ -118,7 +117,7 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/** `file` and `catboostEvaluate` read files without a grant. The other functions call a function that is named in a string. */
+/** `file` and `catboostEvaluate` read files without a grant. `arrayReduce` and similar functions call functions by name. */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );

@@ -61,7 +61,7 @@ export async function openRequestFiles(directory: string): Promise<RequestFiles>
   };
 }
 
-/** Minimum bytes of a write to the file. One large write costs less than many small writes. */
+/** Bytes of an INSERT's data that are collected for one write to its file. Many small writes would cost more. */
 const WRITE_BYTES = 4 * 1024 * 1024;
 
 async function writeBounded(path: string, data: ByteStream): Promise<number> {
@@ -116,7 +116,7 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Reads the file of a result. A small file is read synchronously in about 30 µs. Asynchronous calls take half as long as a
+ * Reads the file of a result. A synchronous read of a small file takes 30 µs. Asynchronous calls would take half the time of a
  * query.
  */
 function takeBody(path: string): ResultBody | undefined {

@@ -62,7 +62,7 @@ export class BodyReader {
     this.#start = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
   }
 
-  /** Returns at least `bytes` bytes from the start of the text, or the whole text if it is shorter. */
+  /** Returns at least the first `bytes` bytes of the query's text. Returns the whole text if the text is shorter. */
   async start(bytes: number): Promise<Buffer<ArrayBuffer>> {
     const parts: Buffer[] = [this.#start];
     for (let length = this.#start.length; length < bytes; ) {
@@ -81,7 +81,7 @@ export class BodyReader {
     return bytes;
   }
 
-  /** Yields the bytes of the text from an offset on. The offset must be within the bytes that `start` has returned. */
+  /** Yields the bytes of the query's text from `offset` on. The offset can be at most the length of the result of `start`. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };

@@ -50,7 +50,7 @@ async function executeRequest(
   urlHead: RequestHead,
   signal: AbortSignal,
 ): Promise<void> {
-  // Keeps the connection open if a part of the body is unread, so that an error response can be sent.
+  // Keeps the connection open if a part of the request's body is unread, so that an error response can be sent.
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
@@ -62,7 +62,7 @@ async function executeRequest(
   await sendResult(response, head, deps.engine, result);
 }
 
-/** Reads a part of the body before an error is sent, so that a client that is still sending gets no connection reset. */
+/** Reads a part of the request's body before an error response, so that TCP does not reset the connection of the client. */
 async function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return;
   let bytes = 0;

@@ -111,11 +111,11 @@ const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
-/** Parameters that ClickHouse accepts but that have no effect here, from ClickHouse's `reserved_param_names`. */
+/** URL parameters of ClickHouse that are not settings, from ClickHouse's list `reserved_param_names`. */
 const RESERVED = new Set(
   `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
 );
 
-/** Parameters that are rejected. `compress` and `decompress` select ClickHouse's own block compression. */
+/** URL parameters that are rejected. `compress` and `decompress` select ClickHouse's own block compression. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

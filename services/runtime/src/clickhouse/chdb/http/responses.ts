@@ -35,7 +35,7 @@ export async function sendResult(
   if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
   const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
   const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
-  // The client has disconnected, or the file of the result is unreadable. An error response is impossible in both cases.
+  // Closes the connection because no error response can be sent after the response has started.
   await pipeline([source, ...steps, response]).catch(() => response.destroy());
 }
 

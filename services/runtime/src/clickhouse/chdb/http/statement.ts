@@ -7,7 +7,7 @@ import { sqlOf } from './requestBody.ts';
 type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
-  /** `select` can return many rows. `report` returns a few rows (SHOW, DESCRIBE, …). Other statements are `write`. */
+  /** A `select` can return many rows. A `report` returns a few rows (SHOW, DESCRIBE, …). Other statements are a `write`. */
   kind: 'select' | 'report' | 'write';
   beforeFormat: string;
   format: string | undefined;
@@ -78,7 +78,7 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// A pattern that could match a comment in two ways would double the matching time with each dash in the comment.
+// Each comment must match in only one way, because a second way would double the matching time with each dash in a comment.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
@@ -91,7 +91,7 @@ const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',
   ],
-  // These statements change the state of a session, but the embedded ClickHouse has no sessions.
+  // Rejects statements that change the state of a session, because the embedded ClickHouse has no sessions.
   [
     /^(?:USE|SET|(?:CREATE |CREATE OR REPLACE |REPLACE )TEMPORARY) /,
     'The embedded ClickHouse has no sessions: pass settings and the database as URL parameters, and use a table instead of a temporary one.',
