@@ -96,10 +96,7 @@ export class ErasedData {
     return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
-  /**
-   * True if rows of an erased project or tenant can still be visible. The latest erasure also covers the data of earlier
-   * erasures, so only the latest erasure is checked.
-   */
+  /** True if queries can still return rows of an erased project or tenant. Only the latest erasure is checked. */
   isHiding(tenantId: string, projectId: string): boolean {
     let last: WholeTombstone | undefined;
     for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
@@ -156,18 +153,15 @@ export function isErasedLink(
   );
 }
 
-/**
- * True if an erasure covers the report or lists the report's id. A notice about a report is newer than the report, so the time
- * of a notice is not sufficient.
- */
+/** True if an erasure covers the report. The report's id is also checked, because a notice is newer than its report. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * True if the projector must not write the report. While the erasure of a session searches for data, the projector still writes
- * the session's reports. The erasure then also finds links between these reports and events of other sessions.
+ * True if the projector must not write the report. While an erasure of a session searches for data, this is false for the
+ * session's reports, so that the erasure also finds links between these reports and events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

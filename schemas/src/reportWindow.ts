@@ -28,7 +28,7 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 
 /** Time after the end of a report's window during which the linker still links late events. */
 export const GRACE_MS = 15 * 60 * 1000;
-/** Maximum time from the receipt of a report to the start of its grace period. The game's clock can be one day ahead. */
+/** Maximum time from the receipt of a report to the start of its grace period, even if the game's clock is a day ahead. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
 /**
@@ -42,10 +42,10 @@ export function closesAtMs(report: Timed): number {
 
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/** Maximum normal difference between an event's time and the server's clock. Late events can belong to closed reports. */
+/** Events whose time differs from the server's clock by more than this time can belong to reports that are already closed. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
-/** Returns the link source of each event that the report names. An event inside the report has the source `inline`. */
+/** Returns the ids of the events that a report names. The link source is `inline` if the report contains the event. */
 export function namedEventsOf(
   report: Pick<ReportLink, 'inlineEventIds' | 'eventIds'>,
 ): Map<string, Exclude<LinkSource, 'session'>> {

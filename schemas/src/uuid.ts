@@ -1,6 +1,6 @@
 /**
- * Creates and parses UUIDs. An event id is a UUIDv7 (RFC 9562, section 5.7). An event id contains the time in milliseconds, the
- * lane of the session (12 bits), and 62 random or hashed bits.
+ * Creates and parses UUIDs. An event id is a UUIDv7 (RFC 9562, section 5.7) with the time in milliseconds, the lane of the
+ * session (12 bits), and 62 random or hashed bits.
  */
 
 const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -21,7 +21,7 @@ export function isUuidV7(canonical: string): boolean {
   return VERSION_7.test(canonical);
 }
 
-/** Returns an event id that contains the time modulo 2^48, the lane, and 62 bits of `tail`. */
+/** Returns an event id that contains the time modulo 2^48, the lane, and 62 bits of the buffer `tail`. */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
   return idHead(millis, lane) + idTail(tail, tailOffset);
 }
@@ -36,7 +36,7 @@ export function idTime(millis: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-`;
 }
 
-/** Returns the last part of an event id, made of 8 bytes. `tailOf` returns the same part of an existing id. */
+/** Returns the last part of an event id, made from 8 bytes of the buffer. `tailOf` reads this part from an id. */
 export function idTail(tail: Buffer, offset = 0): string {
   const high = (tail.readUInt16BE(offset) & 0x3fff) | 0x8000;
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
@@ -56,7 +56,7 @@ export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/** Returns the last part of an event id: the variant and 62 bits, which are different for all events of one request. */
+/** Returns the last part of an event id, which is different for all events of one request. */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

@@ -7,7 +7,7 @@ const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
   Type.Integer({
     minimum: 0,
-    // Avro's encoder rejects numbers above 2^53 - 2, so the limit is below `Number.MAX_SAFE_INTEGER`.
+    // Avro's encoder rejects numbers above 2^53 - 2, so the maximum quota is below `Number.MAX_SAFE_INTEGER`.
     maximum: Number.MAX_SAFE_INTEGER - 1,
     description: 'Events per UTC month; null: no quota.',
   }),

@@ -26,9 +26,7 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /**
-   * Number of events in the log. For a difference of the kind `miscounted`, this is the number of rows in the table `events`.
-   */
+  /** Number of events in the log. In a `miscounted` difference, the number of rows in the table `events`. */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;
@@ -45,11 +43,11 @@ export interface VerifySummary {
   readonly kind: 'summary';
   readonly from: string;
   readonly to: string;
-  /** Records of the log in the verified time range. This amount equals the sum of all other amounts and the differences. */
+  /** Records and events in the verified part of the log. The other amounts and the differences add up to this amount. */
   readonly logged: Amount;
   readonly projected: Amount;
   readonly repeated: Amount;
-  /** Records that became dead letters. The events of a dead letter are counted if the record can be decoded. */
+  /** Records that became dead letters, and their events. Events of a record that cannot be decoded are not counted. */
   readonly dead: Amount;
   /** Records whose rows ClickHouse drops, because the records are older than the retention of their project. */
   readonly pastRetention: Amount;

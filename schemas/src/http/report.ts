@@ -107,7 +107,7 @@ export const ReportInput = Type.Object(
   },
 );
 
-/** Fields of a bug report that are validated in one step. The report's events and event ids are validated one by one. */
+/** Fields of a bug report. Ingest validates the events and event ids of the report separately, one by one. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),

@@ -110,7 +110,7 @@ export type ListedSession = Static<typeof ListedSession>;
 
 export const MAX_GAPS = 1_000;
 
-/** TypeBox writes a tuple in an old form of JSON Schema that OpenAPI 3.1 does not allow, so the pair is an array. */
+/** A range of sequence numbers is not a tuple, because TypeBox writes a tuple in a form that OpenAPI 3.1 does not allow. */
 const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
   received: Type.Integer({ description: 'Count of distinct numbers that were received.' }),

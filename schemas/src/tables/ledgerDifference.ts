@@ -1,9 +1,9 @@
 /** SQL query for the ledger difference, from the view `ledger` (`deploy/clickhouse/018-ledger.sql`). */
 
-/** Time between the end of a minute and the comparison of its ledger. An append with all of its retries takes less time. */
+/** Minimum age of a minute whose ledger is compared. All retries of an append end earlier than this. */
 export const LEDGER_GRACE_MS = 60_000;
 
-/** SQL query for the ledger difference of the last day. All records up to the time `settledMs` must already be projected. */
+/** SQL query for the ledger difference of the last day. All records before the time `settledMs` must be projected. */
 export const LEDGER_DIFFERENCE = `
   SELECT sum(missing_events + unlogged_events) AS events, toUnixTimestamp(min(minute)) AS sinceS
   FROM ledger

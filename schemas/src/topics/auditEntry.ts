@@ -12,7 +12,7 @@ export interface AuditEntry {
   readonly id: string;
   readonly kind: AuditKind;
   readonly at: number;
-  /** Time of the response to a change. For a count of rejections, the time of the latest rejection. Null if not answered. */
+  /** Time of the answer to a change, or null before the answer. For a count of rejections, time of the latest rejection. */
   readonly doneAt: number | null;
   /** Identifier of the credential in the request, which does not reveal the credential. */
   readonly actor: string;

@@ -12,7 +12,7 @@ export interface MessageContract<T> {
   readonly schema: string;
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Encodes a record with its header. Undefined if the encoder of `type` is fast enough for this topic. */
+  /** Encodes a record with Confluent's header. Only topics for which the encoder of `type` is too slow define this function. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
@@ -83,10 +83,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
   return found;
 }
 
-/**
- * Returns the number of fields that avsc decodes from an empty record. After the end of the bytes, avsc reads zeros, and each
- * zero is a valid field.
- */
+/** Returns the number of fields that avsc decodes from an empty record. avsc reads zeros after the end of the bytes. */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
@@ -143,7 +140,7 @@ export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const
 /** Time of a game's clock as a bigint. From the year 2255 on, microseconds since the epoch exceed 2^53. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
-/** Fraction of the similar events that a sampling switch kept. One kept event represents 1 / rate events. */
+/** Fraction of events that a sampling switch kept. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
 /** Server times from this time on are rejected. ClickHouse's DateTime ends in 2106. */
@@ -247,7 +244,7 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
 
 /** Array with at most one item per byte. avsc's own array type reads as many items as the bytes claim, even 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
-  /** avsc calls this method. For records of another schema version, `itemsType` is the item type of the other version. */
+  /** Overrides avsc's method. For records of another schema version, `itemsType` is the item type of that version. */
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;
     const read: unknown[] = [];
@@ -284,10 +281,10 @@ class BoundedMap extends avsc.types.MapType {
 /** Reads all items of an array or a map. Each item must take at least one byte, which limits the duration of a read. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
-    // The block size in bytes is ignored, because a wrong size could move avsc's cursor back.
+    // The size in bytes that an Avro block claims is ignored, because a wrong size could move avsc's cursor back.
     if (count < 0) tap.skipLong();
     const items = Math.abs(count);
-    // The condition is negated, because a count of NaN must also be rejected.
+    // The condition is negated so that it also rejects a count of NaN.
     if (!(items <= tap.buf.length - tap.pos)) throw moreItemsThanBytes();
     for (let i = 0; i < items; i++) {
       const at = tap.pos;

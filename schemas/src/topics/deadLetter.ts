@@ -1,7 +1,7 @@
 /**
- * The topic `questlog.dead-letters.v1` contains dead letters, which are copies of records that could not be processed. If a
- * record is too large for this topic, the dead letter omits the value, the headers, and if necessary the key. A record without
- * a value is an operator's decision about a dead letter (`DECISION_HEADER`).
+ * The topic `questlog.dead-letters.v1` contains copies of records that could not be processed (dead letters), and operators'
+ * decisions about dead letters (records without a value, see `DECISION_HEADER`). If a record is too large for this topic, its
+ * dead letter omits the value, the headers, and if necessary the key.
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';

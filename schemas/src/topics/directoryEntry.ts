@@ -115,9 +115,9 @@ export interface Erasure {
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /** Erased sessions, including later records. Null if the erasure covers all data received before `requestedAt`. */
+  /** Sessions whose data is erased, including later records. Null if all data before `requestedAt` is erased. */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** Reports of the erased sessions. If a whole project is erased, only reports with links to events outside the erasure. */
+  /** Erased reports. If a whole project is erased, this list has only reports with links to events outside the erasure. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
@@ -150,7 +150,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** Kinds of erased data that an erasure counts. `log` counts the records of all topics except the topic of linked events. */
+/** Kinds of data whose erased items are counted. `log` counts records of all topics except linked events. */
 export const ERASURE_PLACES = [
   'events',
   'links',

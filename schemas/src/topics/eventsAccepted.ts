@@ -39,7 +39,7 @@ export interface EventsAccepted {
   /** Time of receipt by the server's clock, in milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly revision: Revision;
-  /** `Idempotency-Key` and SHA-256 of the request's body. Null if the request had no key. */
+  /** Value of the header `Idempotency-Key` and SHA-256 of the request body. Null if the request had no such header. */
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   readonly events: readonly AcceptedEvent[];
 }

@@ -169,10 +169,7 @@ export class EventsRecord {
   }
 }
 
-/**
- * Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. The position of
- * `overQuota` is the end of the payload.
- */
+/** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
 /** Position of a field that is null. Position 0 is the first byte of a record, which never belongs to an optional field. */
@@ -204,7 +201,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // The revision has two values, which Avro encodes like the two branches of an optional field.
+  // Avro encodes the two values of the field `revision` in the same way as the two branches of an optional field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

@@ -1,6 +1,6 @@
 /**
  * The topic `questlog.linked-events.v1` contains links between bug reports and events, and retractions of links. A link has the
- * same partition number as its event. A `read_committed` consumer reads each change exactly once.
+ * same partition number as the record of its event.
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';
@@ -22,7 +22,7 @@ export interface StoredEvent extends AcceptedEvent {
 export interface LinkedEvent {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** Version number of the link, which grows with each change. A consumer must ignore a record without a larger number. */
+  /** Version number of the link. A consumer must ignore a record whose version is not higher than the latest version. */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;
@@ -49,7 +49,7 @@ export const linkedEvents = messageContract<LinkedEvent>(
       { name: 'event', type: record('Event', [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }]) },
     ],
   },
-  // Bug trackers decode records with an older or newer schema version, with which they were built.
+  // Bug trackers can be built with an older or newer schema version than Questlog.
   'FULL_TRANSITIVE',
 );
 

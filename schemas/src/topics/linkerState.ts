@@ -1,6 +1,6 @@
 /**
- * The compacted topic `questlog.linker-state.v1` is the changelog of the linker's state. An entry and the links that it
- * describes are written in one transaction. A tombstone deletes an entry.
+ * The compacted topic `questlog.linker-state.v1` is the changelog of the linker's state. A changelog entry is written in the
+ * same transaction as the links that it describes.
  */
 import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
@@ -21,7 +21,7 @@ export interface TrackedReport {
   readonly closesAt: number;
 }
 
-/** Number of links that a report has to events of its session. */
+/** Number of links between a report and events of the report's session. Events that the report names are not counted. */
 export interface SessionLinkCount {
   readonly count: number;
 }
@@ -58,7 +58,7 @@ export interface LinkerPosition {
   /** Leader epochs of the last processed records, with which the linker detects a truncation. Null if unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /** Upper bounds of the leader epochs after a truncation and inside a batch. Null if the exact epochs are known. */
+  /** Upper bounds of the leader epochs, for example after a truncation. Null if the exact leader epochs are known. */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }

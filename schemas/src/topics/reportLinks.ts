@@ -1,8 +1,7 @@
 /**
  * The topic `questlog.report-links.v1` contains the history of bug reports. A record files a report (`filed`), retracts a
  * report (`retracted`), requests a new lookup (`retried`), or says that a named event is missing (`unresolved`). If several
- * records file the same report id, the first record in the tenant's home partition (lane 0) is valid. The linker copies `filed`
- * and `retracted` records from other partitions to the home partition.
+ * records file the same report id, the first record in the tenant's home partition (lane 0) is valid.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -29,7 +28,7 @@ export interface ReportLink {
   /** Time of the report that the client sent, in microseconds. Null if `receivedAt` is the time of the report. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
-  /** Lane of the session. Null if the producer did not know the lane, which the linker then reads from ClickHouse. */
+  /** Lane of the session. Null if the producer did not know the lane. The linker then reads the lane from ClickHouse. */
   readonly sessionLane: number | null;
   /** Id of the build that the report names. If the report names no build, the id of the session's build. */
   readonly buildId: string | null;

@@ -1,6 +1,6 @@
 /**
- * Commits the results and the state of one partition in one transaction. A new owner initializes the producer, which fences the
- * previous owner. The position is part of the changelog, because the offsets of the consumer group can be lost or reset.
+ * Commits the results and the state of one partition in one transaction. The changelog also contains the linker's position,
+ * because the offsets of the consumer group can be lost or reset.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -20,7 +20,7 @@ export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Pr
   try {
     return await restoreOutbox(owned, deps, producer);
   } catch (error) {
-    // Without this call, each retry during an outage would leave the connections of a producer open.
+    // Without `close`, each retry during an outage would leave the connections of a producer open.
     await producer.close();
     throw error;
   }
@@ -44,15 +44,15 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Without this commit, the consumer group would show lag until the next record. Kafka rejects an offset after the end of
-    // the log.
+    // Commits the restored position, so that the consumer group shows no lag until the next record. Kafka rejects an offset
+    // after the end of the log.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
 
-/** Returns the offsets of the consumer group as the position. Older versions wrote no position to the changelog. */
+/** Returns the offsets of the consumer group, because older versions wrote no position to the changelog. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -122,8 +122,8 @@ export class Outbox {
   }
 
   /**
-   * Sets the position after the processed records.
-   * @param leaderEpoch the epoch of the record before the offset, or null if the epoch is unknown
+   * Sets the linker's position in a topic after the processed records.
+   * @param leaderEpoch the epoch of the record before `offset`, or null if the epoch is unknown
    * @param upToEpoch the upper bound of the epochs, if `leaderEpoch` is null
    */
   advance(
@@ -145,7 +145,7 @@ export class Outbox {
           };
   }
 
-  /** Moves the position back after a truncation. The highest known epoch is kept, so that a second truncation is detected. */
+  /** Moves the position in a topic back after a truncation. Keeps the highest known epoch to detect another truncation. */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
@@ -177,7 +177,7 @@ export class Outbox {
     return this.#producer.close();
   }
 
-  /** Returns the records of the transaction. Links come first, because `commit` reads the offset of the first append. */
+  /** Returns the records of the transaction. The links come first, because `commit` needs the offset of the first link. */
   #takeAppends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
     const { state } = this.#deps.codecs;
@@ -191,7 +191,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // Without other changes, the position is not written. Reading the same records again has no effect.
+    // The position is written only with other changes, because records can be read again without an effect.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
@@ -210,7 +210,7 @@ export class Outbox {
   }
 }
 
-/** A restore that receives no record for this time stops, so that another partition can restore its state. */
+/** Maximum time without a record during a restore. The restore then stops, so that another restore can run. */
 const STALLED_AFTER_MS = 10_000;
 
 /** Restores the state from the latest entry of each key. Older entries that Kafka has not compacted yet are not decoded. */
@@ -235,7 +235,7 @@ async function restoredState(
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // A view of the value would keep the whole batch in memory.
+        // The value is copied, because a view of the value would keep the whole batch in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

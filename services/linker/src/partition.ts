@@ -15,9 +15,9 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Each read is small, because decoding blocks the event loop, which may also serve game clients. */
+/** Limits of one read. The limits are low, because decoding blocks the event loop, which can also serve game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/** Maximum delay of a commit without links. With a longer delay, the linker writes less to the changelog. */
+/** Maximum delay of a commit that contains no links. A longer delay reduces the number of writes to the changelog. */
 const COMMIT_EVERY_MS = 200;
 const DUE_WAIT_MS = 500;
 /** Maximum wait for new records if no lookup is pending. */
@@ -110,7 +110,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // The links of lost records are kept, because the log had already acknowledged these records.
+    // The linker does not retract the links of lost records, because the log acknowledged these records to their clients.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -172,7 +172,7 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // The record fitted into this partition only because its producer compressed the record.
+    // The report fitted into this partition only because its producer compressed the record. An uncompressed copy is too large.
     const cause = new Invalid(
       `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
     );

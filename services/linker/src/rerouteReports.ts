@@ -88,7 +88,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // The record fitted into the added partition only because its producer compressed the record.
+        // A record that was compressed by its producer can fit into the added partition but not into its home partition.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);

@@ -10,14 +10,14 @@ import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting'
 import { rowTable, writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
-/** Minimum time between two inserts. Each insert creates a part of the table. */
+/** Minimum time between two inserts into `projected_offsets`. Each insert creates a part of the table. */
 const PUBLISH_EVERY_MS = 1_000;
 const LAST_INSERT_MS = 3_000;
 
 export interface PartitionOffsets {
   /**
-   * Starts a new generation of the partition's offset, which replaces all rows of earlier owners. Rows that an earlier owner
-   * inserts later do not count.
+   * Publishes the offset with a new generation number, which replaces all rows of earlier owners, even rows that an earlier
+   * owner inserts later.
    * @param confirm checks that this process still owns the partition
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
@@ -46,7 +46,7 @@ export class OffsetPublisher {
     this.#insertStarting = coalesceCalls(() => this.#write(this.#starting.splice(0)));
   }
 
-  /** @param truncations the repaired truncations of the partition. The list must be current at each start. */
+  /** @param truncations the repaired truncations of the partition, which the caller updates before each `start` */
   of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
     const name = nameOf(source);
     let own: Row | undefined;

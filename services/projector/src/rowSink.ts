@@ -10,7 +10,7 @@ export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
-  /** Returns an estimate of the row's bytes. While a buffer grows, the buffer needs twice its memory. */
+  /** Returns an estimate of the row's size in bytes, from which the size of the buffer is chosen. */
   bytesOf?(row: Row): number;
 }
 
@@ -29,7 +29,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A foreign producer's record can contain a number outside the range of the column.
+        // A record of a foreign producer can contain a number outside the range of its ClickHouse column.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }

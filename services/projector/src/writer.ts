@@ -18,7 +18,7 @@ export interface WriterDeps<Message> {
   readonly partition: number;
   readonly orphanIds: readonly string[];
   readonly partitions: number;
-  /** Counts records by outcome. A record is `ignored` if the record is a copy for the linker or has no effect. */
+  /** Counts records by outcome. The outcome is `ignored` if a record is a copy for the linker or changes nothing. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
@@ -40,7 +40,7 @@ export interface Projection<Message, Plan> {
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
   /** Returns the reason why a message is invalid, or undefined if the message is valid. */
   faultOf?(message: Message): string | undefined;
-  /** Counts the messages of a block before all records of the block become dead letters. */
+  /** Counts the records of a block in which all records become dead letters. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
   /** Returns a description of the events that are missing in ClickHouse because the message became a dead letter. */
   describeWaiting?(message: Message): string | undefined;

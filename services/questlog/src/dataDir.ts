@@ -103,6 +103,6 @@ function isOpenToOthers(path: string): boolean {
 
 function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
-  // Another process can have removed the file. Questlog then fails with a clear error when it opens the log.
+  // Another process can have removed the file. In this case, opening the log fails with a clear error.
   if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

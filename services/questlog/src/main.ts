@@ -15,9 +15,11 @@ import { currentWorker } from './workers/worker.ts';
 
 // Files with the tenants' data must be readable only by the owner.
 process.umask(0o077);
-// By default, V8 can run a full collection every second while the heap is small. All requests wait for a collection.
+// By default, V8 can run a full collection every second while the heap is small, and all requests wait for the collection. This
+// flag makes full collections rarer.
 setFlagsFromString('--heap-growing-percent=100');
-// By default, V8 allocates objects of requests in the old space after requests had to wait (decision 0051).
+// By default, V8 moves the allocation of requests' objects to the old space after a time of high load. This flag prevents it
+// (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {
@@ -61,7 +63,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // The parent process of workers runs no service and does not need this module.
+    // `services.ts` is loaded here, because the parent process of workers runs no service.
     const { startServices } = await import('./services.ts');
     return await startServices({
       service,

@@ -130,7 +130,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) {
     const isNew = await ensureDemo(directory, credentials, systemClock);
     const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
-    // Only the first start waits for the session, because the session is usually registered already at later starts.
+    // Only the first start waits until the demo session is registered. At later starts, the session usually exists already.
     if (isNew) await registered;
     else
       registered.catch((cause) => {

@@ -54,8 +54,8 @@ function decideCheck(
 }
 
 /**
- * True if no earlier record of this log has the same report id. After a truncation, the linker can read a report again at a
- * lower offset than the offset in ClickHouse.
+ * True if the record is the first record of its report id in this log. After a truncation, the row in ClickHouse can have a
+ * higher offset than the record, because the report was appended again at a lower offset.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
@@ -160,7 +160,7 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Returns the deferred links whose events the lookup did not read. */
+/** Returns the deferred links to events at or after the offset `below`, which the lookup did not read. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,

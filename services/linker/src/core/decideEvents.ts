@@ -75,7 +75,10 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/** True if the append's idempotency key is older than the cache. The append can then repeat an append that was evicted. */
+/**
+ * True if the append's idempotency key is older than all cached appends. The append can then be a duplicate of an evicted
+ * append.
+ */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }

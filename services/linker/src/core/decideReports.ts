@@ -74,7 +74,7 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // A lower offset means that the log was truncated and the report was appended again.
+  // If the same report now has a lower offset, the log was truncated and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -110,7 +110,7 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Removes the digest and the content. A view of the record's bytes would keep the whole record in memory. */
+/** Returns the record without the fields whose views would keep the bytes of the whole record in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

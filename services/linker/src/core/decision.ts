@@ -28,7 +28,7 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/** Link that is written after the running lookup of its report. The running lookup does not read the event of this link. */
+/** Link that is written after the running lookup of its report has ended. This lookup does not read the link's event. */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;

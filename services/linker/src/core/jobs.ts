@@ -1,6 +1,6 @@
 /**
- * Chooses the next lookup of a partition. A lookup searches ClickHouse for events or links of reports. Only one lookup runs at
- * a time. While a lookup waits for the projector, another lookup can run.
+ * Chooses the next lookup of a partition. A lookup searches ClickHouse for events or links of reports. Another lookup can run
+ * only while this lookup waits for the projector.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -28,7 +28,7 @@ export interface LinkQuery {
   readonly record: ReportLink;
   /** Link source of each named event that this partition owns, by event id. */
   readonly events: ReadonlyMap<string, LinkSource>;
-  /** Session and time range of the events to find. Null if another partition owns the session. */
+  /** Session whose events are searched, and the time range of the events. Null if another partition owns the session. */
   readonly session: {
     readonly id: string;
     readonly fromMicros: bigint;
@@ -54,9 +54,9 @@ export interface ProjectedReport {
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** Exclusive end offset of the partition's events that the lookup read. */
+  /** The lookup read the events of the partition below this offset. */
   readonly below: number;
-  /** True if the answer contains all events. After an incomplete answer, the lookup runs again. */
+  /** True if the lookup found all events. Otherwise, the lookup runs again. */
   readonly isComplete: boolean;
   /** Number of existing links with the source `session`, by report. */
   readonly linkCounts: ReadonlyMap<string, number>;
@@ -140,8 +140,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind can run before the suspended lookups. New links are deferred during an `ask` or `close`, so
- * another lookup would write these links a second time.
+ * True if a lookup of this kind can run while the lookups in `suspended` wait. During an `ask` or `close` lookup, new links are
+ * deferred, and another lookup would write the deferred links a second time.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));

@@ -58,8 +58,8 @@ export class LinkerState {
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * True after the log lost events. Clients can send the lost events again after further reports were filed. After a restart,
-   * this value is false, and only the final lookup of each report finds such events.
+   * True if the log has lost events since the state was restored. Duplicate appends then also cause lookups, because clients
+   * can send lost events again after further reports were filed.
    */
   wasTruncated = false;
   readonly waiting = new DueTimes();
@@ -112,7 +112,6 @@ export class LinkerState {
     }
   }
 
-  /** True if the report has fewer session links than its maximum. */
   hasLinksLeft(key: string, { maxSessionLinks }: ReportLink): boolean {
     return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
@@ -158,7 +157,7 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // A view of the payload would keep the whole record in memory.
+    // The payload is copied, because a view of the payload would keep the whole record in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);
@@ -253,7 +252,7 @@ export class SessionLinkBudget {
   readonly #seenCounts: ReadonlyMap<string, number>;
   readonly #counts = new Map<string, number>();
 
-  /** @param seenCounts the number of session links that ClickHouse has, by report */
+  /** @param seenCounts the number of links to session events in ClickHouse, by report */
   constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
     this.#seenCounts = seenCounts;

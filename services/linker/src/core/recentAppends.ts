@@ -64,9 +64,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /**
-   * Evicts the oldest entries while more than `maxIds` ids remain. A cache above `maxIds` therefore shows an earlier eviction.
-   */
+  /** Evicts the oldest entry as long as more than `maxIds` ids then remain. A cache of at most `maxIds` ids evicted no id. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -1,7 +1,4 @@
-/**
- * Determines which offsets must be projected before a lookup can read ClickHouse. Events require offsets of this partition.
- * Reports require offsets of the home partitions of their tenants.
- */
+/** Determines which offsets the projector must reach before a lookup can read ClickHouse. */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
 import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
@@ -14,17 +11,19 @@ export type RequiredOffsets = {
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Leader epoch of the last record before the offset, or of a later record. Null if the epoch is unknown. */
+  /** Leader epoch of the record before the offset, or of a later record. Null if the leader epoch is unknown. */
   readonly leaderEpoch: number | null;
 }
 
-/** Committed position. The links of all events below the offset `events` have offsets below `links`. */
+/**
+ * Committed position of the linker. The links of all events below the offset `events` have offsets below the offset `links`.
+ */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
-/** End offsets of partitions at the start of a lookup. An array is empty if the lookup does not need these offsets. */
+/** End offsets of partitions at the start of a lookup. An array is empty if the lookup does not read the topic. */
 export interface EndOffsets {
   readonly events: readonly number[];
   /** End offsets of the home partitions that `homePartitionsOf` returns. */
@@ -85,7 +84,6 @@ export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<numb
   }
 }
 
-/** True if the lookup must read the lane of a session. */
 export function needsSessionLanes(job: Job): boolean {
   if (job.kind !== 'check') return false;
   return [...job.reports.values()].some(

@@ -1,9 +1,9 @@
 /**
- * Bloom filter of the sessions that have reports. An event with a wrong clock needs a lookup only if its session has a report.
- * All partitions of a process share one filter, which takes a megabyte.
+ * Bloom filter of the sessions that have reports, which takes a megabyte per process. An event with a wrong clock needs a
+ * lookup only if its session has a report.
  */
 
-/** With 10 bits per session, about 1 % of the sessions without reports also match the filter. */
+/** With 10 bits per session, the filter also accepts about 1 % of the sessions without reports. */
 const BITS_PER_SESSION = 10;
 const HASHES = 7;
 

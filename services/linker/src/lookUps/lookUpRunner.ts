@@ -144,7 +144,7 @@ export class LookUpRunner {
     this.#maxEntries = Math.min(this.#maxEntries * 2, MAX_ENTRIES_PER_JOB);
   }
 
-  /** Schedules a smaller lookup, because the failed query may have been too large. */
+  /** Schedules a smaller lookup, because the failed query was possibly too large. */
   #retryLater({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;

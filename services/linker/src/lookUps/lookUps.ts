@@ -79,12 +79,12 @@ export class LookUps {
   /** Runs a new or suspended lookup. Resolves with undefined if the lookup is overdue. Throws `Unavailable` after an error. */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // A truncation during this attempt resets the offsets of the lookup, so the attempt copies the offsets.
+    // The end offsets are copied, because a truncation during this attempt resets the end offsets of the lookup.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#waitUntil(lookUp, () => this.#unconsumed(end)))) return undefined;
-    // Both offsets come from the same commit, so that the links of all events below `events` are below `links`.
+    // The offsets of events and links come from one commit, so all events below `events` have their links below `links`.
     const position = lookUp.position ?? this.#outbox.committed;
     lookUp.position = position;
     if (!(await this.#isProjected(lookUp, position, ends))) return undefined;
@@ -132,12 +132,12 @@ export class LookUps {
     );
   }
 
-  /** Returns queries without named events, because a named event that arrives after the grace period stays unresolved. */
+  /** Returns queries for session events only. A named event that arrives after the grace period stays unresolved. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // ClickHouse can still have rows of erased reports.
+    // Erased reports are excluded here, because ClickHouse can still have their rows.
     const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
@@ -157,9 +157,7 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  /**
-   * Returns a description of records that are not projected yet. If `mayBeTruncated` is true, lost records are not required.
-   */
+  /** Returns a description of required records that are not projected. If `mayBeTruncated` is true, ignores lost records. */
   async #unprojected(
     of: Projected,
     needs: ReadonlyMap<number, RequiredOffset>,
@@ -194,7 +192,7 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // An error would restart the lookup, and the new attempt would require later offsets. The lookup therefore waits here.
+      // If ClickHouse does not answer, the lookup waits. A restarted lookup would require later offsets.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }
@@ -202,8 +200,8 @@ export class LookUps {
 }
 
 /**
- * True if the projector's latest record has an older leader epoch than a required earlier record. The log was then truncated,
- * and the projector has not detected the truncation yet.
+ * True if the projector's latest record has a lower leader epoch than an earlier record that the lookup requires. The log was
+ * then truncated, and the projector has not detected the truncation yet.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
@@ -237,7 +235,7 @@ async function endOffsetsOf(
   };
 }
 
-/** Returns infinity if the brokers do not answer, so that the lookup does not treat any record as truncated. */
+/** Returns the end offset, or infinity if the brokers do not answer, so that the lookup does not treat any record as lost. */
 async function endOffsetOrInfinity(log: Log, topic: string, partition: number): Promise<number> {
   try {
     return await log.endOffset(topic, partition);
@@ -250,12 +248,9 @@ async function endOffsetOrInfinity(log: Log, topic: string, partition: number): 
 /** Time after which a lookup without an answer is suspended and the partition is reported as unhealthy. */
 export const OVERDUE_AFTER_MS = 30_000;
 
-/** A lookup and the state of its attempts. */
 export class LookUp {
   readonly job: Job;
-  /**
-   * End offsets at the start of the lookup. A slow projector can reach these offsets, because later records are not required.
-   */
+  /** End offsets at the start of the lookup. The projector must reach these offsets. Later records are not required. */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;

@@ -56,7 +56,7 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Returns the links of the reports in this partition. In the home partition, also returns links of an earlier log. */
+/** Returns the links of reports in this partition. The home partition of a report also returns links of an earlier log. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -225,7 +225,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // The linker links an event at or after the offset `below` when it reads the event, so the lookup treats the event as
+      // When the linker reads an event at or after the offset `below`, it links the event. This lookup lists such an event as
       // missing.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
@@ -262,7 +262,7 @@ async function existingLinks(
   return existing;
 }
 
-/** Reads the events of the pairs in log order. Sets `isComplete` to false if the events exceed the byte limit. */
+/** Reads the events of links in log order. Sets `isComplete` to false if the events exceed the byte limit. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

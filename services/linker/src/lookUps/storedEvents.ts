@@ -36,7 +36,7 @@ export async function eventLocations(
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
-/** Maximum bytes of the links of one answer. The first link is returned even if the link is larger. */
+/** Maximum bytes of the links that one lookup returns. The first link is returned even if the link is larger. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 interface FullRow extends EventRow {
@@ -44,7 +44,7 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/** Returns the events of the first links in log order, up to the byte limit. */
+/** Returns the events of as many links as fit into the byte limit, in log order. */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],

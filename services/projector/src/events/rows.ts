@@ -87,9 +87,7 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
-/**
- * Rows with the number of erased events that the projector never wrote. Ingest inserts further rows for events that it hides.
- */
+/** Table with the number of erased events that were never written. Ingest inserts the rows for events that were written. */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),

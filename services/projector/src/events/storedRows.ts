@@ -48,9 +48,7 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/**
- * Opens the counts by minute and event type. Queries contain digests of event types, because some event types are very long.
- */
+/** Returns the cache of event counts by minute and event type. Queries use digests, because some event types are long. */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
@@ -116,7 +114,7 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // The query can return counts of other keys. The cached counts of these keys are newer and must stay.
+        // The result can also contain counts of other keys. These counts are ignored, because the cached counts are newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Keys are loaded only after a successful query, because the count of a loaded key starts at zero.
         for (const key of part) rollup.load(key, undefined);
@@ -130,7 +128,7 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL condition for rows below the offset `{start}`, and for all rows of records that the log lost. */
+/** SQL condition for the rows of records below the offset `{start}`, and of all records that the log has lost. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 

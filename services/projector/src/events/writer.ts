@@ -37,7 +37,7 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly FilteredRecord[];
-  /** Totals of the counts. Inserting a total a second time has no effect. */
+  /** Total counts up to this block. The insert of a total can be repeated without an effect. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
@@ -75,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // From here on, the plan must not fail, because a repeated plan would drop the counted records as duplicates.
+      // From here on, `plan` must not throw, because a repeated `plan` would drop the counted records as duplicates.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -100,7 +100,8 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
-      // A new owner of the partition can have recomputed these counts after a truncation.
+      // After a truncation, a new owner of the partition can have recomputed the counts, so the process checks that it is still
+      // the owner.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
@@ -110,7 +111,7 @@ export async function openEventsWriter(
     },
     describeWaiting: waitingEvents,
     countDead: async (refused) => {
-      // After a failed attempt, the cached counts are larger than the counts in the table.
+      // The cached counts are discarded, because a failed attempt to write the block has increased them.
       excludedCounts.rollup.clear();
       const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
       await writeRows(store, excludedTable(source), excluded);
@@ -123,7 +124,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** The table `appends` contains every append up to this age. The table keeps appends for three days. */
+/** Every append up to this age certainly has a row in `appends`. The table keeps the rows for three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /** Returns old records and replayed dead letters, because `appends` can lack the first append of such a record. */

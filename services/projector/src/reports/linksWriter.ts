@@ -17,7 +17,8 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
-      // A new owner of the partition can know further erasures, so the process checks that it is still the owner.
+      // A new owner of the partition can know erasures that this process does not know, so the process checks that it is still
+      // the owner.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

@@ -73,7 +73,8 @@ async function writeReports(
   { filed, later, erased }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // A new owner of the partition can know further erasures, so the process checks that it is still the owner.
+  // A new owner of the partition can know erasures that this process does not know, so the process checks that it is still the
+  // owner.
   await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
@@ -139,7 +140,7 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
   );
   const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
   return retracted.map(({ filed, ...report }) => {
-    // A report that was filed in this block is not in the table, but its record contains the content.
+    // If a report was filed in this block, the table has no row of the report, so the content comes from the record.
     const content = filed.content ?? contents.get(keyOf(idOf(filed))) ?? null;
     return { ...report, filed: { ...filed, content } };
   });

@@ -13,7 +13,7 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** A mutation or an `INSERT` statement. A repeated mutation finds no rows and has no effect. */
+/** Step of a repair: a mutation, or the SQL text of an `INSERT`. A repeated mutation finds no rows. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
 /** Runs all steps of the repair. Throws `Unavailable` if ClickHouse still runs a step of an earlier attempt. */
@@ -108,9 +108,7 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/**
- * Returns the steps that recompute a count table. Old counts are deleted first, because a count with a higher offset is used.
- */
+/** Returns the steps that recompute a count table. Old counts are deleted first, because they can have higher offsets. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

@@ -38,9 +38,9 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: FROM_OFFSET },
-    // The rows of `appends` expire after some days, but counts never expire.
+    // The table of counts is searched because the rows of `appends` expire after some days and counts never expire.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // A crash after the insert into `events` can leave rows without a row in `appends`.
+    // The table `events` is searched because a crash after its insert leaves rows in `events` without a row in `appends`.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

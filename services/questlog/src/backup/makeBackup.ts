@@ -143,12 +143,12 @@ async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // `KILL` is repeated, because the statement may not be running yet.
+      // `KILL` is repeated, because the statement is possibly not running yet.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }
   } catch {
-    // Other requests report the problem if ClickHouse does not answer.
+    // This error is ignored, because other requests to ClickHouse fail with the same problem and report it.
   }
 }
 

@@ -101,7 +101,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // The embedded ClickHouse started with this process, so inserts of earlier processes have already ended.
+  // Inserts of earlier processes have already ended, because the embedded ClickHouse started with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 

@@ -83,8 +83,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // The message says that the worker accepted or declined the connection. This listener must run before the listener of
-  // node:cluster, which sends the next connection to the worker.
+  // A worker sends a message with `accepted` when it accepts or declines the connection. This listener must run before the
+  // listener of node:cluster, which sends the next connection to the worker.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

@@ -1,4 +1,4 @@
-/** Decides which records of a block of `questlog.events.v1` get rows in ClickHouse, and calculates the new counts. */
+/** Decides which records of a block of `questlog.events.v1` get rows in ClickHouse, and counts events and records. */
 import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -36,7 +36,7 @@ export interface MinuteKey {
   readonly eventType: string;
 }
 
-/** Key of a count of records without rows. A record in the count `unreadable_records` is also in the count `dead_records`. */
+/** Key of a count of records without rows. A record in `unreadable_records` is also in `dead_records`. */
 export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
@@ -154,7 +154,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // A view of the bytes would keep the whole block in memory.
+    // The event type is copied, because a view of its bytes would keep the whole block in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
@@ -287,12 +287,12 @@ export class Rollup<Key> {
     this.#counts.set(name, { key, ...(stored ?? { count: 0, lastOffset: -1 }) });
   }
 
-  /** Adds the events of one record, unless the count already includes the record. The key must be loaded. */
+  /** Adds the events of the record at `offset` to a loaded count, unless the count already includes the record. */
   add(key: Key, offset: number, events: number, weight = events): void {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // Events of a record with the same key are added in one call, so a count includes all or none of these events.
+    // One call adds all events of a record with the same key, so the count includes all or none of these events.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });

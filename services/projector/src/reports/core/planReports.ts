@@ -53,7 +53,7 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** True if the retraction follows the report. A report of another log always precedes the retraction. */
+/** True if the retraction follows the report in the log. A report with another log id always precedes the retraction. */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
