@@ -1,6 +1,7 @@
 /** Generates `docs/evidence/security.md` from the figures of a run of the abuse suite. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { table } from '../tidy/reference/markdown.ts';
 import type { Figure } from './figures.ts';
 
 export const SECURITY_PAGE = 'docs/evidence/security.md';
@@ -34,14 +35,17 @@ export function securityPage(): string {
   const blocks = [
     '# Security results',
     `<!-- Generated from ${SECURITY_FIGURES}. To run the attacks again, run: npm run test:abuse -->`,
-    'The [threat model](../threat-model.md) names attackers and defenses. This page has the results of `npm run test:abuse`.',
+    'The [threat model](../threat-model.md) names attackers and defenses. This page shows the results of `npm run test:abuse`.',
     ground === undefined
-      ? 'It has not run yet.'
-      : `The ${ground.form} form ran on ${ground.at.slice(0, 10)} on the embedded engines, with ${ground.cpus} cores and Node ${ground.node}${ground.minutes === undefined ? '' : `, in ${ground.minutes} minutes`}.`,
-    figures.map(({ attack, tried, held }) => `- ${attack} (${tried}): ${held}.`).join('\n'),
-    `Schemathesis excludes the endless streams \`/v1/linked-events\` and \`/admin/tail\`. Six operator endpoints may reject a request that fits the
-document, because the document cannot express the order of times or SQL. Its [hooks](../../test/abuse/schemathesis/hooks.py) add rules that
-only descriptions contain.`,
+      ? 'The tests have not run yet.'
+      : `The ${ground.form} form of the tests ran on ${ground.at.slice(0, 10)} on the embedded engines, with ${ground.cpus} cores and Node ${ground.node}${ground.minutes === undefined ? '' : `, in ${ground.minutes} minutes`}.`,
+    table(
+      ['attack', 'what was sent', 'result'],
+      figures.map(({ attack, tried, held }) => [attack, tried, held]),
+    ),
+    `Schemathesis generates requests from the OpenAPI documents. The endless streams \`/v1/linked-events\` and \`/admin/tail\` are excluded. Six
+endpoints for operators can reject a request that is valid by the document, because the document cannot express the syntax of SQL or the
+order of times. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
     `Every test run also includes ${OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
   ];
   return `${blocks.join('\n\n')}\n`;

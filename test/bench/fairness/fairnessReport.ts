@@ -31,12 +31,15 @@ export function fairnessSection(): string[] {
     : undefined;
   return [
     '## Fairness',
-    `\`npm run bench:fairness -- --json ${RESULT}\`: a tenant alone, then while another tenant overloads another ingest of the deployment,
-and the same ingest. The tenant sends ${VICTIM.writesPerSecond} requests of ${VICTIM.events} events per second, or reads ${VICTIM.readsPerSecond} pages of ${VICTIM.page}. All processes share one machine, so the ratio
-is p99 with the load on the same ingest to p99 with the load elsewhere. \`--check\` fails if a ratio exceeds ${MAX_RATIO}. A row is inconclusive if the loads
-elsewhere differ by more than ${percent(MAX_NOISE)}. At overload, \`--check\` requires 503 answers, at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and normal latency ${seconds(WELL_AFTER_MS)} later.
-A run takes half an hour; \`--seconds 2 --runs 1\` shortens it.`,
-    ...(result === undefined ? ['It has not been measured yet.'] : [fairnessReport(result)]),
+    `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant three times: alone, while another tenant overloads another ingest,
+and while the other tenant overloads the same ingest. The tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
+second with ${VICTIM.page} events each. All processes share one machine. Therefore, the ratio compares the p99 with the load on the same ingest with the p99
+with the load on the other ingest. \`--check\` fails if a ratio exceeds ${MAX_RATIO}. A row is inconclusive if the two measurements with the load on the other
+ingest differ by more than ${percent(MAX_NOISE)}.
+
+During an overload, \`--check\` requires responses with status 503 and at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory. ${seconds(WELL_AFTER_MS)} after the overload, \`--check\` requires the
+normal latency. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens the benchmark.`,
+    ...(result === undefined ? ['This section has not been measured yet.'] : [fairnessReport(result)]),
   ];
 }
 
@@ -70,14 +73,29 @@ function overloadBlocks(of: OverloadFigures): string[] {
   const { before, highest, after5s } = of.rssBytes;
   const recovered =
     of.firstGoodMs === null
-      ? `no 201 within ${seconds(OVERLOAD.givenUpAfterMs)}`
-      : `the first 201 ${Math.round(of.firstGoodMs)} ms after the end`;
+      ? `no response with status 201 came within ${seconds(OVERLOAD.givenUpAfterMs)}`
+      : `the first response with status 201 came after ${Math.round(of.firstGoodMs)} ms`;
   return [
     '### Overload at ten times the capacity',
-    `One ingest answered ${grouped(of.requestsPerSecond)} requests of ${OVERLOAD.events} events per second. Then ${grouped(of.duePerSecond)} per second were sent on ${of.connections} connections.`,
-    `The tenant was answered ${listed(of.answers)} (503 without \`Retry-After\`: ${of.withoutRetryAfter}). Another tenant was answered ${listed(of.others)} (0: no answer within
-${seconds(OVERLOAD.givenUpAfterMs)}), p50/p99 ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms. Afterwards: ${recovered}, p99 ${millis(of.p99Ms.after)} ms (before: ${millis(of.p99Ms.before)}). Memory before, at the peak, and
-${seconds(WELL_AFTER_MS)} after: ${[before, highest, after5s].map(mebibytes).join(', ')} MiB.`,
+    `One ingest answered ${grouped(of.requestsPerSecond)} requests per second with ${OVERLOAD.events} events each. Then ${of.connections} connections sent ${grouped(of.duePerSecond)} such requests per second.`,
+    table(
+      ['measurement', 'figure'],
+      [
+        ['number of responses to the tenant by status', listed(of.answers)],
+        ['responses with status 503 and without `Retry-After`', grouped(of.withoutRetryAfter)],
+        [
+          `number of responses to another tenant by status (0: no response within ${seconds(OVERLOAD.givenUpAfterMs)})`,
+          listed(of.others),
+        ],
+        ['p50/p99 of the other tenant', `${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`],
+        ['recovery after the overload', recovered],
+        ['p99 before and after the overload', `${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`],
+        [
+          `memory before the overload, at the peak, and ${seconds(WELL_AFTER_MS)} after the end`,
+          `${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
+        ],
+      ],
+    ),
   ];
 }
 
@@ -85,8 +103,8 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
     '### Rate limits with several ingests',
-    `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)}, spread evenly. The
-table shows the deviation from the limit; \`--check\` allows ${percent(MAX_LIMIT_ERROR)} in the last column.`,
+    `A tenant has a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)}. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
+table shows by how much the accepted events deviate from the limit. \`--check\` allows ${percent(MAX_LIMIT_ERROR)} in the last column.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [

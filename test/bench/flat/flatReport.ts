@@ -9,18 +9,18 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `larger deployments, compared with a small base that is measured before and after each. \`--only spread\`
-selects measurements by a word of their name. All take about 20 minutes.
+export const FLAT_WORDS = `compares larger deployments with a small base, which is measured before and after each
+deployment. \`--only spread\` measures only the deployments whose name contains that word. All deployments together take about 20 minutes.
 
 The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. An uncached session needs a ClickHouse lookup, which many
-requests share. An event is compared with each open report of its session. A request is appended to the partition of each lane
-of its sessions. No event iterates over tenants or partitions.`;
+requests share. An event is compared with each open report of its session. A request causes one append for each lane
+that its sessions use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
   const shapes = new Map(measured.map((one) => [nameOf(one), one as Shape]));
   return [
-    `${factsLine(run)}\nThe base has ${changeName(base)}.`,
+    `${factsLine(run)}\nThe base deployment has these properties: ${changeName(base)}.`,
     ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
     ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
     ...rows.flatMap(({ change, figures }) =>
@@ -34,7 +34,7 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\nThe base has ${changeName(base)}. Each cell is the ratio to the base: CPU per event, throughput.`,
+    `${factsLine(run)}\nThe base deployment has these properties: ${changeName(base)}. Each cell has two ratios to the base: the CPU time per event and the throughput.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       measured.map(({ change, figures }) => [
@@ -93,7 +93,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `Throughput at ${changeName(change)}, relative to spread 1: ${each.join(', ')}. The target is ${SPREAD_TO_REACH}: ${isReached ? '' : 'not '}reached.`;
+  return `With ${changeName(change)}, the throughput relative to spread 1 is ${each.join(', ')}. The target of ${SPREAD_TO_REACH} is ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

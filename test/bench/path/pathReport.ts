@@ -47,7 +47,7 @@ export function pathSummary(result: PathResult): string {
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
-    'Maximum requests per second, and p50/p99 in ms at half of the slowest server’s maximum, from the time at which a request was due:',
+    'The next table has the maximum requests per second. It also has the latencies p50/p99 in ms at half of the maximum of the slowest server. A\nlatency starts when the request should have been sent.',
     table(
       ['events × connections', ...NAMES.map((name) => TITLES[name])],
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),
@@ -137,12 +137,12 @@ export function judge({ rows, peers }: PathResult): Judged {
 
 export function factsLine(run: RunFacts): string {
   const median = run.runs === 1 ? '' : `, medians of ${run.runs} runs`;
-  return `${machineLine(run)}, Kafka ${run.kafka}, ${run.seconds} s per load${median}.`;
+  return `${machineLine(run)}, Kafka ${run.kafka}, ${run.seconds} s per measurement${median}.`;
 }
 
 /** Returns an unfinished sentence about the machine. */
 export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
-  const busy = `load before ${loadBefore.toFixed(1)}`;
+  const busy = `system load ${loadBefore.toFixed(1)} before the run`;
   return `${at.slice(0, 10)}, ${machine}, Node ${node}, ${busy}`;
 }
 

@@ -16,8 +16,8 @@ export function performancePage(): string {
     if (measured === undefined) return [];
     return [
       `## ${title}`,
-      `\`npm run bench -- ${flags}\`: ${words}`,
-      ...(measured.length === 0 ? ['It has not been measured yet.'] : measured),
+      `\`npm run bench -- ${flags}\` ${words}`,
+      ...(measured.length === 0 ? ['This section has not been measured yet.'] : measured),
     ];
   });
   return `${['# Performance results', GENERATED, ...HEAD, ...sections, ...fairnessSection()].join('\n\n')}\n`;
@@ -43,29 +43,31 @@ const GENERATED = `<!-- Generated from ${RESULTS} and fairness.json. Add --json 
 
 const HEAD = [
   `[The summary](../performance.md) explains the main figures. \`npm run bench\` sends the same events to four servers, one after the other, on one
-machine with one Kafka broker and \`acks=all\`. It compares the CPU time of the serving process from \`/proc\`.`,
-  `- Questlog validates each event, checks session and quota, and returns it.
-- The [simple version](../../test/bench/peers/afternoon.ts) is what a team writes first: Koa, kafkajs, one message per event.
-- The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, answers two bytes, and stores nothing.
-- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and answers two bytes.`,
-  `[The results](performance.json) also have memory, bytes in the log, CPU profiles, and a comparison with an earlier commit
-(\`--against COMMIT\`). With \`--json FILE\`, a run replaces its own section. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Run
-nothing else on the machine.`,
+machine with one Kafka broker and \`acks=all\`. The benchmark compares the CPU times of the servers.`,
+  `- Questlog validates each event, checks its session and the quota, stores the event, and returns the event.
+- The [simple version](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event. A team could write such a
+  server in an afternoon.
+- The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
+- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and responds with two
+  bytes.`,
+  `[The results](performance.json) also contain memory, bytes in the log, CPU profiles, and a comparison with an earlier commit
+(\`--against COMMIT\`). With \`--json FILE\`, a run replaces its section of the file. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run.
+Stop other programs before a run.`,
 ];
 
 const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
-    words: `medians of three runs. \`--check\` fails if a ratio to the Collector exceeds its target by more than 10 %. A row takes 90 s per run.
-The short form in \`npm run test:all\` fails if the ratio to the simple version grows by 25 %.`,
+    words: `shows the medians of three runs. \`--check\` fails if the CPU time relative to the Collector exceeds the target by more than 10 %. Each row
+takes 90 s per run. \`npm run test:all\` runs a short benchmark, which fails if the CPU time relative to the simple version grows by 25 %.`,
     blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
     pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathSummary(beside)]),
   },
   {
     title: 'Compared with an earlier commit',
     flags: '--against COMMIT --profile',
-    words: `the commit, the current code, and the commit again. If the two measurements of the commit differ by more than 5 %,
+    words: `measures the commit, the current code, and the commit again. If the two measurements of the commit differ by more than 5 %,
 the verdict is "inconclusive".`,
     blocks: ({ against }) => (against === undefined ? [] : [againstReport(against)]),
   },
@@ -79,8 +81,7 @@ the verdict is "inconclusive".`,
   {
     title: 'At rest',
     flags: '--rest',
-    words:
-      'six starts of `npm start` with the same folder, without requests. `--against COMMIT` measures that commit first.',
+    words: 'measures six starts of `npm start` with the same folder and without requests.',
     blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
     pageBlocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
   },

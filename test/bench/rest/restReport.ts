@@ -32,10 +32,10 @@ export function restReport(result: RestResult): string {
           ...both((of) => `${mebibytes(sumOf(of, 'rssBytes'))} MiB`),
           reached(rssBytes < TO_REACH.rssBytes, `below ${mebibytes(TO_REACH.rssBytes)} MiB`),
         ],
-        ['of it private memory', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
+        ['private memory of all processes', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
       ],
     ),
-    'The other resident memory is the code of Node and of ClickHouse, which Linux drops when memory is short. It does not grow.',
+    'The rest of the resident memory is the program code of Node and ClickHouse. Linux can free this memory when other programs need memory.',
   ].join('\n\n');
 }
 

@@ -13,7 +13,7 @@ const ENDS_AFTER_MS = 60_000;
 export const CLOCKS: readonly Row[] = [
   {
     name: 'clocks-apart',
-    does: 'Sets the clock of one process of each service ten minutes ahead and of the other ten minutes behind.',
+    does: 'In each service, sets the clock of one process ten minutes ahead and the clock of the other process ten minutes behind.',
     runs: RUNS,
     cutsOff: true,
     plant: async ({ trial }) => {

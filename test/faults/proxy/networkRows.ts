@@ -41,35 +41,40 @@ const ground = async ({ engines }: OwnEngines): Promise<Ground> =>
   );
 
 export const NETWORK: readonly Row[] = [
-  requests('lose-produce', 'Loses answers to appends. The records are in the log.', 'Produce', 'answerLost'),
+  requests(
+    'lose-produce',
+    'Drops the responses to appends whose records are in the log.',
+    'Produce',
+    'answerLost',
+  ),
   requests(
     'late-produce',
-    'Delays appends until after they were sent again over another connection.',
+    'Delays each append until its retry was sent over another connection.',
     'Produce',
     'requestLate',
   ),
-  requests('lose-commit', 'Loses answers to commits.', 'OffsetCommit', 'answerLost'),
+  requests('lose-commit', 'Drops the responses to commits.', 'OffsetCommit', 'answerLost'),
   requests(
     'late-commit',
-    'Delays commits until after newer commits of the same member.',
+    'Delays each commit until a newer commit of the same member was processed.',
     'OffsetCommit',
     'requestLate',
   ),
   requests(
     'lose-txn-commit',
-    'Loses answers to the offset commits of transactions.',
+    'Drops the responses to offset commits in transactions.',
     'TxnOffsetCommit',
     'answerLost',
   ),
   requests(
     'lose-end-txn',
-    'Loses answers to the ends of transactions. The transactions are committed.',
+    'Drops the responses to requests that commit a transaction.',
     'EndTxn',
     'answerLost',
   ),
   requests(
     'late-end-txn',
-    'Delays the ends of transactions into later transactions.',
+    'Delays the request that ends a transaction until a later transaction has started.',
     'EndTxn',
     'requestLate',
   ),
@@ -91,7 +96,11 @@ export const NETWORK: readonly Row[] = [
     },
   },
   inserts('gateway-timeout', 'Answers an insert with 504 while the insert continues.', 'givenUp'),
-  inserts('late-insert', 'Answers an insert with 504. The insert ends long after its retry.', 'late'),
+  inserts(
+    'late-insert',
+    'Answers an insert with 504. The insert completes long after the retry of the insert.',
+    'late',
+  ),
   {
     name: 'refuse-clickhouse',
     does: 'Refuses all connections to ClickHouse for ten minutes.',
