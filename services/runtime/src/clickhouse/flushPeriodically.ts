@@ -18,7 +18,7 @@ export interface FlushDeps {
   readonly dropped: { inc(by: number): void };
 }
 
-/** Insert of counters. `count` is the sum by which the metric `dropped` increases if ClickHouse rejects the insert. */
+/** Insert of counters. If ClickHouse rejects the insert, the metric `dropped` increases by `count`. */
 export interface CountedInsert extends Insert {
   readonly count: number;
 }
@@ -27,8 +27,8 @@ const FLUSH_INTERVAL_MS = 2_000;
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * Flushes counts periodically and during the stop. `takePending` returns the counts that were added after its previous call.
- * `onTick` is called at every interval, also if ClickHouse is unavailable.
+ * Sends counts to ClickHouse periodically, and a final time when the process stops. `takePending` returns the counts that were
+ * added after its previous call. `onTick` is called at every interval, even if ClickHouse is unavailable.
  */
 export function flushPeriodically(
   { store, clock, logger, lifecycle, dropped }: FlushDeps,
@@ -65,7 +65,7 @@ export function flushPeriodically(
   }, FLUSH_INTERVAL_MS);
   lifecycle.onStop(name, async () => {
     clearInterval(timer);
-    // Flushes two times, because the first flush can be the retry of an insert with older counts.
+    // Flushes two times, because the first flush can be a retry of an earlier insert. The second flush sends the newest counts.
     await settledWithin(Promise.resolve(running).then(flush).then(flush), STOP_FLUSH_TIMEOUT_MS);
   });
 }

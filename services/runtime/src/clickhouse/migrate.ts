@@ -49,7 +49,10 @@ async function migrate(store: Store, directory: string): Promise<void> {
   }
 }
 
-/** Applies a file. After any error, the whole file is applied again, because concurrent starts cause many different errors. */
+/**
+ * Applies a file of SQL statements. Repeats the whole file after any error, because processes that start at the same time can
+ * cause many different errors.
+ */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -3,7 +3,7 @@ import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
 const ABORTED_PREFIX = 'Code: 236.';
-/** Time within which ClickHouse restarts an aborted mutation. A mutation that is not restarted in this time can be blocked. */
+/** ClickHouse usually restarts an aborted mutation within this time. After this time, an aborted mutation counts as failed. */
 const ABORT_GRACE_SECONDS = 60;
 
 /**

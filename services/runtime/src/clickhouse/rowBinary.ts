@@ -48,7 +48,6 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeUInt32LE(high, this.#length);
   }
 
-  /** Writes an Int64. A DateTime64 is an Int64 in units of its precision. */
   int64(value: bigint): void {
     this.#reserve(8);
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);

@@ -214,7 +214,8 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // An older ClickHouse rejects the setting `deduplicate_insert` before it reads any rows, so a second attempt is safe.
+      // An older ClickHouse rejects the setting `deduplicate_insert` before it reads any rows, so the same insert can be sent
+      // again without the setting.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;

@@ -38,7 +38,7 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   readonly flushIntervalMs: number;
   readonly insertsEndWithinMs: number;
-  /** Monotonic clock. If the system clock were set back, blocks would be delayed. */
+  /** Monotonic clock. The system clock is not used, because blocks would wait too long after the system clock is set back. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
@@ -56,7 +56,9 @@ const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 10_000;
 /** Maximum wait for the records of a pending block. */
 const REREAD_WAIT_MS = 1_000;
-/** Time for which a commit proves that this process owns the partition: half of a consumer's session timeout. */
+/**
+ * After a commit, the process is certain to own the partition for this time. The value is half of a consumer's session timeout.
+ */
 const OWNERSHIP_PROOF_MS = 5_000;
 
 /** Writes blocks until another process owns the partition. */
@@ -80,7 +82,7 @@ class BlockRun<Plan> {
   #committed: CommitMetadata;
   #hasCommit: boolean;
   #leaderEpoch: number | undefined;
-  /** Offset from which the log reported a truncation. Infinity if the log has reported no truncation. */
+  /** First offset that the log has reported as truncated. Infinity if the log has reported no truncation. */
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
   /** Blocks below this offset can already have stored rows. */
@@ -131,8 +133,8 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // After a restore, this owner does not wait for inserts of the previous owner, because these inserts went into the old
-    // tables.
+    // The inserts of the partition's previous owner went into tables that a restore from a backup has replaced, so a wait for
+    // these inserts is not necessary.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -165,7 +167,6 @@ class BlockRun<Plan> {
     this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
   }
 
-  /** Writes the pending block, which a commit of this or a previous owner announced. */
   async #finishPendingBlock(): Promise<void> {
     const { topic } = this.#options;
     const { offset, pendingTo, last } = this.#committed;
@@ -186,8 +187,8 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // If the last record of the pending block has changed, the log was truncated and has grown again. The stored rows of the
-    // block are then from lost records.
+    // If the last record of the pending block has changed, the log was truncated and new records were appended. In this case,
+    // the stored rows of the block belong to lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
@@ -195,9 +196,9 @@ class BlockRun<Plan> {
 
   /**
    * Checks that the log still contains the pending block.
-   * @throws RestartRun if the log seems to end before the last record of the block. A former leader can report an end offset
-   * that is too low.
-   * @throws LogTruncated if the log ends between the last record and the end of the block.
+   * @throws RestartRun if the log ends before the last record of the block. The next run reads the log again, because a former
+   * leader can report an end offset that is too low.
+   * @throws LogTruncated if the log contains the last record of the block but ends before the end offset of the block.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -208,9 +209,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides for which blocks the stored rows are read before the block is written. Usually, only the block at the committed
-   * offset can have stored rows, because the commit of this block can be lost. If the group has no commit, or if the tables
-   * have rows above the committed offset, every block of the log can have stored rows.
+   * Decides which blocks are compared with the stored rows before the write. Usually, this is only the block at the committed
+   * offset, because the previous owner can have stopped between the insert and the commit of this block. If the group has no
+   * commit, or if the tables have rows above the committed offset, all blocks of the log are compared.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -241,7 +242,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // The first block of a new partition has one record, so that the next owner builds the same block if no commit exists.
+    // The first block of a new partition always has one record, so that every owner that finds no commit builds the same first
+    // block.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -265,7 +267,10 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /** Detects restored tables also while no records arrive, because the rows that these tables lack must be written again. */
+  /**
+   * Detects a restore of the tables from a backup even if no records arrive, because the rows that are missing after a restore
+   * must be written again.
+   */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -339,8 +344,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // Uses the leader epoch of the batch and not of the last record, because a later transaction marker can have a newer epoch.
-    // With the older epoch, the log would look truncated.
+    // The commit contains the leader epoch of the batch, because a transaction marker after the last record can have a newer
+    // epoch. With the older epoch of the last record, the log would look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

@@ -28,7 +28,10 @@ export function leaderEpochOf(committed: Committed): number | undefined {
   return last?.leaderEpoch ?? upToEpoch;
 }
 
-/** Returns the commit with which the group resumes after a truncation. A pending block ends at the truncation. */
+/**
+ * Returns the commit from which the group continues after a truncation. A pending block of this commit ends at the start of the
+ * truncation or earlier.
+ */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
   truncatedFrom: number,

@@ -25,7 +25,10 @@ interface SourcePartition {
 
 const MAX_REASON_CHARACTERS = 2_000;
 
-/** Returns a function that creates the dead letters of a partition. The signal must abort when the partition is lost. */
+/**
+ * Returns a function that creates the dead letters of a partition. The caller must abort the function's signal when the
+ * partition is lost.
+ */
 export async function openDeadLetters(deps: {
   log: Log;
   registry: SchemaRegistry;
@@ -80,7 +83,7 @@ export async function openDeadLetters(deps: {
         logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
         await append(pending, reducedRecords(record));
       } catch (error) {
-        // The failed append can have stored the dead letter, so the next attempt must search the topic.
+        // An append that returns an error can still have stored the dead letter, so the next attempt must search the topic.
         logIds = undefined;
         throw error;
       }
@@ -144,10 +147,6 @@ class DeadLetterRatio {
   }
 }
 
-/**
- * Returns the record and two smaller copies (without value and headers, and also without key) for a log that rejects large
- * records.
- */
 function reducedRecords(record: LogRecord): LogRecord[] {
   const bare = { ...record, value: null, headers: {} };
   return [record, bare, { ...bare, key: null }];

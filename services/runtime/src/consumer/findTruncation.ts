@@ -8,8 +8,8 @@ export interface CommitMetadata {
   /** Offset after the pending block. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block or, if no block is pending, last record below `offset`. If the log was truncated and has
-   * grown again, the log contains another record at this offset.
+   * Identity of the last record of the pending block. If no block is pending, identity of the last record below `offset`. If
+   * the log has a different record at the offset of this record, the log was truncated.
    */
   readonly last?: RecordIdentity;
   /** Upper bound of the leader epochs of all records below `offset`. Used only if `last` is undefined. */
@@ -18,7 +18,6 @@ export interface CommitMetadata {
   readonly tables?: string;
 }
 
-/** Identity of a record. Two records at the same offset have different identities. */
 export interface RecordIdentity {
   readonly offset: number;
   readonly id: string;
@@ -39,7 +38,7 @@ export interface StoredRows {
   /**
    * Marks the rows of lost records as orphaned and returns the number of lost records. Orphaned rows stay visible but do not
    * collide with new records at the same offsets. A repair can be repeated.
-   * @param confirm must be awaited directly before each change.
+   * @param confirm a function that the repair awaits immediately before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
   /** Stores that the repair is complete. The group resumes at the offset of the truncation. */
@@ -55,7 +54,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id or row name of the last lost record. Distinguishes several truncations at the same offset. */
+  /** Id or row name of the last lost record. Truncations at the same offset differ in this value. */
   readonly lost: string;
 }
 

@@ -32,10 +32,12 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** Lag above which the oldest record is read less often. Each read can fetch a few MiB per partition. */
+/**
+ * If the lag exceeds this number of records, the oldest record is read less often, because each read can fetch a few MiB per
+ * partition.
+ */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
-/** Maximum time between two measurements of the lag if the age of a record is estimated from both measurements. */
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
 const RETENTION_CACHE_MS = 60_000;
 
@@ -179,7 +181,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Stops reading until all partitions have delivered a batch, because only the first record of each partition is needed.
+      // Waits until each partition has delivered its first batch, because later batches are not needed.
       await all.promise;
     },
   });

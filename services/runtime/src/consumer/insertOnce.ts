@@ -10,7 +10,10 @@ export interface BlockInsert {
   readonly token: string;
   /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
-  /** Returns the offsets that have stored rows. All rows of a record must be in the same ClickHouse partition. */
+  /**
+   * Returns the offsets of the records that have at least one stored row. All rows of a record must be in the same partition of
+   * the table, because ClickHouse inserts rows atomically only within one partition.
+   */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
@@ -33,8 +36,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse drops an insert whose token it already has, even if the rows are missing, so each attempt has another token. All
-  // owners try the same tokens, so that a late insert creates no duplicates.
+  // ClickHouse drops an insert whose token is not new, even if the rows are missing, so each attempt uses a different token.
+  // The first three tokens are the same for all owners, so that a late insert creates no duplicates.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

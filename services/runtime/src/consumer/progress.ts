@@ -60,7 +60,8 @@ export class StallDetector {
 
   /** Adds a measurement. Returns a message if a partition has lag and has not advanced for too long. */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
-    // Ignores partitions without lag, so that a record that arrives after an idle hour does not count as one hour late.
+    // Ignores partitions without lag. Otherwise, a partition would look stalled when a record arrives after an hour without
+    // records.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
     const before = this.#marks;
     this.#marks = new Map(
@@ -108,7 +109,8 @@ export function checkProgress(
 /**
  * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The offset
  * is 0 if the partition has neither a commit nor a leader.
- * @param isRelevant returns true if a partition without a commit needs its start offset.
+ * @param isRelevant returns true for a partition whose offset the caller uses. Irrelevant partitions without a commit can get
+ * the offset 0.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

@@ -1,7 +1,7 @@
 /**
  * Protects the effective record of each key from Kafka's compaction, which keeps only the last record of a key. If the last
  * record stays ineffective (see `effectiveRecords.ts`), every process appends a copy of the effective record after some time.
- * Usually, no copy is necessary, because the process that appended the ineffective record decides again.
+ * Usually, no copy is necessary, because the process that appended the ineffective record repeats its change.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';

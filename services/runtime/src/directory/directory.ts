@@ -38,7 +38,7 @@ export interface Principal {
   readonly firstTokenId?: string;
   /** Maximum requests per second from one client address. Undefined if there is no maximum. */
   readonly addressRequestsPerSecond?: number;
-  /** Builds that the caller can write to. Undefined if the caller can write to all builds. */
+  /** Ids of the builds that the caller can write to. Undefined if the caller can write to all builds. */
   readonly buildIds?: readonly string[];
   /** Time at which the JWT expires. Undefined if the caller has a token. */
   readonly jwtExpiresAtMs?: number;

@@ -1,19 +1,19 @@
 /**
  * Decides which records of the directory's topic are effective, because two processes can change the same entity at the same
- * time. Each record has a header with the offset of its predecessor, which is the record that the change is based on. For each
- * key, the record with the highest predecessor offset is effective. If several records have the same predecessor, the first of
- * these records is effective.
- * The key of a deleted entity is never used again, because compaction can remove the tombstone. A new record would then have no
- * predecessor.
+ * time. Only effective records change the directory. Each record has a header with the offset of its predecessor, which is the
+ * effective record of the key that the process knew before the change. For each key, the record with the highest predecessor
+ * offset is effective. If several records have the same predecessor, the first of these records is effective.
+ * The key of a deleted entity is never used again, because compaction can remove the tombstone. Without the tombstone, a new
+ * record of the key would have no predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
 /**
- * Header with the offset of the previous effective record of the same key. Empty if the key had no effective record. A record
- * without this header is always effective.
+ * Header with the offset of the earlier record that the new record replaces. The header is empty in the first record of a key.
+ * A record without this header always takes effect.
  */
 export const PREDECESSOR_HEADER = 'questlog-follows';
-/** Header of a copy, with the offset of the original record. Several copies have the same effect as one copy. */
+/** Header of a copy with the offset of the original record, so that several copies have the same effect as one copy. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
 const NO_RECORD = -1;
@@ -24,12 +24,14 @@ interface EffectiveRecord {
   readonly offset: number;
   /** Copy of the record's value. The original value would keep the whole fetched buffer in memory. */
   readonly value: Buffer | null;
-  /** True if no ineffective record of the key follows this record. */
   readonly isLast: boolean;
 }
 
 export class EffectiveRecords {
-  /** Effective records by key. Includes tombstones, because a change that was decided earlier can follow the tombstone. */
+  /**
+   * Effective records by key. Tombstones are included, because the record of a concurrent change can arrive after the
+   * tombstone.
+   */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
   /** Returns the headers of a new record. The new record must be based on the current effective record of the key. */
@@ -42,8 +44,8 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // Ignores the offset in the header of a copy if the offset is above the copy. Such an offset would make all later changes
-    // ineffective.
+    // The offset in the header of a copy must be smaller than the copy's own offset. A greater offset is ignored, because it
+    // would make all later changes of the key ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A predecessor offset at or above the record's own offset belongs to a record that a truncation removed.
@@ -61,7 +63,10 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns, for each key, whether the last record of the key is effective. */
+  /**
+   * Returns each key with a boolean, which is true if the last record of the key is effective, and false if the record is
+   * ignored.
+   */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
@@ -85,7 +90,10 @@ export class EffectiveRecords {
     for (const [key, record] of other.#byKey) this.#byKey.set(key, record);
   }
 
-  /** Returns a copy of the effective record of the key. Undefined if the last record of the key is effective. */
+  /**
+   * Returns a copy of the key's effective record if the last record of the key is ineffective. Returns undefined if the last
+   * record is effective, because no copy is necessary.
+   */
   copyFor(key: string): NewRecord | undefined {
     const effective = this.#byKey.get(key);
     if (effective === undefined || effective.isLast) return undefined;

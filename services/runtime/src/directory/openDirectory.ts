@@ -42,7 +42,10 @@ export interface DirectoryHandle {
   close(): Promise<void>;
 }
 
-/** Decides a change. In the result, an undefined `entity` means that nothing is written, and null writes a tombstone. */
+/**
+ * Decides what a change of an entity writes. If `entity` is undefined, nothing is written. If `entity` is null, a tombstone is
+ * written.
+ */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -95,7 +98,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // The directory in memory stays in use during the repair, so that valid tokens are not rejected.
+    // While a truncation of the log is repaired, requests use the directory in memory, so that valid tokens are not rejected.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -156,7 +159,10 @@ interface Shared {
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** For each running change, the offsets of the ineffective records that were read during the change. */
+  /**
+   * One set for each change that is in progress. A set contains the offsets of all ineffective records that this process has
+   * read after the start of the change.
+   */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }
@@ -202,7 +208,6 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
   return entities[kind].get(id);
 }
 
-/** Appends a record. Returns the offset after this process has read the record. */
 async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,

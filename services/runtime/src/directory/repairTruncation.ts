@@ -17,7 +17,6 @@ export interface RepairedTruncation {
   readonly missing: readonly string[];
 }
 
-/** Directory that was read from the truncated log, with the lost records. */
 export interface RebuiltDirectory extends RepairedTruncation {
   readonly current: Directory;
   readonly predecessors: EffectiveRecords;
@@ -43,7 +42,10 @@ export type DecodeEntry = (
   partition: number,
 ) => Promise<DirectoryEntry | null | undefined>;
 
-/** Repairs a truncation. Retries until the log accepts the lost records. @throws Unavailable if the signal aborts. */
+/**
+ * Repairs a truncation of the log by appending the lost records again. Retries while the log is unavailable.
+ * @throws Unavailable if the signal aborts.
+ */
 export async function repairTruncation(
   deps: Deps,
   truncation: DirectoryTruncation,

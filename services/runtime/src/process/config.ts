@@ -139,7 +139,10 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
   }
 }
 
-/** Returns TypeBox's message for an invalid setting. TypeBox's own check would load 300 more files at the start. */
+/**
+ * Returns the message that TypeBox would return for an invalid setting. TypeBox's own check is not used, because it would load
+ * 300 more files when the process starts.
+ */
 function problemOf(property: TSchema, value: unknown): string | undefined {
   if (Type.IsEnum(property)) {
     const isOne = property.enum.some((one) => one === value);

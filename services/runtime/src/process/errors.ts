@@ -1,6 +1,9 @@
 /** Kinds of errors that the code handles in different ways. Every other error is a bug and ends the process. */
 
-/** A record can never be processed. The record becomes a dead letter, and the consumer continues with the next record. */
+/**
+ * Error for a record that can never be processed. The record becomes a dead letter, and the consumer continues with the next
+ * record.
+ */
 export class Invalid extends Error {
   override readonly name = 'Invalid';
 }

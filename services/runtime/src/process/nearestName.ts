@@ -1,9 +1,9 @@
 /** Finds the known name that a misspelled name probably stands for. */
 
 /**
- * Returns the candidate with the fewest edits. An edit adds, removes, or replaces a character, or swaps two adjacent
- * characters. Undefined if all candidates need more than `maxEdits` edits, or at least half of their length. Ignores upper and
- * lower case.
+ * Returns the candidate that needs the fewest edits. An edit adds, removes, or replaces a character, or swaps two adjacent
+ * characters. The number of edits must be at most `maxEdits` and less than half of the candidate's length. Undefined if no
+ * candidate is near enough. Upper and lower case count as equal.
  */
 export function nearestName(
   name: string,

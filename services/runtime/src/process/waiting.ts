@@ -20,7 +20,6 @@ export class Backoff {
     return pauseMs;
   }
 
-  /** Sets the next pause to the first pause. Must be called after a success. */
   reset(): void {
     this.#nextMs = this.#firstMs;
   }
@@ -67,7 +66,10 @@ export class Notifier {
     this.#resume?.();
   }
 
-  /** Resolves on the next `notify`, on an earlier `notify` that ended no wait, or after `waitMs`. Only one caller can wait. */
+  /**
+   * Resolves when `notify` is called, or after `waitMs`. Resolves immediately if `notify` was called while no caller was
+   * waiting. Only one caller can wait.
+   */
   async wait(waitMs?: number): Promise<void> {
     if (!this.#isNotified) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -89,7 +91,6 @@ export async function settledWithin(promise: Promise<unknown>, waitMs: number): 
   await withinLimit<unknown>(promise, waitMs, () => undefined);
 }
 
-/** Maximum wait for one promise during a stop. The whole stop can take 15 s. */
 const STOP_WAIT_MS = 1_000;
 
 export async function settledSoon(promise: Promise<unknown>): Promise<void> {
@@ -107,7 +108,10 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** Lets a running component report that it cannot continue. An unhandled rejection of `failed` does not end the process. */
+/**
+ * Lets a running component report that it cannot continue. The promise `failed` then rejects. The process does not end if no
+ * code handles this rejection.
+ */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;

@@ -96,7 +96,8 @@ async function registerOnce(registration: Registration): Promise<number> {
     throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // If two processes register a schema at the same time, one registration can get a conflict.
+    // If two processes register the same schema at the same time, one process can receive a conflict from the registry,
+    // although the schema is registered.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
@@ -112,7 +113,10 @@ async function registerOnce(registration: Registration): Promise<number> {
   }
 }
 
-/** Sets the compatibility first, because an interrupted start could otherwise leave a subject that accepts every schema. */
+/**
+ * Sets the compatibility of a subject before a schema is registered. Otherwise, an interrupted start could create a subject
+ * that accepts every schema.
+ */
 async function ensureCompatibility({
   address,
   subject,
@@ -148,7 +152,8 @@ async function fetchSchema(address: RegistryAddress, id: number): Promise<string
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // Any other response does not prove that the schema is missing. The consumer must wait and must not dead-letter the record.
+  // An unexpected response does not prove that the schema is missing. The consumer must wait for the registry and must not
+  // dead-letter the record.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 
@@ -224,7 +229,10 @@ export class SchemaCache {
     return await running;
   }
 
-  /** Returns true if the id is cached as unknown. An expiry time in the far future shows that the clock was set back. */
+  /**
+   * Returns true if the id is cached as unknown. An entry that expires too far in the future is ignored, because the clock was
+   * set back after the entry was stored.
+   */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

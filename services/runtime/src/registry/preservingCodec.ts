@@ -45,7 +45,8 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // Decodes with this version's schema first, because this decoder's error describes an invalid value.
+      // Decodes with this version's schema first, because the error message of this schema's decoder describes an invalid
+      // value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));
@@ -56,7 +57,6 @@ export async function createPreservingCodec<T>(
   };
 }
 
-/** Returns undefined if the schema has no additional fields, or if it cannot represent all messages of this version. */
 function parseLaterSchema(
   { type }: MessageContract<unknown>,
   own: ReadonlySet<string>,

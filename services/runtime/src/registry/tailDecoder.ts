@@ -7,7 +7,10 @@ import type { Codec } from './registry.ts';
 export interface TailDecoder<T> {
   /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Stops waiting for the registry. Must be called before the tail is closed, because the tail waits for the record. */
+  /**
+   * Stops waiting for the registry. Must be called before the tail (the reader of the log) is closed, because the close waits
+   * until the current record is decoded.
+   */
   close(): void;
 }
 

@@ -29,7 +29,7 @@ export interface EmbeddedClickHouseOptions {
   backups?: string;
   /** Maximum number of concurrent queries. Must be lower than `UV_THREADPOOL_SIZE`, because each query occupies a thread. */
   maxConcurrentQueries?: number;
-  /** Maximum number of concurrent queries of the `reader` account, in addition to `maxConcurrentQueries`. */
+  /** Maximum number of concurrent queries of the `reader` account. These queries do not count for `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
   maxReaderSeconds?: number;
   /** Called if the engine must be restarted because it shut down, a write failed, or a statement cannot be killed. */

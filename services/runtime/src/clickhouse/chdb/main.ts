@@ -19,8 +19,8 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// A supervised process, which has an IPC channel, loads no settings. Loading settings would double the CPU time before the
-// engine starts.
+// A process with an IPC channel has a supervisor and loads no settings, because loading the settings would double the CPU time
+// before the engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();

@@ -25,20 +25,26 @@ export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
   readonly name: string;
-  /** Starts a child. `firstReady` is the value that the first child reported. Undefined if this is the first child. */
+  /**
+   * Starts a child. `firstReady` is the value that the first child reported after its start. `firstReady` is undefined for the
+   * first child itself.
+   */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
   readonly retryMs: readonly [first: number, most: number];
-  /** Ends the supervision after `most` failures in a row. An exit within `withinMs` after a start is also a failure. */
+  /**
+   * The supervision ends after `most` consecutive failures. A failure is a failed start or an exit within `withinMs` after a
+   * start.
+   */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
 
 export interface SupervisedChild<T> {
   readonly first: T;
-  /** Returns a message for operators while the child is not running. Undefined if the child is running. */
+  /** Returns the reason why the child is not running, as a message for operators. Undefined if the child is running. */
   problem(): string | undefined;
   readonly failed: Promise<never>;
   close(): Promise<void>;

@@ -2,8 +2,8 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * Maximum time and bytes that a client can continue to send after the final response. The limit is twice the largest accepted
- * body, because many clients send the whole body before they read the response.
+ * Maximum time and maximum number of bytes for reading a connection after its final response. The number of bytes is twice the
+ * largest accepted body, because many clients send the whole body before they read the response.
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;

@@ -65,7 +65,8 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // `isMalformed` checks the `Host` header, because Node's own check sends a different response.
+    // Node's own check of the `Host` header is off, because Node would send a different response. `isMalformed` checks the
+    // header.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -123,8 +124,8 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Returns true for a rejected body. After a result of false, Node would stop reading, and the client would not receive
-      // the rejection.
+      // Returns true even for a rejected body. If the result were false, Node would stop reading, and the client would not
+      // receive the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -154,8 +155,8 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // Adds the `finish` listener before Node's own `finish` listener, which would read the rest of the body without a
-        // limit.
+        // Adds this `finish` listener before Node's own `finish` listener, because Node's listener would read the rest of the
+        // body without a limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
@@ -171,15 +172,15 @@ function responseClass(
   };
 }
 
-/** Closes an idle connection. Requests that arrived while the process was suspended keep the connection open. */
+/** Closes an idle connection, unless requests have arrived on the connection while the process was suspended. */
 async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
   await pendingInputIsRead();
   if (!pipelines.isBusy(socket)) socket.destroy();
 }
 
-/** Resolves when the requests that have arrived in the kernel are read. */
 async function pendingInputIsRead(): Promise<void> {
-  // Waits for two turns of the event loop, because the current turn can end before the requests are read.
+  // Waits for two iterations of the event loop, because the current iteration can end before Node reads the waiting requests
+  // from the sockets.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }
@@ -194,7 +195,10 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
   request.on('newListener', onListener);
 }
 
-/** Enforces the normal timeout on listeners with long requests. Node has only one timeout for all requests of a listener. */
+/**
+ * On a listener that allows long requests, enforces the normal time limit for all other requests, because Node has only one
+ * time limit for all requests of a listener.
+ */
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,

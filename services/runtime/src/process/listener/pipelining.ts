@@ -17,7 +17,7 @@ const PAUSED_CODE = 'HPE_PAUSED';
 
 type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
 
-/** Response to a waiting request, or a function that rejects bytes that are not a request. */
+/** Either the response to a waiting request, or a function that sends the rejection of an invalid or slow request. */
 type Waiting = Response | (() => void);
 
 interface Connection {
@@ -106,7 +106,10 @@ export class Pipelines {
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
-  /** Handles an error of the parser or a slow request. `reject` is called after the earlier requests are answered. */
+  /**
+   * Handles an error of the parser, or a request that is too slow. Calls `reject` after the earlier requests of the connection
+   * are answered.
+   */
   onBroken(error: ParserError, socket: Socket, reject: () => void): void {
     const connection = this.#connections.get(socket);
     if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
@@ -114,7 +117,8 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // If bytes are unparsed, this class has stopped the parser inside a request, so the client is not slow.
+    // Unparsed bytes show that the request is incomplete because this class has stopped the parser, and not because the client
+    // is slow.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -153,8 +157,8 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // Parses the remaining bytes before the last waiting request runs, because the bytes can contain the end of this request. A
-    // chunked body is parsed when the handler reads the body.
+    // The unparsed bytes can contain the end of the last waiting request, so the bytes are parsed before this request runs. A
+    // chunked body is parsed later, when the handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -167,7 +171,7 @@ export class Pipelines {
     else this.#run(connection, next);
   }
 
-  /** Keeps the bytes of a chunk that the parser has not read, and stops reading the socket. */
+  /** Stores the bytes that the parser has not read, and stops reading the socket. */
   #hold(connection: Connection, { rawPacket = Buffer.alloc(0), bytesParsed = 0 }: ParserError): void {
     const { socket, unparsed } = connection;
     const more = unparsed === undefined ? rawPacket.subarray(bytesParsed) : rawPacket;
@@ -185,7 +189,7 @@ export class Pipelines {
     parserOf(socket)?.resume();
     // Resumes the socket before the bytes are parsed, because the parser can pause the socket again.
     socket.resume();
-    // Passes the stored bytes to Node's own `data` listener, which parses the bytes.
+    // Emits a `data` event with the unparsed bytes, because Node's own `data` listener runs the parser.
     if (bytes !== undefined) socket.emit('data', bytes);
   }
 
@@ -204,7 +208,8 @@ export class Pipelines {
     socket.once('close', () => this.#takeUnparsed(connection));
     // Pauses the socket again, because Node starts to read on the 'resume' event even after a `pause()`.
     socket.on('resume', () => {
-      // After the final response of the connection, the socket stays resumed, so that the remaining bytes are read and dropped.
+      // After the final response of the connection, the socket is not paused again, so that the remaining bytes are read and
+      // dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -219,8 +224,8 @@ export class Pipelines {
 }
 
 /**
- * Rejects a request whose body cannot be read. If the response has started, the client would treat the rejection as the
- * response to another request, so no rejection is sent.
+ * Ends a request whose body cannot be read. The client receives a rejection only if the response has not started, because the
+ * client would treat a later rejection as the response to another request.
  */
 function rejectRunning(
   response: Response,

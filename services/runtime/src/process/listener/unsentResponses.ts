@@ -2,9 +2,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** Maximum unsent bytes of all responses, without the largest response. A single large response closes no other connection. */
+/**
+ * Maximum unsent bytes of all responses. The largest response is not counted, so that a single large response does not cause
+ * the close of other connections.
+ */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
-/** A response with fewer unsent bytes than this is not counted. */
 const MIN_TRACKED_BYTES = 64 * 1024;
 /** A response is stalled if its client reads nothing for this time. */
 const STALLED_AFTER_MS = 5_000;
@@ -80,7 +82,10 @@ export class UnsentResponses {
   }
 }
 
-/** Returns the size of libuv's write queue. Node's own counter does not change until a whole chunk is sent. */
+/**
+ * Returns the number of bytes in libuv's write queue. Node's own counter is not precise enough, because it changes only after a
+ * whole chunk is sent.
+ */
 function unsentBytesOf({ socket }: ServerResponse): number {
   const { _handle: handle } = (socket ?? {}) as Socket & { _handle?: { writeQueueSize: number } };
   return handle?.writeQueueSize ?? 0;

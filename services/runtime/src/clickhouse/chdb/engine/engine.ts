@@ -22,7 +22,7 @@ export interface EngineRequest {
   settings: ReadonlyMap<string, string>;
   /** Settings and text of a statement from the read-only account. Undefined for other accounts. */
   reader?: ReaderRequest;
-  /** Signal that cancels a running query. A running write ignores the signal. */
+  /** Signal that cancels a running query, but not a running write. */
   signal: AbortSignal;
 }
 
@@ -172,9 +172,9 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Returns true if a file write has failed. On a full disk, an INSERT can seem to succeed, because chdb does not report failed
- * writes: a `throw` in its `WriteBufferFromFileDescriptor` is commented out. The next start of the engine detects incomplete
- * merged parts and restores the source parts of the merge.
+ * Returns true if a write to a file has failed, for example on a full disk. chdb reports no error for such an INSERT, because a
+ * `throw` in its `WriteBufferFromFileDescriptor` is commented out. After a failed write, the engine must be restarted, because
+ * the start replaces incomplete merged parts with the source parts of the merge.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');
@@ -223,8 +223,8 @@ function mentionsShutdown(error: unknown): boolean {
 }
 
 /**
- * Runs a query and returns true if the engine has shut down. An earlier error does not prove a shutdown, because its message
- * can quote a statement.
+ * Runs a query and returns true if the engine has shut down. The error message of an earlier statement is no proof of a
+ * shutdown, because the message can quote the words `shutting down` from the statement.
  */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);
@@ -241,7 +241,10 @@ async function runOnNewConnection(
     .finally(() => addon.CloseConnection(connection));
 }
 
-/** Gives a connection only the rights of a reader. The final setting is `readonly`, which prevents changes of settings. */
+/**
+ * Gives a connection only the rights of a reader. Sets `readonly` after all other settings, because `readonly` prevents further
+ * changes of settings.
+ */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
   { settings, normalized }: ReaderRequest,

@@ -2,7 +2,10 @@
 
 const MiB = 1024 * 1024;
 
-/** Default maximum of concurrent queries. Each query occupies one of four libuv threads. KILL needs a free thread. */
+/**
+ * By default, two queries of Questlog and one query of the `reader` account can run at the same time. Each query occupies one
+ * of four libuv threads, so one thread stays free for KILL.
+ */
 export const DEFAULT_CONCURRENT_QUERIES = 2;
 export const DEFAULT_CONCURRENT_READERS = 1;
 /** Maximum number of concurrent queries if the engine has its own process with sixteen libuv threads. */
@@ -39,7 +42,10 @@ export const MAX_READER_MEMORY_BYTES = 96 * MiB;
 export const SPILL_BYTES = 64 * MiB;
 /** Bytes of memory above which a reader's sort, grouping, or join continues on disk. */
 export const READER_SPILL_BYTES = 24 * MiB;
-/** Bytes of the write buffer of a reader's temporary file. A join of two million sessions writes 64 such files. */
+/**
+ * Bytes of the write buffer of a reader's temporary file. The buffer is small, because a join of two million sessions writes 64
+ * such files.
+ */
 export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** Maximum memory of the engine in bytes, without the heap and buffers of the Node process. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;

@@ -1,4 +1,7 @@
-/** Settings of queries. These settings make the rows of an INSERT one block, which is on disk before the response is sent. */
+/**
+ * Settings of the statements that the embedded ClickHouse runs. With these settings, ClickHouse stores the rows of an INSERT
+ * (up to 64 MiB) as one block on disk before it sends the response.
+ */
 
 import {
   MAX_EXECUTION_SECONDS,
@@ -36,7 +39,8 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 
 /**
  * Disables deduplication of inserts unless the caller has chosen a mode. By default, ClickHouse can drop an insert whose rows
- * equal the rows of an earlier insert. In ClickHouse 26.7, `deduplicate_insert` overrides `insert_deduplicate`.
+ * equal the rows of an earlier insert. The setting `deduplicate_insert` is sufficient, because it overrides
+ * `insert_deduplicate` in ClickHouse 26.7.
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
   const isChosenByCaller =
@@ -63,7 +67,7 @@ const READER_SPILLS: Pairs = [
   ['max_bytes_in_join', String(READER_SPILL_BYTES)],
 ];
 
-/** Settings for an INSERT that must stay one block. The engine splits an INSERT that exceeds a limit in this list. */
+/** High limits for an INSERT that must stay one block. The engine splits an INSERT that exceeds one of these limits. */
 const ONE_BLOCK: Pairs = [
   ['max_insert_block_size', '1000000000'],
   ['min_insert_block_size_rows', '1000000000'],
@@ -78,7 +82,10 @@ const LARGE_BLOCKS: Pairs = [
   ['max_insert_threads', '1'],
 ];
 
-/** Settings that callers cannot override. An asynchronous insert would be acknowledged before it is stored. */
+/**
+ * Settings that callers cannot override. `async_insert` is off, because an asynchronous insert would be acknowledged before its
+ * rows are stored.
+ */
 const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],

@@ -117,7 +117,10 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/** `file` and `catboostEvaluate` read files without a grant. `arrayReduce` and similar functions call functions by name. */
+/**
+ * Functions that a reader must not call. `file` and `catboostEvaluate` read files without a grant. The other functions can call
+ * any function whose name is in a string.
+ */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );

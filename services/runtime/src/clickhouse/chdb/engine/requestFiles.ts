@@ -34,7 +34,7 @@ export interface RequestFiles {
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
    * Calls `write`, which writes a result to a file, and returns the content of the file.
-   * @throws ClickHouseException if the file is too large, or if the disk could be full.
+   * @throws ClickHouseException if the file is too large, or if the disk is full and the file can be incomplete.
    */
   collect<T>(
     signal: AbortSignal,
@@ -116,8 +116,8 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Reads the file of a result. A synchronous read of a small file takes 30 µs. Asynchronous calls would take half the time of a
- * query.
+ * Reads the file of a result synchronously. The read of a small file takes 30 µs. Asynchronous calls would take half as long as
+ * the query itself.
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfExists(path);
@@ -139,7 +139,10 @@ function takeBody(path: string): ResultBody | undefined {
   }
 }
 
-/** Bytes of a memory page. On a full disk, a result can end at a page boundary without an error of the engine. */
+/**
+ * Size of a memory page in bytes. On a full disk, the engine can write an incomplete result without an error. The size of an
+ * incomplete result is a multiple of the page size.
+ */
 const PAGE_BYTES = 4096;
 const MIN_FREE_BYTES = 16 * 1024 * 1024;
 const MIN_FREE_FRACTION = 0.05;

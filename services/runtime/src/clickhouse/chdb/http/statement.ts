@@ -7,7 +7,7 @@ import { sqlOf } from './requestBody.ts';
 type Normalize = (statement: string) => Promise<string>;
 
 export interface Statement {
-  /** A `select` can return many rows. A `report` returns a few rows (SHOW, DESCRIBE, …). Other statements are a `write`. */
+  /** A `select` can return many rows. A `report` returns a few rows (SHOW, DESCRIBE, …). Every other statement is a `write`. */
   kind: 'select' | 'report' | 'write';
   beforeFormat: string;
   format: string | undefined;
@@ -78,7 +78,8 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// Each comment must match in only one way, because a second way would double the matching time with each dash in a comment.
+// The expression must match an SQL comment in only one way. With a second way, each dash in a comment would double the matching
+// time.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
