@@ -53,12 +53,12 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // Kafka's default is 50 partitions per internal topic. After a kill, one machine would have to recover 300 replicas.
+    // With Kafka's default of 50 partitions per internal topic, one machine would have to recover 300 replicas after a kill.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
     // If Kafka created missing topics, the topics would not have the number of partitions and the settings that Questlog needs.
     'auto.create.topics.enable': false,
-    // Kafka's default delay makes the first consumer of a group wait three seconds for other consumers.
+    // With Kafka's default delay, the first consumer of a group would wait three seconds for other consumers.
     'group.initial.rebalance.delay.ms': 0,
   };
   return Object.entries(lines)

@@ -33,7 +33,7 @@ async function writeArchive(folder: string, jars: Jars, path: string): Promise<v
   const [broker] = brokers;
   if (broker === undefined) return;
   await formatBrokers(folder, { ...stack, brokers }, jars);
-  // Java rejects a missing archive if it also has to write one.
+  // Removes the option `SharedArchiveFile`, because Java fails if that file is missing and Java also has to write an archive.
   const options = brokerArguments(folder, broker, jars).filter((option) => !option.includes('SharedArchive'));
   const args = [`-XX:ArchiveClassesAtExit=${path}`, ...options];
   const log = join(folder, 'broker.log');

@@ -31,7 +31,6 @@ export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
   if (!areFetchedFor(POM, jars)) {
     await withLock(jars, async () => {
-      // Another stack can have downloaded the jars while this stack waited for the lock.
       if (!areFetchedFor(POM, jars)) fetchJars(jars);
     });
   }
@@ -46,7 +45,10 @@ export async function provideJars(jars: string): Promise<Jars> {
   };
 }
 
-/** Path of the archive of Kafka's classes. Java starts without the archive if the file is missing or from another Java. */
+/**
+ * Path of the archive of Kafka's classes. Java starts without the archive if the file is missing or was written by a different
+ * Java version.
+ */
 export function classArchive({ folder }: Jars): string {
   return join(folder, 'kafka.jsa');
 }

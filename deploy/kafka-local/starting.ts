@@ -88,7 +88,7 @@ async function brokersSeeEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** Returns an error message that contains the last lines of the node's log, because a test removes its folder with the log. */
+/** Returns an error message that contains the last lines of the node's log, because a test deletes the log file at the end. */
 function exitMessage(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');

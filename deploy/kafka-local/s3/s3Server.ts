@@ -16,7 +16,6 @@ export async function provideS3Server(jarsFolder: string): Promise<string> {
   const program = join(folder, 'versitygw');
   if (existsSync(program)) return program;
   await withLock(folder, async () => {
-    // Another stack can have built the server while this stack waited for the lock.
     if (!existsSync(program)) build(folder);
   });
   return program;

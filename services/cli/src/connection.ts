@@ -163,7 +163,7 @@ const MAX_RETRY_MS = 60_000;
 const REPORT_INTERVAL_MS = 10_000;
 const TRANSIENT_STATUSES = [429, 502, 503, 504];
 
-/** Returns the code and the detail of a problem document (RFC 9457). The detail gets one line for each failed element. */
+/** Returns the code and the detail of a problem document (RFC 9457). */
 function problemOf(text: string): { message?: string; code?: string | undefined } {
   try {
     const { detail, code, errors = [] }: Problem = JSON.parse(text);

@@ -72,7 +72,7 @@ export class Game {
   }
 
   /**
-   * Files a bug report, which Questlog links to the events of the session around the time of the report.
+   * Sends a bug report. Questlog links the report to the events of the session around the time of the report.
    * @returns the id of the report, after Questlog has stored the report.
    * @throws Error if Questlog rejects the report, if the queue is full or cleared, or if the client stops.
    */

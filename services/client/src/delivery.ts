@@ -128,7 +128,8 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Sends no event after a session, because requests of a closing page run concurrently and the event could arrive first.
+      // Stops after a session. A browser sends the requests of a closing page at the same time, so an event could arrive before
+      // its session.
       if (head.kind === 'session') return;
       at += unit.length;
     }

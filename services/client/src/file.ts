@@ -11,7 +11,10 @@ import {
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 const MAX_APPENDED_BYTES = 1_048_576;
-/** Limits the attempts to rewrite the file, because every event would cause an attempt while the disk is full. */
+/**
+ * Minimum time between a failed attempt to rewrite the file and the next attempt. Without a minimum, each event would start an
+ * attempt while the disk is full.
+ */
 const REWRITE_RETRY_MS = 5_000;
 
 /**

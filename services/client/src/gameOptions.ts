@@ -22,7 +22,7 @@ export interface GameOptions {
   readonly maxQueueBytes?: number;
   /** Maximum number of events per request, by default 200. Revision A of the contract allows 500, and revision B allows 200. */
   readonly maxBatchEvents?: number;
-  /** Maximum time that an event waits until its batch is full, in milliseconds. The default is 5 s. */
+  /** Maximum time in milliseconds that an event waits for its batch to become full. The default is 5,000. */
   readonly flushIntervalMs?: number;
   /** Maximum time that `end()` takes, in milliseconds. The default is 2 s. */
   readonly endWithinMs?: number;
@@ -34,12 +34,15 @@ export interface GameOptions {
 export type ClientProblem =
   /** Questlog does not respond or cannot store anything. The client reports `unreachable` at most one time per minute. */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
-  /** Questlog responds again after an `unreachable` problem. */
+  /** The client reports `reached` when Questlog responds again. */
   | { readonly kind: 'reached'; readonly message: string }
   | { readonly kind: 'stopped' | 'queue'; readonly code: string; readonly message: string }
   /** Questlog rejected an event or a report. `entry` is the JSON of the event or the report. */
   | { readonly kind: 'refused'; readonly code: string; readonly message: string; readonly entry: string }
-  /** The client removed events. Questlog did not store `dropped` events, and may have stored `uncertain` events. */
+  /**
+   * The client removed events from its queue. Questlog did not store events of the kind `dropped`, and may have stored events
+   * of the kind `uncertain`.
+   */
   | { readonly kind: 'dropped' | 'uncertain'; readonly events: number };
 
 export interface BugReport {

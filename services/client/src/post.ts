@@ -1,7 +1,10 @@
 /** Sends one request to Questlog and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/** A browser finishes a request of at most this size after the page closes. All requests together can have 64 KiB. */
+/**
+ * Maximum bytes of one batch, and of all requests that are sent when the page closes. After the page closes, a browser finishes
+ * requests only up to 64 KiB in total.
+ */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;

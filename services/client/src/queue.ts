@@ -1,8 +1,8 @@
 /** The queue of a client. Its size is limited. The queue survives a restart of the game if it has a store. */
 
-/** Keeps the entries of a queue after a restart. A store applies changes in order, and the changes of one call atomically. */
+/** Keeps the entries of a queue after a restart. `write` applies its changes in order and atomically. */
 export interface QueueStore {
-  /** Returns the entries from before the restart, ordered by id. */
+  /** Returns the entries that were stored before the restart, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;
   write(changes: readonly QueueChange[]): void | Promise<void>;
   close(): void | Promise<void>;
@@ -57,7 +57,6 @@ export class Queue {
   #nextId = 1;
   #changes: QueueChange[] = [];
   #lastWrite: Promise<void> | undefined;
-  /** Ids of the entries from before the restart. `clear` removes these entries from the store. */
   readonly #storedIds: readonly number[];
   /** True if changes are written to the store. False until the player consents. */
   isPersistent = true;
@@ -137,7 +136,10 @@ export class Queue {
     return { id: item.id, dropped: dropped.length };
   }
 
-  /** Counts lost events in a `questlog_lost` event in the queue. Updates the numbers in this event until the event is sent. */
+  /**
+   * Adds to the number of lost events in the unsent event `questlog_lost`. Creates this event if the queue does not contain the
+   * event.
+   */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };

@@ -23,7 +23,10 @@ const NOT_ABOUT_ENTRIES = [
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip true if the client can compress the request. Without compression, a retry can succeed. */
+/**
+ * @param mayGzip true if the client can compress requests. The client then repeats a request without compression if Questlog
+ * rejects the encoding.
+ */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;
@@ -43,7 +46,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // A redirect to another host removes the token, so a rejection after a redirect does not prove that the token is invalid.
+  // A rejection after a redirect does not prove that the token is invalid, because `fetch` sends no token to another host.
   if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
     return { kind: 'refused', ...problem };

@@ -1,6 +1,6 @@
 /**
- * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, in time, and as a share of the
- * log's retention. Records that are still unprocessed at the end of the retention are lost.
+ * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, in time, and as a fraction of
+ * the log's retention time. The log also deletes unprocessed records after the retention time.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';

@@ -100,7 +100,7 @@ async function textOf(path: string): Promise<string> {
   return path.endsWith('.iife.min.js') ? `${text}\nexport default uPlot;\n` : text;
 }
 
-/** Removes the TypeScript types from a module, without Node's warning that the function is experimental. */
+/** Removes the TypeScript types from a module. Suppresses Node's warning that `stripTypeScriptTypes` is experimental. */
 function stripTypes(code: string): string {
   const { emitWarning } = process;
   process.emitWarning = () => {};

@@ -21,7 +21,7 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Accepts only one base64 encoding of a signature, because each encoding would be a different session in the audit.
+    // Compares the whole cookie, because the audit would show each base64 encoding of the same signature as a separate session.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
@@ -79,7 +79,10 @@ function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }
 
-/** Compares only the host of the page, because the scheme can change at a proxy that terminates TLS. */
+/**
+ * Compares only the host of the `Origin` header with the host of the request, because a proxy that terminates TLS changes the
+ * scheme.
+ */
 function isSameOrigin(ctx: Context): boolean {
   return URL.parse(ctx.get('Origin'))?.host === ctx.host;
 }

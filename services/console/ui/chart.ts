@@ -16,7 +16,7 @@ const CHARACTER_WIDTH = 7;
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
-/** @param times seconds since the epoch, in ascending order. @param totalOf time range of the totals in the legend. */
+/** @param times seconds since the epoch, in ascending order. @param totalOf name of the time range that the totals cover. */
 export function Chart({
   label,
   times,

@@ -72,7 +72,7 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of values without a previous and a next value. A line chart would not show these values. */
+/** Returns the indices of values that have neither a previous nor a next value. A line chart would not show these values. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],
@@ -83,7 +83,7 @@ export interface LabelledField {
   /** Path of the field in the API, for example `reportWindow/beforeMs`. */
   readonly name: string;
   readonly label: string;
-  /** How many API units one form unit has: 1,000 if the form shows seconds and the API uses milliseconds. */
+  /** Number of API units in one form unit, for example 1,000 if the form shows seconds and the API uses milliseconds. */
   readonly scale?: number;
 }
 

@@ -24,7 +24,6 @@ interface Row extends Switch {
   readonly number: number;
 }
 
-/** Interval in which the page loads the switches again. Another operator can change the switches and their numbers. */
 const REFRESH_MS = 10_000;
 
 export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {

@@ -9,7 +9,7 @@ import { completions, type Names, onOneLine, splitStatements } from './statement
 
 const PROMPT = 'questlog> ';
 const CONTINUATION_PROMPT = '       -> ';
-/** A completion waits at most this time for names from ClickHouse, because the user cannot type during the wait. */
+/** Maximum time that a completion waits for the names of tables and columns. The user cannot type during this time. */
 const NAMES_TIMEOUT_MS = 1_000;
 const NO_NAMES: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;

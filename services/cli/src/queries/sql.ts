@@ -14,8 +14,8 @@ import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
 /**
- * Matches a FORMAT clause at the end of a statement. If the clause is part of a string or a comment, ClickHouse answers in
- * JSON.
+ * Matches a FORMAT clause at the end of a statement. If this pattern matches text in a comment or a string, ClickHouse responds
+ * in JSON, the default format.
  */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';

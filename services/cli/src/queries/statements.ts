@@ -41,7 +41,7 @@ export interface Names {
   readonly columns: readonly string[];
 }
 
-/** Returns the completions of the last word of a line, and that word. A lower-case word gets lower-case keywords. */
+/** Returns the completions of the last word of a line, and the last word itself. */
 export function completions(line: string, { tables, columns }: Names): [string[], string] {
   const word = /\w*$/.exec(line)?.[0] ?? '';
   const isTable = /\b(from|join)\s+\w*$/i.test(line);

@@ -102,7 +102,7 @@ async function clear(
   let removed: string[] | undefined;
   const remaining = await change(admin, project, (current) => {
     const texts = current.map((one) => JSON.stringify(one));
-    // Selects the switches only in the first attempt, because another operator can renumber the switches between two attempts.
+    // Uses `number` only in the first attempt, because another operator can renumber the switches before a retry.
     removed ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
     if (number !== undefined && removed.length === 0) throw new Error(`there is no switch ${number}`);
     const toRemove = [...removed];
@@ -124,7 +124,8 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // A proxy that compresses makes an `ETag` weak, and `If-Match` needs a strong tag (RFC 9110, 13.1.1).
+    // Makes the `ETag` strong, because `If-Match` never matches a weak `ETag` (RFC 9110, 13.1.1). A proxy that compresses a
+    // response weakens the `ETag`.
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });

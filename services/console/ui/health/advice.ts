@@ -28,7 +28,7 @@ export interface Advice {
   readonly todo: string;
 }
 
-/** Maximum lag of a consumer without advice in the console. Events normally reach ClickHouse within ten seconds. */
+/** The console gives advice if the lag of a consumer exceeds this time. Events normally reach ClickHouse within ten seconds. */
 const MAX_LAG_MS = 30_000;
 const MAX_RETENTION_SHARE = 0.1;
 const MAX_P99_MS = 1_000;

@@ -51,7 +51,10 @@ const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;
 const SLOW_POLL_MS = 5_000;
-/** The time of a merge is shown as the time of an insert only if the merge followed the event within this time. */
+/**
+ * Maximum time from the receipt of an event to the merge of its part. The page does not show a later merge as the time of the
+ * insert.
+ */
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
@@ -91,7 +94,6 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
     async () => {
       const seen = await fetchStatus();
       const isSoon = seen !== null || Date.now() - millisOf(id) < FRESH_MS;
-      // A report that links the event can still arrive, so the page continues to load the status.
       setEveryMs(isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS);
       return seen;
     },
@@ -104,7 +106,7 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
   </div>`;
 }
 
-/** Loads the status of the event. If an earlier call did not find the event, the insert was between the two calls. */
+/** Loads the status of the event. If the previous call did not find the event, the insert happened after that call. */
 function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);

@@ -16,7 +16,7 @@ interface Usage {
 
 const REFRESH_MS = 2_000;
 const SLOW_REFRESH_MS = 10_000;
-/** A figure is computed from the latest six scrapes of `GET /metrics`, which cover ten seconds. */
+/** The page computes each rate from the latest six scrapes of `GET /metrics`, which cover ten seconds. */
 const SCRAPES_PER_FIGURE = 6;
 const USAGE_QUERY = `SELECT
   (SELECT toString(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = currentDatabase()) AS disk,
@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests the ledger of the last minute only. The field `difference` of the response always covers the last day. */
+/** Requests the ledger of the latest minute, because the page uses only `difference`, which always covers the last day. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);

@@ -330,7 +330,7 @@ function TokenForm({
   return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-/** Shows a new token a single time, because Questlog stores only the SHA-256 hash of a token. */
+/** Shows a new token only one time, because Questlog stores only the SHA-256 hash of a token. */
 function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
   const [message, setMessage] = useState('');
   const tokenElement = useRef<HTMLElement>(null);

@@ -64,7 +64,7 @@ function endOfMonth(nowMs: number): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
 }
 
-/** Returns the used share of the quota, or -1 for a tenant without a quota, which is last in the list. */
+/** Returns the used share of the quota. Returns -1 without a quota, so that the tenant is at the end of the list. */
 function share({ used, monthlySoftQuota }: Usage): number {
   return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
 }

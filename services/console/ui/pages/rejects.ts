@@ -199,6 +199,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // Removes line breaks from field names, because the names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // Removes series without a value in the chart. The only row of a series can be just outside of the time range.
+  // Removes series without values in the chart. A row just outside of the time range creates a series without values.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

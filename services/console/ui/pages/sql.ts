@@ -85,7 +85,6 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
     write(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
     editor.current?.focus();
   };
-  // Renders the result only when the result changes, because a large result takes long to render.
   const result = useMemo(
     () => answer && html`<${AnswerView} answer=${answer} tookMs=${tookMs} />`,
     [answer, tookMs],

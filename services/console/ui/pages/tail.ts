@@ -47,7 +47,10 @@ interface Stream {
 
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
-/** Opens a stream of new events. Reconnects even after the browser has stopped retrying. */
+/**
+ * Opens a stream of new events. Opens another stream after a rejected request, because the browser reconnects only after a lost
+ * connection.
+ */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
@@ -175,7 +178,7 @@ function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode 
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
   const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
-  // Only the text of the connection state has an ARIA role. With a role, a screen reader would also read every new count.
+  // Only the text of the connection state has an ARIA role, so that a screen reader does not read each new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
     ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}

@@ -1,4 +1,4 @@
-/** Shows similar reports: reports with the same fingerprint, and reports that follow the same events. */
+/** Shows similar reports: reports with the same fingerprint, and reports whose last events have the same types. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
@@ -25,7 +25,7 @@ interface SimilarReport {
 const MAX_ROWS = 20;
 const MAX_REPORTS = 500;
 const LENGTHS = [3, 5, 8];
-/** With fewer than three equal event types, many reports would match by chance. */
+/** If fewer than three event types were compared, many reports would match by chance. */
 const MIN_EVENTS = 3;
 
 const FINGERPRINT_QUERY = `SELECT id, title, severity, session_id AS sessionId, received_at AS receivedAt FROM reports

@@ -34,7 +34,7 @@ interface TrailRow {
   readonly id: string;
   readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
   readonly source: string;
-  /** Is `found` if ClickHouse contains the event of the link. Empty if the event is not in ClickHouse yet. */
+  /** The value is `found` if ClickHouse contains the linked event, and empty if ClickHouse does not contain the event yet. */
   readonly found: '' | 'found';
   readonly type: string;
   readonly occurredAt: string;

@@ -53,7 +53,6 @@ interface Player {
   readonly isOftenOffline: boolean;
   readonly variant: keyof typeof TUTORIAL_COMPLETION;
   readonly killsPerMinute: number;
-  /** Checkpoints that the player has not passed yet, in order. A player who gives up early has fewer checkpoints. */
   readonly remainingCheckpoints: Checkpoint[];
 }
 
@@ -153,7 +152,7 @@ function createVisit(player: Player, atMs: number, endMs: number): Visit {
   const hasCrashed = random.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
   const lengthMs = hasCrashed ? Math.ceil(plannedMs * random.next()) : plannedMs;
   const played = [...eventsOf(player, atMs, lengthMs, hasCrashed)]
-    // Removes events after the end of the session. For example, a player can leave during a search for a match.
+    // Removes events after the end of the session. For example, a player can leave before `match_found`.
     .filter((happened) => happened.atMs <= atMs + lengthMs)
     .sort((a, b) => a.atMs - b.atMs);
   const sent = played.map(({ eventType, atMs: happenedMs, payload }, n) => ({
@@ -295,7 +294,10 @@ interface Batch {
   readonly to: number;
 }
 
-/** Splits events into batches. The game sends each batch `batchMs` after its first event, even if the batch is full earlier. */
+/**
+ * Splits events into batches. The simulated game sends a batch `batchMs` after the first event of the batch, even if the batch
+ * is full.
+ */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {
