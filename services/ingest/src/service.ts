@@ -94,7 +94,7 @@ export interface IngestServiceDeps {
     readonly defaultRevision: Revision;
     /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
     readonly publicUrl: string;
-    /** Origins whose web pages can read the responses to games. */
+    /** Origins of the web pages that can use the games' listener (CORS). */
     readonly corsOrigins: AllowedOrigins;
     readonly hasDocs: boolean;
     /** Maximum number of links that a report gets through its session. */
@@ -194,7 +194,7 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Stops both listeners at the same time, because the stop of the process has a single time limit.
+  // Stops both listeners at the same time, because the shutdown of the process has one time limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }

@@ -1,6 +1,6 @@
 /**
- * Reports each truncation of the log one time. Readers of a topic detect a truncation. In the events topic, ingest detects that
- * its own appends are lost.
+ * Reports each truncation of the log one time. The readers of a topic detect a truncation of the topic. For the events topic,
+ * ingest also compares the end offsets of the log with the offsets of its own appends.
  */
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -13,7 +13,6 @@ import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 export interface TruncationWatch {
-  /** Appends of this process to the events topic. */
   readonly ownAppends: OwnAppends;
   onTruncated(truncated: TruncatedPartition): void;
   onReappended(topic: string, records: number): void;
@@ -100,7 +99,8 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // Skips partitions with a newer append, because the end offset was requested before that append.
+      // Skips a partition if this process has appended a record after the request for the end offset, because the offset is
+      // outdated.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

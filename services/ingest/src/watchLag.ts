@@ -18,7 +18,7 @@ interface WatchLagDeps {
 }
 
 const INTERVAL_MS = 10_000;
-/** Smallest lag with a warning, as a share of the retention time. The web console uses the same value. */
+/** A consumer group gets a warning if its lag exceeds this share of the retention time. The web console uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
@@ -37,7 +37,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // Health checks of the consumer group's processes use the same name for their warning about the lag.
+  // The name of this warning is also the name of a readiness check of the linker or the projector.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;

@@ -58,7 +58,9 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** Removes the dead letters and decisions that a truncation of the log has removed. `offset` is the first lost offset. */
+  /**
+   * Removes from the index the dead letters and decisions that the log lost in a truncation. `offset` is the first lost offset.
+   */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -70,7 +72,10 @@ export class DeadLetterIndex {
     }
   }
 
-  /** Removes expired dead letters, which are dead letters below the start offset of their partition. */
+  /**
+   * Removes expired dead letters from the index. A dead letter is expired if its offset is below the start offset of its
+   * partition.
+   */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -122,7 +127,9 @@ export class DeadLetterIndex {
     if (decision === undefined) this.#addOpen(deadLetter.group, -1);
   }
 
-  /** Counts an unknown consumer group as `other`, because producers can invent names and each name creates a metric. */
+  /**
+   * Counts an unknown consumer group as `other`. A dead letter can contain any group name, and each name would create a metric.
+   */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
     this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);

@@ -35,7 +35,8 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
     });
   };
   await add(eventsAccepted, (erased, message) => {
-    // A replay appends the whole record, so the remaining events can include events of other tenants.
+    // A record can contain events of several sessions. A dead letter has the state `erased` only if all events of its record
+    // are erased.
     const remaining = excludeErased(erased, message);
     return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
   });

@@ -173,8 +173,8 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * Appends the unchanged record to its source partition. If this partition does not exist, uses the partition of the key's hash.
- * A header contains the dead-letter id, so that the linker creates no link twice.
+ * Appends the record unchanged to its source partition. If the source partition does not exist, the hash of the record key
+ * selects the partition. A header tells the linker that the record is a replay, so that the linker creates no link twice.
  */
 async function appendToSource(
   log: Log,

@@ -53,7 +53,8 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // If the client has disconnected, the canceled query fails. Ingest is available, so this error is not a 503.
+    // If the client disconnects, ingest cancels the query, and the query fails. This error is not an outage, so the status is
+    // not 503.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {

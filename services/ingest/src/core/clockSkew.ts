@@ -23,7 +23,10 @@ export interface SkewedTime extends UnknownField {
 const MAX_AHEAD_MS = 5 * 60 * 1000;
 const MICROS_OF_2015 = Date.UTC(2015, 0, 1) * 1000;
 
-/** True if the earliest or latest time of a request can require a warning. Both times are microseconds since the epoch. */
+/**
+ * True if the latest time is more than five minutes in the future or the earliest time is before 2015. Both times are in
+ * microseconds since the epoch.
+ */
 export function isSkewed(earliest: number, latest: number, nowMs: number): boolean {
   return latest > (nowMs + MAX_AHEAD_MS) * 1000 || earliest < MICROS_OF_2015;
 }
@@ -49,7 +52,7 @@ function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }
 
-/** Returns a header (RFC 9651) with the largest clock skew in seconds and the number of times with a warning. */
+/** Returns a header (RFC 9651) with the largest clock skew in seconds and the number of timestamps that caused a warning. */
 export function skewHeader(skewed: readonly SkewedTime[]): Record<string, string> {
   const [first, ...others] = skewed;
   if (first === undefined) return {};

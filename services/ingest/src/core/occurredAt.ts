@@ -35,7 +35,10 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
   return seconds % 86_400 === 0 ? momentAt(seconds, 0) : FORMAT;
 }
 
-/** Formats a time of the years 0 to 9999 in UTC. The text has three decimals, or six if three are not exact. */
+/**
+ * Formats a time of the years 0 to 9999 in UTC. The text has six decimals if the time is not a whole millisecond, otherwise
+ * three.
+ */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {

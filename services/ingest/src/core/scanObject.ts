@@ -17,8 +17,8 @@ export interface Span {
 }
 
 /**
- * Selects the scanner's result for a field: the parsed value, its bytes, or the result of a function. For a list of names, the
- * result is the parsed value, and names that the list does not contain are reported as unknown.
+ * Decides what the scanner returns for a field: the parsed value, the byte range of the value, or the result of a function. A
+ * list contains the known names inside an object. The scanner returns the parsed object and reports unknown names.
  */
 export type FieldShape =
   | 'parsed'

@@ -78,10 +78,10 @@ export class JsonBytes {
   }
 
   /**
-   * Scans a value without recursion, so that 8 MiB of `[` cannot overflow the stack. `isObject` and `outer` contain one bit for
-   * each open array or object. The bit of an object is 1.
+   * Scans a value without recursion, so that 8 MiB of `[` cannot overflow the stack. The bits of `isObject` and `outer`
+   * describe the open brackets: 1 is an object, and 0 is an array.
    */
-  // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
+  // biome-ignore lint/complexity/noExcessiveLinesPerFunction: function calls in the loops made this function half as fast.
   skipValue(i: number): number {
     const { body, end, lastQuote } = this;
     let isObject = 0;
@@ -149,7 +149,6 @@ export class JsonBytes {
         byte = i < end ? (body[i] ?? 0) : 0;
       }
 
-      // Closes the arrays and objects that end after the scanned value.
       for (;;) {
         if (depth === 0) {
           this.depth = deepest;

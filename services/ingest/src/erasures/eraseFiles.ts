@@ -6,7 +6,7 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Number of days within which ingest removes an uploaded file that no report names. */
+/** Maximum age in days of an uploaded file that no report names. Ingest removes older files. */
 const UNNAMED_DAYS = 3;
 
 /** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */

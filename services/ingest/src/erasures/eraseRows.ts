@@ -50,7 +50,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** Time limit of a statement. If the ClickHouse client timed out first, the client would repeat a running statement. */
+/**
+ * Time limit of a statement in ClickHouse. The limit is shorter than the timeout of the ClickHouse client, because the client
+ * repeats a statement after its timeout.
+ */
 const STATEMENT_LIMIT_SECONDS = 25;
 
 /** Makes ClickHouse write large groups of a `GROUP BY` to disk, because large groups can exceed the memory limit. */
@@ -107,7 +110,9 @@ export async function recordErasedEvents(
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
-/** Resolves when `SELECT` returns no row of the erasure. @throws Unavailable if ClickHouse cannot finish a mutation. */
+/**
+ * Resolves when `SELECT` finds no row that the erasure must remove. @throws Unavailable if ClickHouse cannot finish a mutation.
+ */
 export async function hideRows(
   store: Store,
   scope: ErasureScope,
@@ -185,8 +190,8 @@ async function rejectDetachedParts(store: Store): Promise<void> {
 const PARTS_POLL_MS = 2_000;
 
 /**
- * Makes ClickHouse remove old data parts immediately by dropping a partition that does not exist. In ClickHouse 26.7, merges,
- * OPTIMIZE, and mutations do not remove old parts.
+ * Makes ClickHouse remove old data parts immediately. The removal is a side effect of dropping a partition, even if the
+ * partition does not exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)

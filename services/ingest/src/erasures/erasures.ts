@@ -73,7 +73,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // An operator can also find the erasure request by the id of a part, because logs contain the ids of parts.
+      // The id of a part of the erasure request is accepted too, because an operator can find this id in log messages.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);

@@ -62,7 +62,8 @@ async function sessionsOfPlayer(
   await sessionProjection.caughtUp('all');
   const sessions = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
-  // Reads the table `sessions` before `expired_sessions`, because a session is in both tables before its row is dropped.
+  // Reads the table `sessions` first. Retention copies a session to `expired_sessions` before the row in `sessions` is removed,
+  // so this order misses no session.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -241,7 +242,10 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** Returns the sessions of unfinished erasures, because their session rows can be hidden before their events. */
+/**
+ * Returns the player's sessions from unfinished erasures, because an unfinished erasure can have removed the session rows but
+ * not yet the events.
+ */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -223,7 +223,10 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Removes hidden rows from disk. Returns false if rows were added, because a previous partition owner can insert late. */
+  /**
+   * Removes hidden rows from disk. Returns false if erased data was inserted again. A projector that has lost its partition can
+   * still finish an insert.
+   */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -234,7 +237,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // Searches files a second time, because a game can still upload a file. An upload address stays valid for an hour.
+    // Searches for files a second time, because games can still upload files. An upload address stays valid for an hour.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -250,7 +253,7 @@ class Run {
     return true;
   }
 
-  /** Waits until the projector has caught up, because batches from before the erasure can still insert erased rows. */
+  /** Waits until the projector has caught up, because it can still insert batches that it read before the erasure. */
   async #waitForProjections(): Promise<void> {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
@@ -314,7 +317,6 @@ class Run {
     return attachments;
   }
 
-  /** Adds files to the count if they exist. Returns the total number of counted files. */
   async #count(files: readonly UploadKey[]): Promise<number> {
     for (const key of await existingFiles(this.#deps.uploads, files)) this.#files.add(storageKey(key));
     return this.#files.size;

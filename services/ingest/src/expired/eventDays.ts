@@ -3,7 +3,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 
 /** Maximum number of events per statement. A statement over more events can exceed the time limit on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
-/** Splits a query over events by days. Returns conditions on `received_at` that together cover all events. */
+/** Splits a query about events into several queries by day. Returns one condition on `received_at` for each query. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}

@@ -63,8 +63,8 @@ export async function recordSessions(
 }
 
 /**
- * Renews rows of `expired_sessions` if other data of their sessions expires, because the log can keep such data longer. The
- * parameter `expired` is a condition for the expiring rows.
+ * Updates the time of a session's row in `expired_sessions` before other data of the session is removed from ClickHouse,
+ * because the log can still contain the data. The parameter `expired` is an SQL condition for the removed rows.
  */
 export async function renewNamed(
   store: StoreQueries,
@@ -80,7 +80,10 @@ interface RenewalRange {
   readonly nowMs: number;
 }
 
-/** Renews old rows of `expired_sessions` if their sessions still have data. Returns a condition for the remaining old rows. */
+/**
+ * Updates the time of old rows of `expired_sessions` if ClickHouse still has data of the session. Returns an SQL condition for
+ * the old rows that were not updated.
+ */
 export async function renewOld(
   store: StoreQueries,
   {

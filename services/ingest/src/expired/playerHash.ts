@@ -1,6 +1,6 @@
 /**
- * Computes the keyed hash of a player id: the first half of a SHA-256, encrypted with AES-256. ClickHouse hides keys from its
- * logs only in the function `encrypt`, so an HMAC would reveal the key.
+ * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. An HMAC would reveal the
+ * key, because ClickHouse hides keys from its logs only in the function `encrypt`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 

@@ -26,7 +26,10 @@ function originOf(text: string): string {
 
 /** Methods that a preflight response allows. All paths have the same list. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
-/** Headers that a preflight response allows. `*` does not include Authorization, and old browsers ignore `*`. */
+/**
+ * Headers that a preflight response allows. The list has names in addition to `*`, because `*` excludes Authorization and old
+ * browsers ignore `*`.
+ */
 const REQUEST_HEADERS = [
   'authorization',
   'content-type',

@@ -2,13 +2,17 @@
 import type { Context } from 'koa';
 import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
-/** `lenient` stores the valid elements of a batch. `strict` rejects unknown fields. */
+/**
+ * Values of the preference `handling`. With `lenient`, ingest stores the valid elements of a batch even if other elements are
+ * invalid. With `strict`, unknown fields are errors.
+ */
 export type Handling = 'lenient' | 'strict';
 
 /** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Removes the quotes of plain words. Replaces other quoted text, because a comma inside quotes does not separate preferences.
+  // Removes the quotes around a single word. Replaces other quoted text, because a comma inside quotes does not separate two
+  // preferences.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
@@ -27,7 +31,10 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/** True if the request has `handling=strict`. Endpoints without batches ignore `handling=lenient`. */
+/**
+ * True if the request has `handling=strict`. Endpoints that accept a single object call this function and ignore
+ * `handling=lenient`.
+ */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }

@@ -178,9 +178,9 @@ export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
-  /** Method and route of a request. Set if the path exists but does not allow the method. */
+  /** Method and route of a request whose path exists but does not allow the method. Otherwise undefined. */
   endpoint?: string;
-  /** Method and path of a request with a valid token. Set if the path does not exist. */
+  /** Method and path of a request that has a valid token but no matching endpoint. Otherwise undefined. */
   requested?: string;
   /** Problems of the elements that a request with `handling=lenient` has excluded. */
   rejectedElements?: readonly FoundProblem[];
@@ -188,7 +188,7 @@ export interface RequestState {
   warned?: readonly SkewedTime[];
 }
 
-/** Response to an accepted request. The body of an accepted request can still have problems. */
+/** Part of the response to an accepted request: ignored fields, rejected elements, and times that suggest a wrong clock. */
 export interface CheckedResponse {
   readonly ignored: readonly unknown[];
   readonly rejectedElements?: readonly FoundProblem[];
@@ -251,7 +251,7 @@ export function recordRejections(
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // The memory limit for request bodies no longer includes this body, so the body must be freed.
+  // Removes the reference to the body, because the memory limit for request bodies does not count this body any more.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;

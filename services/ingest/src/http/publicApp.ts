@@ -236,7 +236,9 @@ export function reportRoutes(
   });
 }
 
-/** Reports times that suggest a wrong clock in a response header and in the rejection counts. */
+/**
+ * If the request contains times that suggest a wrong clock, sets a response header and adds the times to the rejection counts.
+ */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;

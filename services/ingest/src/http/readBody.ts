@@ -31,7 +31,7 @@ export interface PendingBody {
   /** Start of the current interval, in which the request body must receive STALL_BYTES bytes. */
   sinceMs: number;
   sinceBytes: number;
-  /** Fails the request, so that the memory of its body is freed. Undefined after the body has arrived. */
+  /** Function that fails the request, so that the memory of the body is freed. Undefined after the body has arrived. */
   abort: ((error: Error) => void) | undefined;
 }
 
@@ -100,8 +100,8 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
 /**
- * Limits the number of body bytes per turn of the event loop. A projector in the same process would fall behind if each turn
- * processed eight large bodies.
+ * Limits the number of body bytes that are processed per turn of the event loop. Without the limit, large bodies would delay a
+ * projector in the same process.
  */
 export class EventLoopQueue {
   /** Waiting request bodies by tenant. The first tenant in the map is served next. */
@@ -149,7 +149,10 @@ export class EventLoopQueue {
   }
 }
 
-/** Maximum bytes per turn of the event loop, which take a few milliseconds. A larger body takes a whole turn. */
+/**
+ * Maximum number of body bytes per turn of the event loop. Processing this many bytes takes a few milliseconds. A single body
+ * can exceed the maximum.
+ */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 interface Waiting {
@@ -283,7 +286,7 @@ class LimitedChunks {
   }
 }
 
-/** Reads a request body with events, because leaving an iterator early would destroy the connection. */
+/** Reads a request body with event listeners, because leaving a `for await` loop early would destroy the connection. */
 function collectChunks(
   request: IncomingMessage,
   pending: PendingBody,
@@ -308,7 +311,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Node emits `close` for every request. The event is an error only if the request body is incomplete.
+    // Node emits `close` for every request. The client has disconnected only if the request body is incomplete.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });

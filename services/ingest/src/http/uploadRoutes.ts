@@ -87,7 +87,7 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
       { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
       ctx.params['id'] ?? '',
     );
-    // These headers forbid a browser to run an uploaded file as a web page of this origin.
+    // These headers prevent a browser from executing an uploaded file as a web page of this origin.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
       'Content-Disposition': attachmentNamed(upload.description.fileName),

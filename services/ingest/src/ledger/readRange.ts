@@ -50,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks this callback until all partitions were read, so that the log delivers no further batches of this partition.
+      // Waits until all partitions are read. Until this callback returns, the log delivers no further batch of the partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -22,7 +22,7 @@ export interface RequestOutcome {
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** List of request outcomes. A timer counts the outcomes every two seconds and empties the list. */
+/** List of request outcomes. Every two seconds, the outcomes are counted and removed from the list. */
 export type RequestOutcomes = RequestOutcome[];
 
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
@@ -40,7 +40,6 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
     const rows = counts.takeChanged(nowMs);
     return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
   };
-  // The timer counts outcomes even if an insert into ClickHouse is running.
   flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }

@@ -39,7 +39,7 @@ export interface StoredRows {
   ): Promise<UncomparedCounts>;
   /** Returns the minutes whose event counts differ from the rows in the table `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
-  /** Returns the minutes whose ledger does not balance. */
+  /** Returns the minutes for which the view `ledger` shows missing or unlogged events. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 

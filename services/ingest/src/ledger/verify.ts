@@ -294,7 +294,9 @@ class Verification {
     );
   }
 
-  /** Checks minutes with a difference a second time, because ClickHouse writes the counts of a block after its rows. */
+  /**
+   * Checks minutes with a difference a second time, because ClickHouse inserts events a moment before it inserts their counts.
+   */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -346,7 +348,7 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** Returns undefined for a message that the projector cannot store, because a value exceeds the range of a table column. */
+/** Returns the message if the projector can store it. Returns undefined if a value exceeds the range of a table column. */
 function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
   const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
   const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];

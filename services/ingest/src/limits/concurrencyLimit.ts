@@ -1,4 +1,7 @@
-/** Limits the concurrent use of a resource. A tenant gets a permit if it has fewer permits than the number of free permits. */
+/**
+ * Limits the concurrent use of a resource. A tenant gets a permit only if its number of permits is smaller than the number of
+ * free permits.
+ */
 export interface ProjectIds {
   readonly tenantId: string;
   readonly projectId: string;

@@ -79,7 +79,10 @@ export class FairQueue {
     }
   }
 
-  /** Starts work of the tenant with the least running work. The last slot is reserved for a tenant without running work. */
+  /**
+   * Starts the next waiting task, from the tenant with the fewest running tasks. The last slot is reserved for a tenant without
+   * running tasks.
+   */
   #startNext(): void {
     const waiting = [...this.#queues].filter(([, queue]) => queue.waiting.length > 0);
     const fewest = Math.min(...waiting.map(([, { running }]) => running));

@@ -6,7 +6,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/** Time after which every busy process has written its counts of a new minute to the ledger. */
+/** Delay from the start of a minute until every busy process has written its first counts of this minute to the ledger. */
 const SETTLE_MS = 10_000;
 
 export interface IngestCountDeps {

@@ -90,7 +90,7 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/** Units in the header `RateLimit-Policy`. The IETF draft defines no unit for events. */
+/** Units in the header `RateLimit-Policy`. The IETF draft defines no unit for events, so `events` is a unit of Questlog. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {

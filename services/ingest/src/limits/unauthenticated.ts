@@ -23,7 +23,9 @@ export interface UnauthenticatedDeps {
 /** Result of a check without much CPU time. `unknown` means that only the route can check the credentials. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
-/** Rate limit of an address. A request without valid credentials takes about 0.1 ms of CPU time. */
+/**
+ * Maximum rate of requests without valid credentials from one address. Each of these requests takes about 0.1 ms of CPU time.
+ */
 const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
 /** Maximum number of new connections per second from a rejected address. More connections are closed without a response. */
@@ -43,7 +45,7 @@ interface Address {
 export class UnauthenticatedLimit implements AddressGuard {
   readonly #deps: UnauthenticatedDeps;
   readonly #addresses = new Map<string, Address>();
-  /** Latest time until which any address is rejected. */
+  /** Time at which the rejections of all addresses have ended. */
   #anyUntilMs = 0;
 
   constructor(deps: UnauthenticatedDeps) {
@@ -55,7 +57,8 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (this.#isAdmitted(request)) return undefined;
     const { metrics, trustedProxies } = this.#deps;
     metrics.rateLimited.inc({ limit: 'unauthenticated' });
-    // Closes the connection with its waiting requests. The connection of a trusted proxy stays open for other clients.
+    // Closes the client's connection, including all requests that wait on the connection. Never closes a trusted proxy's
+    // connection, because other clients use that connection.
     const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
     const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
     return new Rejected('rate_limited', DETAIL, { headers });
@@ -104,7 +107,8 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
     const credentials = this.#deps.credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
-    // Allows the request as long as the bucket of the address has tokens, because only the route can check the credentials.
+    // Only the route can check the credentials of this request. Allows the request if its address is currently below the rate
+    // limit.
     return address.bucket.level(nowMs, RATE) >= 1;
   }
 }

@@ -23,7 +23,7 @@ export interface RejectedRequest {
   /** Access token of the request, which is masked in samples and never stored. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /** Position of the error in the body. Undefined if the rejections have JSON pointers. */
+  /** Byte offset of the error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }

@@ -219,7 +219,10 @@ function ignoreUnfinished(error: unknown): void {
 
 const UNFINISHED = '341';
 
-/** Returns conditions without query parameters, because ClickHouse can run the mutation again after a restart. */
+/**
+ * Returns SQL conditions without query parameters. After a restart, ClickHouse can run the mutation again but does not know the
+ * parameters.
+ */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {

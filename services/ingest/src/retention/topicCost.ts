@@ -28,7 +28,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // Null for a compacted topic, because compaction keeps the latest record of each key permanently.
+        // The retention time of a compacted topic is null, because compaction keeps the latest record of each key permanently.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
@@ -63,7 +63,8 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Blocks this callback until all partitions have a sample, so that the log delivers no further batches of this partition.
+      // Waits until all partitions have a sample. Until this callback returns, the log delivers no further batch of the
+      // partition.
       await all.promise;
     },
   });

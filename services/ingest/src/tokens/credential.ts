@@ -4,7 +4,9 @@ import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/** Returns the id of the access token. For a JWT, returns the expiry time, because a JWT cannot be revoked. */
+/**
+ * Returns a text that identifies the credential in a later check: the id of the access token, or the expiry time of the JWT.
+ */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }

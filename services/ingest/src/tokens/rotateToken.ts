@@ -52,7 +52,8 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Removes the new token if the rotation was rejected. After other errors, the log can contain the rotation.
+    // Removes the new token only if the rotation was rejected. After another error, the rotation can already be in the log, so
+    // the new token must stay valid.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }

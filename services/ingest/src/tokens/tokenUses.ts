@@ -27,7 +27,7 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** Latest unwritten use of each token. The first token in the map has waited longest. */
+  /** For each token, the latest use that is not yet written to the directory. The uses are written in the order of the map. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };
@@ -43,7 +43,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // If the token was used again in a newer minute, keeps that use. The uses of other tokens are written earlier.
+    // If the token was used again in a newer minute, writes that use later, after the uses of other tokens.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

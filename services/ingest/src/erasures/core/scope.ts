@@ -10,8 +10,8 @@ export interface ErasureScope {
   readonly report_versions: string;
   readonly report_link_versions: string;
   /**
-   * Condition for links of erased reports that the linker created after the erasure request. Undefined if the request erases
-   * sessions.
+   * SQL condition for links that the linker created for an erased report after the erasure request. Undefined for an erasure of
+   * sessions, because that erasure records the ids of all its reports.
    */
   readonly laterLinks?: string;
 }
@@ -27,7 +27,7 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables that are erased first, even if the projector is still writing links. */
+/** Tables whose rows are erased first. The rows of the other tables are erased after the projector has written all links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
 /** Maximum number of sessions per statement. A statement with more sessions can exceed ClickHouse's limit of 256 KiB. */
@@ -51,10 +51,11 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Selects links by the time of the link, because the rows of the event or the report can expire earlier.
+      // Selects links by the time of the link, because the rows of the linked event and report can already be expired.
       `changed_at < ${before}`,
     );
-    // Includes links to events that arrived after the erasure request, because the clocks of linker and ingest can differ.
+    // If the linker's clock is slow, a link to an event that arrived after the erasure request can have a time before the
+    // request. Therefore, the time of the event also selects links.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -85,7 +86,7 @@ function addLinkCondition(
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
-/** Selects only events with links, because all event ids of a project do not fit into memory. */
+/** Selects only events with links, because the ids of all events of a project would not fit into memory. */
 function isLinkedCondition(owner: string): string {
   return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }

@@ -40,7 +40,7 @@ export function auditCaller(
 }
 
 function actorOf(ctx: Context, directory: Directory): string {
-  // Requests of the web console contain the admin token, so the console passes its signed-in session separately.
+  // All requests of the web console contain the same admin token, so the audit identifies the caller by the console session.
   const session: unknown = ctx.state['consoleSession'];
   if (typeof session === 'string') return `console:${sha256Hex(session).slice(0, SESSION_DIGEST_DIGITS)}`;
   const typed: unknown = Object(ctx.request.body).token;

@@ -66,7 +66,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Reads the current directory entity at the end of the log without changing the entity.
+    // Waits until the directory has read the log to its end. Then returns the entity and changes nothing.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {

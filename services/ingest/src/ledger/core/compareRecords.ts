@@ -26,7 +26,7 @@ export interface StoredOffset {
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Records without stored rows. Such a record is a duplicate append, a dead letter, or missing. */
+  /** Log records without stored rows in ClickHouse. Possible causes are a duplicate append, a dead letter, or missing rows. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }

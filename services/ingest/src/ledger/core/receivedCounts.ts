@@ -23,14 +23,17 @@ interface Cell {
 
 /** Maximum number of counts in memory, each of about 100 bytes. Tenants with existing counts can exceed the limit. */
 export const MAX_CELLS = 40_000;
-/** Number of seconds for which the counts of a minute stay in memory. Every request ends within this time. */
+/**
+ * Number of seconds for which the counts of a minute stay in memory. All requests that started in the minute end within this
+ * time.
+ */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   readonly tenants: Map<string, Map<string, Cell>>;
   /**
-   * True if the counts of a tenant exceeded the limit in this minute. Further new tenants are then ignored, because incomplete
-   * counts would look like lost events.
+   * True if a tenant was not counted in this minute because the memory limit was reached. Then no other new tenant is counted
+   * in the minute, because the incomplete counts of a tenant would look like lost events.
    */
   isFull: boolean;
 }

@@ -24,8 +24,8 @@ export interface SwitchResult<T> {
 export interface SwitchContext {
   readonly nowMs: number;
   /**
-   * The hash of this text decides which events without a session are sampled. The text is the idempotency key, so that a retry
-   * has the same sample. A request without a key has a random text.
+   * Text whose hash decides whether sampling keeps an event without a session. The text is the idempotency key of the request,
+   * so that a retry keeps the same events. A request without an idempotency key gets a random text.
    */
   readonly fallbackKey: string;
 }

@@ -12,7 +12,7 @@ export interface OffendingPart {
 
 export const MAX_SAMPLE_BYTES = 256;
 const MAX_TYPE_BYTES = 100;
-/** Number of bytes before and after a sample in which secrets are searched. */
+/** Number of bytes before and after a sample that are also searched for secrets. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {
@@ -79,7 +79,9 @@ function walk(
   return { at, eventType };
 }
 
-/** Returns the member with the wanted name, and the event type. If a name is repeated, the last member counts. */
+/**
+ * Returns the position of the member with the given name, and the event type. If a name is repeated, the last member counts.
+ */
 function membersOf(
   json: JsonBytes,
   at: number,

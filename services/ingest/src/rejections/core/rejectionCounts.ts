@@ -36,7 +36,10 @@ export const MAX_FIELDS_PER_MINUTE = 100;
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/** Number of characters of a field name in which secrets are searched. A truncated secret would not be recognized. */
+/**
+ * Number of characters of a field name that are searched for secrets. The number is larger than the stored length, because a
+ * truncated secret would not be recognized.
+ */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 

@@ -15,7 +15,7 @@ export interface Expiration {
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs for each project and kind of data, the time before which all expired data was already removed */
+/** @param doneMs for each project and kind of data, the time up to which retention has already removed the data */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,

@@ -11,7 +11,10 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/** Delay after a failed request to the issuer of JWTs. During the delay, requests of games fail immediately. */
+/**
+ * Minimum delay before ingest retries a failed request for the keys of the JWT issuer. Until the retry, a JWT whose key is not
+ * cached gets a 503.
+ */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 

@@ -60,7 +60,8 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // A key that cannot be used is a mistake of the issuer, so an operator must learn about the mistake.
+        // Warns the operator about a key that cannot be used, because the mistake is in the issuer's keys and not in the
+        // request.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });

@@ -14,7 +14,10 @@ const SEVERAL = 'several';
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
-  /** Rejections of this minute after the first rejection, by address. */
+  /**
+   * For each address, the rejections of this minute that the audit does not contain yet. The audit records the first rejection
+   * of an address immediately.
+   */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 
   /** Counts a rejection of credentials. Returns the rejection if the audit must record it immediately. */

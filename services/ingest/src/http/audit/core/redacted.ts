@@ -7,7 +7,7 @@ const HIDDEN = '***';
 const MAX_DEPTH = 20;
 /** Maximum size of a redacted text. An audit record has space for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
-/** Maximum number of characters per text and of entries per list in a value that must be shortened. */
+/** Limits of a shortened value: the number of characters per text and the number of entries per list. */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
