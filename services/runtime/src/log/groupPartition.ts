@@ -151,7 +151,7 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/** Returns a commit with the adapter's cursor. @throws Error if the partition belongs to another log. */
+/** Adds the adapter's cursor to a commit. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,
@@ -184,7 +184,7 @@ export function checkCommit(
   }
 }
 
-/** Returns true if the error only says that the partition was lost: the error is `Fenced` or the abort of `signal`. */
+/** Returns true if the error only reports the loss of the partition. The loss aborts `signal`. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (

@@ -43,7 +43,7 @@ export interface Log {
   /** Returns the committed offset of the group in each partition. An entry is undefined if the group has never committed. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 
-  /** Reads a topic from `from` on, without a consumer group, until the tail is closed. */
+  /** Reads a topic without a consumer group. The tail starts at the offsets in `from` and ends when the tail is closed. */
   tail(options: TailOptions): Promise<Tail>;
 
   /** Returns the topics that have more partitions than at their creation. */
@@ -85,7 +85,7 @@ export interface UnavailablePartition {
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
-  /** Policy `delete` removes old records after every group's commit. Policy `compact` keeps the latest record of each key. */
+  /** Policy `delete` removes expired records. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
   /** Compression that the brokers use for every batch. Questlog cannot read lz4 or snappy from external producers. */
@@ -131,7 +131,7 @@ export interface Batch {
   readonly nextOffset: number;
   /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
-  /** True if records directly before this batch expired before the reader read them. */
+  /** True if the records directly before this batch had expired, so that the reader missed these records. */
   readonly isAfterExpired?: boolean;
 }
 
@@ -152,7 +152,7 @@ export interface TailOptions {
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** Partition count with which the topic was created. This count is also the number of the first added partition. */
+  /** Partition count at creation. Partition numbers start at 0, so the first added partition has this count as its number. */
   readonly originalPartitions: number;
   readonly partitions: number;
   /** Number of records in the added partitions, which external producers wrote. */
@@ -172,7 +172,7 @@ export interface Tail {
 export interface ConsumeOptions {
   readonly group: string;
   readonly topics: readonly string[];
-  /** Set to read only the partitions that were added to the topics after their creation. */
+  /** With the value `added`, the consumer reads only the partitions that were added after the creation of the topics. */
   readonly partitions?: 'added';
   /**
    * Called for each partition that this member owns. Must return soon after `signal` aborts. If the promise rejects, the
@@ -192,7 +192,7 @@ export interface Consumer {
 
 export interface OwnedPartition {
   readonly partition: number;
-  /** Aborts when the partition is lost or the consumer stops. */
+  /** Signal that aborts when the partition is lost or the consumer stops. */
   readonly signal: AbortSignal;
   /** Returns the group's committed offset at the time when the member received the partition. */
   committed(topic: string): Committed | undefined;
@@ -212,7 +212,7 @@ export interface OwnedPartition {
   read(options: ReadOptions): Promise<Batch | undefined>;
   /**
    * Commits an offset, even if the log was truncated after the read. The next `read` reports the truncation.
-   * @throws Fenced if another member owns the partition. The offset was not committed.
+   * @throws Fenced if another member owns the partition. In this case, the offset was not committed.
    */
   commit(topic: string, committed: Committed): Promise<void>;
 }
@@ -227,9 +227,9 @@ export interface ReadOptions {
 
 export interface TransactionalProducer {
   /**
-   * Appends all records and commits all offsets, or does nothing. On Kafka, readers, `endOffsets`, and `committed` show the
-   * result after a short delay, because the brokers first write transaction markers.
-   * @throws Fenced if a newer producer uses the transactional id or another member owns the partition.
+   * Appends all records and commits all offsets, or does nothing. On Kafka, the result becomes visible to readers,
+   * `endOffsets`, and `committed` after a short delay, because the brokers first write transaction markers.
+   * @throws Fenced if a newer producer uses the transactional id or if another member owns a partition in `commits`.
    */
   commit(transaction: Transaction): Promise<readonly Appended[]>;
   close(): Promise<void>;

@@ -9,7 +9,7 @@ type MonitoredLog = Pick<Log, 'unavailablePartitions'>;
 /** Maximum number of partitions in the health warning. Further partitions are only counted. */
 const MAX_LISTED = 5;
 
-/** Adds a health warning about unavailable partitions. `progress.ts` decides whether a consumer is ready. */
+/** Adds a health warning about unavailable partitions. The warning does not affect whether the process is ready. */
 export function warnOfUnavailablePartitions(log: MonitoredLog, health: Health): void {
   health.warn('partitions', () => {
     const unavailable = log.unavailablePartitions?.() ?? [];

@@ -11,7 +11,7 @@ export function waitForEndOffset(
 ): Promise<number> {
   const partition = 0;
   return retryUntilAvailable(() => log.endOffset(topic, partition), {
-    // This signal never aborts. If the process is stopped during the wait, the process ends immediately.
+    // The wait needs no abort signal, because a process that is stopped during the wait ends immediately.
     signal: new AbortController().signal,
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),

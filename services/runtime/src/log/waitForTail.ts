@@ -13,7 +13,7 @@ export async function waitForTail(
   await waitUnlessAborted(AbortSignal.timeout(limitMs), tail, offsets, message);
 }
 
-/** Waits until the tail reaches the offsets. Rejects if the tail makes no progress for `limitMs` to twice `limitMs`. */
+/** Waits until the tail reaches the offsets. Checks the tail every `limitMs`, and rejects if the tail made no progress. */
 export async function waitWhileTailMoves(
   tail: Tail,
   offsets: readonly number[],

@@ -3,16 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
+/** Controls the log under test. An optional method is missing if the adapter does not support the operation. */
 export interface LogHarness {
   /** Opens the log under test. Called one time per suite. The log can contain topics of other tests. */
   open(): Promise<Log>;
-  /** Closes the log and reopens it. Undefined if the adapter cannot reopen a log. */
   reopen?(log: Log): Promise<Log>;
-  /** Runs compaction and deletes expired tombstones. Undefined if the adapter cannot start a compaction on request. */
+  /** Runs compaction and deletes expired tombstones. */
   compact?(log: Log): Promise<void>;
-  /** Truncates a partition at the offset while readers are open. Undefined if the adapter cannot truncate partitions. */
+  /** Truncates a partition at the offset while readers are open. */
   truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
-  /** Deletes all commits of a group without members. Undefined if the adapter cannot delete commits. */
+  /** Deletes all commits of a group without members. */
   deleteCommits?(group: string): Promise<void>;
   /** Removes the files or brokers of the harness. Called one time, after the log is closed. */
   dispose(): Promise<void>;

@@ -9,7 +9,6 @@ import type { TopicState } from './topicCatalog.ts';
 export interface ConsumerGroupDeps {
   readonly records: RecordStore;
   readonly groupCommit: GroupCommit;
-  /** Maximum time that an owner has to release a partition. After this time, the owner is fenced. */
   readonly revokeWaitMs: number;
 }
 
@@ -88,7 +87,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Moves the partition to the target member of the assignment. Repeats the move if the target changes during the move. */
+  /** Moves the partition to the member that the assignment selects. If the assignment changes, moves the partition again. */
   async #settlePartition(slot: Slot, partition: number): Promise<void> {
     await yieldToEventLoop();
     for (

@@ -7,13 +7,13 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   readonly path: string;
   /**
-   * Consumer groups whose commits are read before `beforeCopy` is called. The copy contains these commits without metadata,
-   * because the metadata refers to tables that are not in the backup.
+   * Consumer groups whose commits are read before `beforeCopy` is called. The metadata of these commits is not copied, because
+   * the metadata refers to tables that are not part of the backup.
    */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` were read and before the records are copied. */
   beforeCopy(): Promise<void>;
-  /** Keys of compacted topics. The copy contains no records with these keys. */
+  /** Keys to leave out of the copy, each with the compacted topic that contains the key. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];
   readonly signal: AbortSignal;
 }
@@ -52,7 +52,10 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/** Retries the first step of the copy while another write uses the file. Node then fails with the message "not an error". */
+/**
+ * Retries the first step of the copy, which fails while another write uses the file. Node reports this failure with the message
+ * "not an error".
+ */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {

@@ -14,7 +14,7 @@ export interface LogDatabase {
   /** Runs `work`, which must not write. A disk error throws `Unavailable`. */
   read<T>(work: () => T): T;
   readonly pageBytes: number;
-  /** True if free pages can be removed from the file. A file of an older version needs `questlog compact` first. */
+  /** True if SQLite can remove free pages from the file. Files from an older Questlog version first need `questlog compact`. */
   readonly returnsSpace: boolean;
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
@@ -45,7 +45,7 @@ const FORMAT_VERSION = 1;
 /** Database pages of 8 KiB are 25 % faster than pages of 4 KiB for records of 2 to 10 KB, and as fast for small records. */
 const PAGE_BYTES = 8192;
 
-/** A commit moves the write-ahead log into the main file after this number of pages. Moving 8 MB takes under 10 ms. */
+/** When the write-ahead log has this many pages (8 MB), a commit moves the pages into the main file in under 10 ms. */
 const CHECKPOINT_PAGES = 1000;
 
 /** After a burst of writes, SQLite truncates the file of the write-ahead log to this size. */

@@ -33,7 +33,7 @@ export interface EmbeddedLogOptions {
   readonly clock: Clock;
   /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** Maximum time that an owner has to return from `process` when its partition moves. After this time, the owner is fenced. */
+  /** Time limit for `process` to return when its partition changes owners. After this time, the old owner is fenced. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }
@@ -41,9 +41,9 @@ export interface EmbeddedLogOptions {
 export interface EmbeddedExtras {
   /** Runs retention and compaction immediately. A timer also runs retention and compaction regularly. */
   maintain(): Promise<void>;
-  /** Deletes a partition's records from this offset to the end, as if an older file had been restored, for drills and tests. */
+  /** Deletes a partition's records from this offset to the end. Drills and tests thus simulate the restore of an older file. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if the file is from an older version and keeps the bytes of deleted records until `questlog compact` runs. */
+  /** True if an older Questlog version created the file, which keeps deleted records' bytes until `questlog compact` runs. */
   readonly needsCompact: boolean;
   /** Copies the log while the log is in use. The copy contains every record that was appended before the call. */
   copy(copy: LogCopy): Promise<void>;

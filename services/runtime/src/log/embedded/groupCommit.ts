@@ -114,7 +114,7 @@ export class GroupCommit implements Committer<RecordCursor> {
   }
 }
 
-/** Returns a write that commits a group's offset. The write fails if another member owns the partition. */
+/** Returns a write operation that commits a group's offset. The operation fails if another member owns the partition. */
 export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCursor>) {
   const { partition } = cursor;
   const { topic, number } = partition;

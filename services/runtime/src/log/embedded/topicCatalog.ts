@@ -73,7 +73,7 @@ export class TopicCatalog {
     return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_OVERHEAD_BYTES, 0) };
   }
 
-  /** Creates all missing topics or, after an error, no topic. Updates the limits and the retention of existing topics. */
+  /** Creates the missing topics in one transaction. Updates the limits and the retention of existing topics. */
   ensure(specs: readonly TopicSpec[]): void {
     for (const spec of specs) this.#check(spec);
     let nextPartitionId = this.#nextPartitionId;

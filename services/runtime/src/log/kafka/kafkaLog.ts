@@ -260,7 +260,7 @@ class KafkaLog implements Log {
     }
   }
 
-  /** Keeps a tail, consumer, or producer in its set until it ends. If the log is closing, closes the object immediately. */
+  /** Registers a tail, consumer, or producer in `all` until the object ends. If the log is closing, closes the object. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);

@@ -36,7 +36,7 @@ export class Maintenance {
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
-  /** Runs all maintenance. If maintenance is already running, waits for its end and then runs all maintenance another time. */
+  /** Waits until running maintenance has ended, and then runs all maintenance. */
   run(): Promise<void> {
     return this.runExclusive(() => this.#run());
   }

@@ -12,7 +12,7 @@ export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
-/** Returns the number of the SQLite pointer map page with the entry of `page`, or `page` if `page` is such a map page. */
+/** Returns the SQLite pointer map page that contains the entry of `page`, or `page` if `page` itself is a pointer map page. */
 export function mapPageOf(page: number, pageBytes: number): number {
   const described = Math.floor(pageBytes / MAP_ENTRY_BYTES) + 1;
   const first = Math.floor((page - 2) / described) * described + 2;

@@ -23,7 +23,7 @@ export interface CheckedAppend {
   readonly records: readonly NewRecord[];
   readonly bytes: number;
   readonly maxSendBytes: number;
-  /** Time at which a pending append is rejected with an error. Later appends have later deadlines. */
+  /** Time at which a pending append is rejected with an error. The oldest append in the queue has the earliest deadline. */
   readonly deadlineMs: number;
 }
 
@@ -127,7 +127,10 @@ export class PartitionAppender {
     return new Unavailable(`${topic}/${partition} is not keeping up; nothing was appended`, options);
   }
 
-  /** Returns true if a failing partition can queue the append. One append is always queued as a test of the partition. */
+  /**
+   * Returns true if a failing partition can queue the append. An empty queue always accepts one append, which tests whether the
+   * partition works again.
+   */
   #mayQueueWhileFailing(bytes: number): boolean {
     if (this.#pendingBytes === 0) return true;
     return this.#pendingBytes + bytes <= MAX_FAILING_BYTES && this.#queue.length < MAX_FAILING_APPENDS;
@@ -171,7 +174,7 @@ export class AppendBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns false if the append must be rejected. An append above the whole budget is accepted if no append is pending. */
+  /** Returns false if the append must be rejected. If no append is pending, an append above the whole budget is accepted. */
   reserve(bytes: number, partitionBytes: number): boolean {
     if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
     this.#reserved += bytes;

@@ -1,4 +1,7 @@
-/** Encodes Produce 7, the first version with zstd (KIP-110, Kafka 2.1), and sends InitProducerId with kafkajs. */
+/**
+ * Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). kafkajs encodes the requests for
+ * producer ids.
+ */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';

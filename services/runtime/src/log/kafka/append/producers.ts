@@ -7,7 +7,10 @@ import { clusterForTopics } from '../client/replaceableClient.ts';
 import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
-/** Maximum time of a send. For an append, the same limit includes the time in the queue. A leader election takes 8 to 13 s. */
+/**
+ * Maximum time of a send, which is longer than a leader election of 8 to 13 s. An append has the same limit, which includes the
+ * time of the append in the queue.
+ */
 export const SEND_LIMIT_MS = 16_000;
 
 export interface ProducersDeps {

@@ -81,15 +81,15 @@ function compressAsync(records: Buffer): Promise<readonly Buffer[]> {
 
 /** Minimum size of a batch for compression. The compression of a smaller batch costs more CPU than it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
-/** Minimum size of a batch for compression in another thread. Compression in this thread would take over 0.25 ms. */
+/** A batch of at least this size is compressed in another thread. Compression in this thread would take over 0.25 ms. */
 const MIN_ASYNC_BYTES = 128 * 1024;
 
 const NODE_CHUNK_BYTES = 16 * 1024;
 /** zstd level 1 compresses JSON to about a sixth. Higher levels cost more CPU than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 /**
- * Large output chunks need fewer round trips to the compression thread. The chunk size differs from `Buffer.poolSize`, so that
- * `freeBytes` does not take a chunk for Node's shared buffer pool.
+ * Large output chunks need fewer round trips to the compression thread. The chunk size differs from `Buffer.poolSize`, because
+ * `freeBytes` can mistake a memory block of that size for Node's shared buffer pool.
  */
 const ASYNC_COMPRESSION = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 

@@ -13,7 +13,10 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /** Client with connections only for shared requests, because a broker responds to the requests of one connection in order. */
+  /**
+   * Client whose connections carry only shared requests. A broker responds to the requests of one connection in order, so a
+   * slow request of another kind would delay the shared requests.
+   */
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
@@ -27,7 +30,7 @@ export class SharedProduce {
 
   /**
    * Returns the offset of the first record, or undefined if the batch was not sent and needs a separate request.
-   * @throws the broker's error for the partition. After any other error, the outcome is unknown.
+   * @throws the broker's error for the partition, or another error after which the outcome of the append is unknown.
    */
   async produce(nodeId: number, request: PartitionRequest): Promise<number | undefined> {
     if (!this.#hasOtherSends() || request.batch.length > MAX_BATCH_BYTES) return undefined;
@@ -87,7 +90,8 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // Replaces the client after a leader has moved, because a new broker can have the id of the old broker.
+    // Replaces the client after a leader has moved, because the client caches the address of each broker id. A new broker can
+    // have the id of an old broker and another address.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);

@@ -26,8 +26,8 @@ export function isCredentialsError(error: unknown): boolean {
 }
 
 /**
- * Returns true for an error that Questlog's own code throws, such as a `TypeError`, because a retry would hide the bug. kafkajs
- * throws the same types after network failures, for example a `RangeError` for a truncated response.
+ * Returns true for an error such as a `TypeError` that Questlog's own code threw. A retry would hide such a bug. kafkajs throws
+ * the same types after network failures, for example a `RangeError` for a truncated response, so the stack trace is checked.
  */
 function isOurBug(error: unknown): error is Error {
   if (!BUG_ERRORS.some((kind) => error instanceof kind)) return false;

@@ -48,18 +48,21 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/** Time after which kafkajs fails a request. A dead follower leaves the in-sync replicas earlier, after 9 s. */
+/** Time after which kafkajs fails a request. Kafka needs only 9 s to remove a dead follower from the in-sync replicas. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/** The kafkajs retries of one request take about 5 s. A longer first pause would also delay consecutive transactions. */
+/**
+ * The kafkajs retries of one request take about 5 s. A longer first pause would increase this time and delay consecutive
+ * transactions.
+ */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
-/** Parts of kafkajs messages about expected conditions. Messages with these parts are not logged. */
+/** kafkajs messages that contain one of these texts are not logged, because the messages report normal situations. */
 const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Messages of errors while a cluster or a broker starts. The code that waits for Kafka logs a longer outage.
+  // Messages of errors that are normal while a broker starts. The code that waits for Kafka logs a long outage.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

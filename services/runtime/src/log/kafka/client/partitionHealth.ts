@@ -10,11 +10,11 @@ type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'part
 export interface PartitionWatch {
   failed(cause: unknown): void;
   recovered(): void;
-  /** Removes the report of this object. Must be called when the appender or reader of the partition closes. */
+  /** Withdraws the failure that this object has reported. Must be called when the partition's appender or reader closes. */
   end(): void;
 }
 
-/** If a partition reports no failure for this time, the state of the partition is unknown. */
+/** A partition without a new failure for this time has an unknown state and is not listed as unavailable. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {

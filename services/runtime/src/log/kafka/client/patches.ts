@@ -1,4 +1,4 @@
-/** Patches of kafkajs 2.2.4, its last release. The patches change untyped internals, so the version is exact. */
+/** Patches untyped internals of kafkajs 2.2.4, the final release. `package.json` therefore requires exactly this version. */
 import { createRequire } from 'node:module';
 
 /**
@@ -24,7 +24,6 @@ export function patchReauthentication(): void {
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
       const { request } = exchange;
-      // The request is already encoded, so no `await` separates the check of the session from the write to the socket.
       const encoded = await request.encode();
       return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
     };

@@ -131,7 +131,7 @@ const CONNECT_LIMIT_MS = 3000;
 const MAX_ATTEMPTS = 3;
 /** A client that closes after its final user has finished, because kafkajs reconnects a closed client on its next use. */
 export class SharedClient<T extends Connectable> {
-  /** Client for reads of cached metadata. Requests must call `use` instead. */
+  /** Client for reads of cached metadata. Code that sends requests must call `use` instead. */
   readonly client: T;
   readonly closed: Promise<void>;
   readonly #resolveClosed: () => void;

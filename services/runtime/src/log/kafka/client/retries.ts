@@ -12,7 +12,7 @@ export interface RetryOptions {
   readonly unknownLimitMs?: number;
 }
 
-/** @throws Unavailable if the attempts fail until the limit. @throws Error if a retry cannot help. */
+/** @throws Unavailable if all attempts within the time limit fail. @throws Error if a retry cannot help. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
   const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);

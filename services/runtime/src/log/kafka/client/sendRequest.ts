@@ -49,7 +49,7 @@ export function protocolError(code: number): Error {
 
 interface BrokerInternals {
   readonly brokerAddress: string;
-  /** Supported versions by API key. Null before the first connection to the broker. */
+  /** Supported versions of each Kafka request type, by API key. Null before the first connection to the broker. */
   readonly versions: Readonly<Record<number, { minVersion: number; maxVersion: number }>> | null;
   readonly connectionPool: {
     send<Response extends Throttled>(sendRequest: {

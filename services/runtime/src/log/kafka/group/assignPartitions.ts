@@ -7,8 +7,8 @@ export interface AssignedMember {
 }
 
 /**
- * Assigns every partition to one member. The partition counts of two members differ by at most 1. If possible without
- * additional moves, neighboring partitions go to different members, because the partitions of one tenant are neighbors.
+ * Assigns every partition to one member. The partition counts of two members differ by at most 1. The partitions of one tenant
+ * are neighbors, so neighboring partitions go to different members if this causes no additional moves.
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
@@ -50,7 +50,10 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/** Returns the target partition count of each member. If a remainder exists, members with more claims get one more. */
+/**
+ * Returns the target partition count of each member. If the partitions cannot be divided equally, the members that own the most
+ * partitions get one more partition.
+ */
 function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

@@ -30,7 +30,7 @@ export function coPartitions(
       const assigned = assignPartitions(subscribers, partitions);
       return subscribers.map(({ id, topics: subscribed }) => {
         const memberPartitions = [...(assigned.get(id) ?? [])];
-        // The assignment contains every topic. Otherwise kafkajs would drop the metadata of a missing topic for all members.
+        // The assignment contains every topic, because kafkajs drops the metadata of topics that are missing in the assignment.
         const assignment = Object.fromEntries(subscribed.map((topic) => [topic, memberPartitions]));
         return {
           memberId: id,

@@ -25,7 +25,7 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/** Maximum time that `process` has to return when the member stops. After this time, the partition is fenced. */
+/** Time limit for `process` to return when the member stops. After this time, commits of the partition are rejected. */
 const STOP_LIMIT_MS = 7_000;
 /** Maximum time to wait for the brokers when the member leaves. Stopping the member and closing the log take under 15 s. */
 const LEAVE_LIMIT_MS = 3_000;

@@ -41,14 +41,14 @@ export class Generations {
     return lost;
   }
 
-  /** Returns the lost and the gained partitions. A partition in both lists had another owner for a time. */
+  /** Returns the lost and the gained partitions. A partition in both lists may have had another owner in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The latest join has a newer generation than the previous heartbeat, because that heartbeat was sent before the join.
+      // The previous heartbeat was sent before the latest join and had an older generation. Only the generation number changes.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }

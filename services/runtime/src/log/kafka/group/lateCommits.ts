@@ -17,7 +17,7 @@ export class LateCommits {
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isOutcomeUnknown returns true if a failed attempt may already be applied or can still be applied. */
+  /** @param isOutcomeUnknown returns true if a broker may have applied a failed attempt or may still apply the attempt. */
   constructor(isOutcomeUnknown: (error: unknown) => boolean) {
     this.#isOutcomeUnknown = isOutcomeUnknown;
   }

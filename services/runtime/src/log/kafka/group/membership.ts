@@ -45,7 +45,10 @@ const SILENCE_CHECK_INTERVAL_MS = 1000;
 /** Maximum time to wait for the response to the leave request. A dead coordinator does not respond. */
 const LEAVE_LIMIT_MS = 2000;
 
-/** Errors that a retry cannot fix. kafkajs reports some temporary failures as authentication errors, which are retried. */
+/**
+ * Errors that a retry cannot fix. Authentication errors are excluded, because kafkajs also reports some temporary failures as
+ * authentication errors.
+ */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
@@ -122,7 +125,7 @@ export class Membership {
     }
   }
 
-  /** Listens to the consumer. `crashed` rejects after a crash or a lack of responses. After `end`, no callback is called. */
+  /** Listens to the consumer until `end`. `crashed` rejects if the consumer crashes or receives no response for too long. */
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();

@@ -8,8 +8,8 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 /**
  * Handles OFFSET_OUT_OF_RANGE, which can also mean an unknown leader epoch. Returns true if the position of the reader moved.
  * @param group undefined for a tail, which does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. After a first error, a position with a known leader epoch
- *   is not moved back, because a former leader can have fewer records.
+ * @param isRepeated true if the previous response had the same error. A first error can come from a former leader that has
+ *   fewer records. A position with a known leader epoch therefore moves back only after a repeated error.
  */
 export async function adjustPosition(
   deps: Deps,

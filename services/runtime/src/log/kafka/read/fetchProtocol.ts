@@ -30,7 +30,7 @@ export interface PartitionResponse {
   readonly aborted: readonly AbortedTransaction[];
   /** Record batches, as a view of the response. The final batch can be incomplete. */
   readonly batches: Buffer;
-  /** Set if the broker's log does not contain the leader epoch or if the epoch ends before the offset. */
+  /** Undefined if the broker's log contains the requested leader epoch up to the requested offset. */
   readonly diverging: Diverging | undefined;
 }
 

@@ -9,7 +9,7 @@ import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 /** Maximum time that the broker waits for records. A partition that is not in this request is fetched only after the wait. */
 const LONG_POLL_MS = 250;
-/** Maximum wait of the broker if a request omits a partition with a full buffer, because this buffer can soon have space. */
+/** Maximum wait of a request that omits a partition with a full buffer. The next request can then fetch the partition soon. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
@@ -100,7 +100,6 @@ function nameOf({ clusterTopic, partition }: { clusterTopic: string; partition: 
   return `${clusterTopic}/${partition}`;
 }
 
-/** Decodes the records of one partition. @throws Error if the failure affects only this partition. */
 function chunkOf(
   response: PartitionResponse,
   { buffer, limits }: WantedPartition,

@@ -82,7 +82,7 @@ export class Fetcher {
   /** Failing partitions that wait for their next attempt. */
   readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
-  /** Brokers that have a Fetch request in flight or wait after a failure. */
+  /** Ids of the brokers for which `#fetchLoop` is running. */
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
@@ -167,7 +167,7 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Sends Fetch requests to one broker until no partition of the broker wants records. Handles all errors. */
+  /** Sends Fetch requests to one broker while a buffer of the broker's partitions needs records. Handles all errors. */
   async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
@@ -226,7 +226,6 @@ export class Fetcher {
     this.#failing.delete(buffer);
   }
 
-  /** Returns the buffers that want records, with the leaders of their partitions. */
   #wanted(cluster: Cluster): { wantedPartition: WantedPartition; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;

@@ -37,9 +37,9 @@ export class PartitionBuffer implements Cursor {
   #epochs: LeaderEpoch[] = [];
   /** Upper bound of the leader epoch of the record before `fetchOffset`. Used if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
-  /** Error that the next `take` throws. Undefined if no truncation must be reported. */
+  /** Truncation error that the next `take` throws, or undefined. */
   #truncation: LogTruncated | undefined;
-  /** True if the records directly before the next record expired before the reader took them. */
+  /** True if the records directly before the next record had expired, so that the reader missed these records. */
   #isAfterExpired = false;
   #isReleased = false;
 
@@ -103,7 +103,7 @@ export class PartitionBuffer implements Cursor {
    */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
-      // Only the record before the offset is known to have this leader epoch, because the start of the epoch is unknown.
+      // Assigns the epoch only to the record directly before `offset`, because the first offset of the epoch is unknown.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
@@ -157,7 +157,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. Offsets can still be committed with this buffer. */
+  /** Discards the buffered records. A released buffer can still be used to commit offsets. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];

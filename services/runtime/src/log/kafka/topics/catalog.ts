@@ -69,7 +69,7 @@ export class BrokerCatalog {
     return limits;
   }
 
-  /** Returns a topic's limits from the cache, or undefined. The limits are cached before the promise of `limits` resolves. */
+  /** Returns the cached limits of a topic, or undefined. When the promise of `limits` resolves, the limits are in the cache. */
   cachedLimits(topic: string): TopicLimits | undefined {
     return this.#topics.get(topic)?.value;
   }

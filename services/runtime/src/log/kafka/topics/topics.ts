@@ -122,7 +122,7 @@ function warnOfAddedPartitions(
   });
 }
 
-/** Warns about compacted topics from an older version, in which erased data can stay for years. */
+/** Warns about compacted topics of an older Questlog version, because erased data can stay in these topics for years. */
 function warnOfLateCompaction(
   { logger }: { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -137,7 +137,7 @@ function warnOfLateCompaction(
 
 const SAFE_REPLICAS = 3;
 
-/** Warns about topics that lose acknowledged records if one broker fails although the cluster has enough brokers. */
+/** If the cluster has enough brokers, warns about topics that can lose acknowledged records when one broker fails. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -247,8 +247,9 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Maximum time until Kafka removes superseded records. By default, Kafka compacts a partition after half of its bytes can be
- * removed, which can take years (KIP-354). The setting also closes the active segment at the next append.
+ * Maximum time until Kafka removes superseded records. By default, Kafka compacts a partition only when half of its bytes were
+ * written after the previous compaction, which can take years (KIP-354). The setting also closes the active segment at the next
+ * append.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
