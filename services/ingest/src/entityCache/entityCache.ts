@@ -32,9 +32,9 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Called before the cache reads its first record. ClickHouse already has all records with lower offsets. */
+  /** Called before the cache reads the topic. ClickHouse already has all records below the offset where the cache starts. */
   onStart?(): Promise<void>;
-  /** Called for each record that the cache reads. `entity` is the entity after the record was merged into the cache. */
+  /** Called for each record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
 }
 
@@ -85,7 +85,7 @@ export interface EntityCacheDeps {
   readonly onReappended?: (topic: string, records: number) => void;
 }
 
-/** A partition that lost its records from `offset` on. */
+/** A partition that has lost all records at and above `offset`. */
 export interface TruncatedPartition {
   readonly topic: string;
   readonly partition: number;
@@ -149,7 +149,8 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks ClickHouse's table before the lookup. After the lookup, the projector can already have added missing rows.
+      // Checks for a restored table before the lookup. A later check would not notice rows that the projector adds after the
+      // lookup.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -168,7 +169,7 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/** Reads the memory before ClickHouse, because an entity leaves the memory only after ClickHouse has its row. */
+/** Looks in memory first, because an entity leaves the memory only after ClickHouse has the entity's row. */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
@@ -223,7 +224,10 @@ interface Tails {
   close(): Promise<void>;
 }
 
-/** Reads each partition that has a leader up to the end. A partition without a leader is read after it gets a leader. */
+/**
+ * Reads all partitions. Waits until each partition that has a leader is read to its current end. Starts to read the other
+ * partitions when they have a leader.
+ */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
   context: TailContext<Message, Entity>,
@@ -279,7 +283,7 @@ async function openTails<Message, Entity>(
   };
 }
 
-/** Starts to read the partitions that have a leader. Returns undefined if none of the requested partitions has a leader. */
+/** Starts to read the `wanted` partitions that have a leader. Returns undefined if no `wanted` partition has a leader. */
 async function followPartitions<Message, Entity>(
   { log, logger, onTruncated }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
@@ -312,7 +316,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps a copy even if the record creates no entity, because linkers forward copies of reports in such records.
+          // Keeps a copy of every record. A report that the linker forwarded creates no entity, but must survive a truncation.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;

@@ -13,7 +13,7 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
   readonly weight: number;
 }
 
-/** Compact storage for unprojected entities (entities that ClickHouse might not have yet) that never change. */
+/** Compact storage for entities that never change and that ClickHouse might not have yet. */
 export interface PackedEntities<Entity> {
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
@@ -48,19 +48,17 @@ export interface IndexBounds {
 
 /** Default limits: about 60 MB for entities that can be evicted, and about 300 MB for unprojected entities. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
-/** For each unit of weight (see `weightOf`) of a new entity, the number of old entities that are checked for eviction. */
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
 export class EntityIndex<Entity> {
-  /** For each partition, an offset. The index can lack entities whose first record is below this offset. */
+  /** For each partition, the offset below which entities can be missing in the index, because ClickHouse has stored them. */
   evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: IndexBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
-  /** Iteration that removes projected entities from the compact storage, one step per call of `evictProjected`. */
   #packedRemoval: Iterator<void> | undefined;
 
   constructor(rules: EntityRules<Entity>, bounds = DEFAULT_BOUNDS) {
@@ -132,7 +130,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Keeps the old `lastOffset` for a record that changes nothing, because a truncation can remove this record.
+    // If a record changes nothing, keeps `lastOffset`. Otherwise, a truncation of this record would remove the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -153,9 +151,9 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Removes the entities that a record at or above the given offset created or changed. */
+  /** Removes the entities that were created or changed by records at and above the given offset. */
   truncate(partition: number, offset: number): void {
-    // Lowers the projected offset, because the offsets above the truncation belong to lost records.
+    // Lowers the projected offset, because after the truncation, new records get the offsets of the lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);

@@ -122,7 +122,10 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
   return sessionId !== null && nowMs - receivedAt < FRESH_FOR_MS;
 }
 
-/** SQL condition for events in the session and window of a report. Events that arrived after a retraction do not match. */
+/**
+ * SQL condition for events in the session and time window of a report. Excludes events that arrived after the report's
+ * retraction.
+ */
 const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
@@ -134,7 +137,6 @@ export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
      ORDER BY log_partition, log_offset, log_index LIMIT 1 BY id LIMIT ${limit}`;
 }
 
-/** Returns the query parameters for a bug report, including the parameters of `IN_SESSION_WINDOW`. */
 export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
   const { tenantId, projectId, reportId, sessionId, maxSessionLinks } = filed;
   const namedIds = [...namedEventsOf(filed).keys()];
@@ -155,7 +157,8 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // Repeats the conditions of the subquery, because ClickHouse reads the whole table if the query filters only by `id`.
+    // Repeats the conditions of the subquery in the outer query, because ClickHouse reads the whole table if the outer query
+    // filters only by `id`.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

@@ -1,4 +1,7 @@
-/** Watches how far a projector or the linker has read a topic. A GET waits, so that it finds the data of an earlier POST. */
+/**
+ * Watches how far a projector or the linker has read a topic. A GET request waits for this progress, so that its response
+ * includes the data of earlier POST requests.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
@@ -141,7 +144,7 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
         events.caughtUp(partitions, remainingMs()),
         reports.caughtUp(partitions, remainingMs()),
       ]);
-      // Waits for the linker a second time. During the first wait, the linker can have forwarded a report to another partition.
+      // Waits for the linker a second time, because the linker can forward a report to another partition during the first wait.
       await reports.caughtUp(partitions, remainingMs());
       await links.caughtUp(partitions, remainingMs());
     } catch (error) {

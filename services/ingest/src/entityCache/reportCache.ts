@@ -56,7 +56,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isErased);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
-  // If ClickHouse's table of reports was incomplete at the start, every project counts as a project with reports.
+  // If ClickHouse's table of reports was incomplete when the process started, every project counts as a project with reports.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,

@@ -1,6 +1,6 @@
 /**
- * Detects a ClickHouse table that was restored from a backup and lacks rows, until the projector has written the rows again.
- * Each commit of the projector contains the UUID of its table, and a restored table has another UUID (docs/decisions/0040).
+ * Detects a ClickHouse table that was restored from a backup, until the projector has written the missing rows again. Each
+ * commit of the projector contains the UUID of its table, and a restored table has a different UUID (docs/decisions/0040).
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
@@ -95,7 +95,7 @@ export function warnIfRestored(
       .then((incomplete) => {
         warning = incomplete.find((partition) => partition instanceof TableIncomplete)?.message;
       })
-      // Ignores the error of the check, because requests that need the table return the same error.
+      // Ignores a failed check of the tables. A request that needs a table repeats the check and fails with the same error.
       .catch(() => {});
     return warning;
   });

@@ -145,7 +145,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection returns the error to throw instead of Unavailable. Undefined if the request has no other problem */
+/** @param rejection function that returns the error for an invalid request. This error is thrown instead of Unavailable */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,

@@ -30,7 +30,10 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/** Returns reports whose window can still be open, newest first, without the named event ids (up to 80 KB per report). */
+/**
+ * Returns reports whose time window can still be open, newest first. Omits the ids of named events, which take up to 80 KB per
+ * report.
+ */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

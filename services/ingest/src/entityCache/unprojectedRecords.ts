@@ -1,7 +1,7 @@
 /** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. Pure. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
-/** Maximum bytes of the kept keys and values. Above the limit, the oldest records are dropped and cannot be repaired. */
+/** Maximum bytes of the records in memory. Above the limit, the oldest records are dropped, and cannot be appended again. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECORDS_PER_UPDATE = 256;
 
@@ -45,7 +45,10 @@ export class UnprojectedRecords {
     }
   }
 
-  /** Removes records that were projected at the previous call. A truncation can still invalidate the newest offsets. */
+  /**
+   * Removes records that were already projected at the previous call of this method. Keeps newer records for one more call,
+   * because a truncation can still invalidate the newest offsets.
+   */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);
@@ -54,7 +57,7 @@ export class UnprojectedRecords {
     this.#recordsSinceUpdate = 0;
   }
 
-  /** Removes and returns the partition's records from the lost offset on. */
+  /** Removes and returns the partition's records at and above the first lost offset. */
   truncate(partition: number, offset: number): NewRecord[] {
     this.#projected = [];
     const lost = [...this.#records].filter(

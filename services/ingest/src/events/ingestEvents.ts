@@ -50,13 +50,13 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** The stored events, which the ledger counts. Undefined if the request stored no new event. */
+  /** Number of newly stored events, for the ledger. Undefined if the request stored no new event. */
   readonly accepted: AcceptedEvents | undefined;
   /** The first unknown fields of the request, which were ignored. */
   readonly ignored: readonly UnknownField[];
   /** Problems of the elements that were not stored. Only a lenient request can have such elements. */
   readonly rejectedElements: readonly ElementProblem[];
-  /** Event times that differ strongly from the server's time, because the client's clock is probably wrong. */
+  /** Event times that differ strongly from the server's time. The clock of the client is probably wrong. */
   readonly warned: readonly SkewedTime[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
@@ -234,7 +234,7 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // Reads the links of a retried request from ClickHouse, because the cache can lack the reports of older links.
+  // Reads the links of a retried request's events from ClickHouse, because older reports can be missing from the cache.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;

@@ -37,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Handles ordinary requests. All requests use the same arrays. No request awaits between filling and reading the arrays. */
+/** Handles ordinary requests. All requests share the same arrays, because a request uses the arrays without an `await`. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();

@@ -1,4 +1,4 @@
-/** Reports appends of this process that a truncation removed before the projector read them. */
+/** Detects appends of this process that a truncation removed from the log before the projector read them. */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -19,7 +19,7 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/** Time from a truncation to the check for lost appends. Retries and the projector's current block end within this time. */
+/** Time between a truncation and the check for lost appends. In this time, retries and the projector's current block end. */
 export const CHECK_DELAY_MS = 10_000;
 
 /** Reports the lost appends that are not in ClickHouse. Returns early if the signal aborts. */
@@ -75,7 +75,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Derives the row's `orphan_id` from the append ids, because each row of the table needs a unique id.
+  // Derives the `orphan_id` of the row from the append ids, because each row of the table needs a different `orphan_id`.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -65,7 +65,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Removes and returns the appends at and above offset `from`, because the truncated log assigns these offsets again. */
+  /** Removes and returns the appends at and above offset `from`. After a truncation, other records get these offsets. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

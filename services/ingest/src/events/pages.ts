@@ -40,7 +40,7 @@ export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Pa
   return { limit: rows, after, cipher };
 }
 
-/** Returns the query parameters of `IN_PAGE`. The query reads one row more than the page has, to detect a next page. */
+/** Returns the query parameters of `IN_PAGE`. The query reads one extra row, to find out if a next page exists. */
 export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
 }
@@ -108,7 +108,7 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Number of payload bytes that take as long to write as an event without its payload and report ids. */
+/** Writing an event without its payload and report ids takes as long as writing this number of payload bytes. */
 const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 

@@ -12,7 +12,7 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 export interface Quotas {
   /** Returns the ledger that counts the tenant's events in the month. Undefined if the tenant has no quota. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** Returns the result of `ledger` without a wait. Returns `unopened` if the rollup table has not been read yet. */
+  /** Like `ledger`, but does not wait. Returns `unopened` if the rollup table has not been read yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   truncate(partition: number, offset: number): void;
   close(): Promise<void>;
@@ -30,7 +30,7 @@ interface TrackedQuota {
 
 const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
 const EVICT_AFTER_MS = 10 * 60 * 1000;
-/** Maximum time that a tenant's first request waits until ClickHouse has the appends of earlier processes. */
+/** Maximum time that a tenant's first request waits until ClickHouse has the events that earlier processes appended. */
 const FIRST_READ_TIMEOUT_MS = 2_000;
 
 /** Returns the UTC month as `YYYY-MM`. */
@@ -96,7 +96,7 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
 
 async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
   await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-    // Reads the rollup table even after a timeout, because a lagging projector must not block requests of the tenant.
+    // Reads the rollup table even if the wait timed out, because a lagging projector must not block the tenant's requests.
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
@@ -139,7 +139,10 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-/** Returns the projected offsets, or an empty list after a timeout. With an empty list, events can briefly count twice. */
+/**
+ * Returns the projected offsets, or an empty list after a timeout. With an empty list, the quota can count some events twice
+ * for a short time.
+ */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
@@ -149,7 +152,6 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
   }
 }
 
-/** @param projected for each partition, the offset below which the rows in ClickHouse include all records */
 async function refresh(
   { store }: QuotaDeps,
   entries: readonly TrackedQuota[],

@@ -53,7 +53,7 @@ const REPORT_IDS_COLUMN = `(
     WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
   ) AS reportIds`;
 
-/** ClickHouse settings for reading one event. A read of one granule takes less time than skip indexes or additional threads. */
+/** ClickHouse settings for reading one event. One granule is read faster without skip indexes and additional threads. */
 const ONE_GRANULE = {
   optimize_move_to_prewhere: 0,
   use_skip_indexes: 0,
@@ -66,7 +66,8 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
   const hasReports = await waitForProjection(deps, principal, [laneOf(id)]);
-  // The query is three times as fast with PREWHERE, without unneeded columns, and without links if there are no reports.
+  // The query uses PREWHERE, reads only the needed columns, and reads no links if the project has no reports. With these three
+  // measures, the query is three times as fast.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
   const [row] = await deps.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events
@@ -145,7 +146,10 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
   return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
-/** Returns the lanes of the events that a request reads. The result lacks lanes above the tenant's current `spread`. */
+/**
+ * Returns the lanes of the events that a request reads: the lane of the requested session, or all lanes that the tenant
+ * currently uses.
+ */
 async function lanesOf(
   { sessions }: ReadDeps,
   { tenant, project }: Principal,

@@ -69,7 +69,8 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until ClickHouse has the appends of earlier processes, because the quota would briefly count their retries twice.
+  // Waits until ClickHouse has the events that earlier processes appended. Otherwise, retries of these events would count twice
+  // against the quota for a short time.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
@@ -138,7 +139,7 @@ class ReplayCache {
     };
     const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
       const kept = stored.map(withoutPayload);
-      // Does not cache the events after a truncation, because the log can have lost some of them.
+      // If the log was truncated during the request, does not cache the events, because some of the events can be lost.
       if (this.#truncations !== truncationsBefore) {
         release();
         return kept;
@@ -152,7 +153,7 @@ class ReplayCache {
     return { keep: complete, giveUp: release };
   }
 
-  /** Removes all completed requests from the cache. A request in progress is removed at its end. */
+  /** Removes all completed requests from the cache. A request that is still in progress is removed when it ends. */
   onTruncated(): void {
     this.#truncations += 1;
     for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
@@ -161,7 +162,7 @@ class ReplayCache {
   #evictOldest(): void {
     for (const [name, { atMs, events }] of this.#requests) {
       if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
-      // Keeps a request in progress, because another request can wait for it. A request in progress has no events yet.
+      // Does not evict a request in progress (`events` is 0), because another request can be waiting for the result.
       if (events > 0) this.#remove(name);
     }
   }
@@ -200,8 +201,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // Without ClickHouse, accepts only an idempotency key that was created after ClickHouse's latest answer, because no
-      // earlier request can have stored such a key. A key from the future is rejected, because the age of the key is unknown.
+      // If ClickHouse does not answer, accepts only an idempotency key that was created after ClickHouse's latest answer. No
+      // request before that answer can have used the key. Rejects a key with a time in the future, because the age of the key
+      // is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -219,7 +221,7 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
   readonly occurredAt: string;
 }
 
-/** Returns the events of an idempotency key that ClickHouse has. An earlier request can have stored only some events. */
+/** Returns the stored events of a request with an idempotency key. An earlier attempt can have stored only some events. */
 async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(

@@ -34,12 +34,12 @@ export interface StoreEventsDeps {
   readonly partitions: number;
 }
 
-/** Provides random bytes. Draws 16 KiB at a time, because a draw per request would take much of the time of a small request. */
+/** Provides random bytes. Generates 16 KiB at a time, because a separate call per request would slow down small requests. */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // Allocates a separate buffer outside of Node's shared pool, so that no other buffer can expose unused random bytes.
+    // Does not use Node's shared buffer pool, because other code could read unused random bytes through the pool.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -50,7 +50,7 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-/** Events with ids, and with reserved quota. The caller must either append the events or release the quota. */
+/** Events that have ids and for which quota is reserved. The caller must append the events or release the quota. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
   /** Acknowledged events that a sampling switch dropped. Dropped events are not stored, and do not count against the quota. */
@@ -93,7 +93,7 @@ export async function decideEvents(
 export interface EventsAppend {
   readonly partition: number;
   readonly records: readonly OwnAppend[];
-  /** Returns the encoded values of the records. The caller calls `encode` one time, and before any await. */
+  /** Returns the encoded values of the records. The caller must call `encode` exactly one time, before the first `await`. */
   encode(): readonly Buffer[];
 }
 
@@ -111,7 +111,7 @@ export async function appendEvents(
   await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
-/** Appends one batch per partition, and waits for all appends. If one append fails, other batches can be stored. */
+/** Appends one batch per partition, and waits for all appends. If one append fails, the other batches might still be stored. */
 export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
@@ -124,7 +124,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Keeps the error until all appends have ended, because Node.js would report an earlier rejection as unhandled.
+  // Stores an error until all appends have ended. Node.js would report a rejected promise that no code awaits yet as unhandled.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

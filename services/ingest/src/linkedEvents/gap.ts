@@ -23,10 +23,13 @@ export interface GapRequest {
   readonly partitions: readonly number[];
 }
 
-/** Maximum duration of the search for a gap's time range. If the search takes longer, the stream reports a wider range. */
+/** Time limit of the search for a gap's time range. After the limit, the reported time range is larger than the gap. */
 const TIME_LIMIT_MS = 2_000;
 
-/** Returns the time range of a gap: from the latest link before the client's position to the oldest records in the log. */
+/**
+ * Returns the time range of a gap: from the time of the latest link before the client's position to the time of the oldest
+ * records in the log.
+ */
 export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
@@ -53,7 +56,8 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Returns an unresolved promise, so that the log delivers no further batch of the partition. The first record is enough.
+    // Returns a promise that resolves after the search, so that the log delivers no second batch of the partition. The search
+    // needs only the first record of each partition.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

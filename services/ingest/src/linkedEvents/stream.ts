@@ -34,11 +34,10 @@ export interface StreamClient {
 export interface LinkedEventStream {
   /** Resolves after the connection and the log reader are closed. Never rejects. */
   readonly ended: Promise<void>;
-  /** Ends the stream. The client does not receive a partial message. */
   end(): void;
 }
 
-/** Starts a stream. `gap` is undefined if no record after the client's position has expired. @throws errors of `log.tail` */
+/** Starts a stream. `gap` is the time range of expired records after the client's position. @throws errors of `log.tail` */
 export async function startLinkedEventStream(
   deps: StreamDeps,
   client: StreamClient,
@@ -69,7 +68,7 @@ class Connection implements LinkedEventStream {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
-  /** For each partition, the offset after the latest record that was sent or skipped. */
+  /** For each partition, the offset of the next record. All earlier records were sent to the client or skipped. */
   readonly #nextOffsets: number[];
   readonly #readToMs: number[] = [];
   readonly #started = Promise.withResolvers<void>();
@@ -119,7 +118,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Changes the position immediately before the write, so that no message id includes an event that was not written.
+      // Updates the position immediately before the write, because a client that reconnects could otherwise miss the event.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -143,7 +142,7 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // Destroys the connection of a client that does not read, because the end of the response would never reach this client.
+    // If the client does not read, destroys the connection, because the response could never send its buffered bytes and end.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
@@ -169,13 +168,12 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Sends a heartbeat, so that the client's position also advances over records of other projects. */
+  /** Sends a heartbeat with the current position, so that the client's position moves past records of other projects. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
   }
 
-  /** Ends the stream if the access token was revoked. The check also runs if no events arrive. */
   #endIfRevoked(): void {
     if (!this.#client.isAllowed()) this.end();
   }
@@ -222,7 +220,10 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /** Starts to close the log reader. A wait can cause a deadlock, because the reader waits for its current batch. */
+  /**
+   * Starts to close the log reader, but does not wait. A batch that waits for `close` would cause a deadlock, because `close`
+   * waits for the current batch.
+   */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

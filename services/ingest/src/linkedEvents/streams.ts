@@ -19,11 +19,14 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** Start of a stream: the oldest linked event (`start`), the next new event (`end`), or the position of a message id. */
+/**
+ * Position at which a stream starts: the oldest linked event (`start`), the next new event (`end`), or the position of a
+ * message id.
+ */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Opens a stream. Undefined if the message id has another number of partitions than the topic. @throws Unavailable */
+  /** Opens a stream. Undefined if the message id has a different number of partitions than the topic. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }
@@ -46,7 +49,7 @@ export const STREAM_LIMITS = {
   checkMs: 1_000,
   /** Time in milliseconds after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /** Maximum streams per process. A slow stream can use 4 MiB of memory per partition. A tenant gets at most half. */
+  /** Maximum streams per process. A slow stream can use 4 MiB of memory per partition. A tenant can use half of the streams. */
   maxStreams: 64,
   /** Maximum streams per project, so that one project cannot use all streams of the process. */
   maxStreamsOfProject: 16,
@@ -126,7 +129,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // Reports no gap if the request contains no message id, because the client has missed no event.
+  // A client that sends no message id has missed no event, so the stream has no gap.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

@@ -78,15 +78,15 @@ export async function appendInlineEvents(
   }
 }
 
-/** True if the linker marked links to inline events as unresolved because the events were missing. */
+/** True if a link to an inline event has the state `unresolved`, because the linker did not find the event. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Events that are stored within this time before a report closes can be missing from the linker's last search. */
+/** If a report closes within this time after an event was stored, the linker's final search can miss the event. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Makes the linker search for a report's events again if the report is closed, or closes soon. */
+/** Makes the linker search for a report's events again. Does nothing if the report stays open for another minute. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,

@@ -1,6 +1,6 @@
 /**
- * Handles POST /v1/ingest/reports: append the report, then its inline events. The report's record contains the ids of the
- * inline events, so that a retry of the request can store missing events.
+ * Handles POST /v1/ingest/reports. Appends the report, and then appends its inline events (the events in the request). The
+ * report's record contains the ids of the inline events, so that a retry of the request can store missing events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -91,7 +91,7 @@ interface CheckedReport extends AssignedDrafts {
 /**
  * Creates a bug report, or answers a retry.
  * @throws Rejected if the client must change the request
- * @throws Unavailable if the client can retry. A retry of a request without an id creates another report.
+ * @throws Unavailable if the client can retry the request. If the request contains no id, the retry creates another report.
  * @throws IncompleteReport if the log has the report, but not its events. A retry adds the events.
  */
 export async function createReport(
@@ -289,7 +289,6 @@ function recordOf(
   };
 }
 
-/** Returns the error for a report that would be empty, because its events already have too many open reports. */
 function tooManyReports(): Rejected {
   const detail = `each of the events is already named by ${MAX_OPEN_REPORTS_PER_KEY} open reports`;
   return new Rejected('rate_limited', detail, { headers: { 'Retry-After': `${GRACE_MS / 1000}` } });
@@ -355,7 +354,7 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/** True if the body equals the original body, except for a generated `id` that the client added after a 503. */
+/** True if the body equals the original body. Ignores an `id` that the client copied from a response with status 503. */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

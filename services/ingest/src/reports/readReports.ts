@@ -85,7 +85,7 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** SQL query for the stored links of a report. A `pending` row is no link yet, because the event is not stored. */
+/** SQL query for the stored links of a report. A `pending` row is not a link yet, because its event is not stored. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
@@ -107,7 +107,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // Selects the events by the time inside their ids in a subquery, because the primary key starts with this time.
+  // Filters by the time in the event ids in addition to the ids, because the primary key of the table starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (
@@ -188,7 +188,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Copies the time of the report, because a report without `occurredAt` would get the time of its retraction.
+      // Copies the report's time. Otherwise, a report without `occurredAt` would get the time of the retraction.
       occurredAt: reportTimeOf(filed),
     });
   });

@@ -1,6 +1,6 @@
 /**
  * Finds missing events of a session by gaps in the sequence numbers that the client gave to its events. A gap before the first
- * stored event counts as expired if retention has removed events since the start of the session.
+ * stored event counts as expired if retention has removed events that are newer than the session's registration.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -9,7 +9,7 @@ interface Row {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly [first: string, last: string][];
-  /** 1 if retention has removed events that are newer than the start of the session. Otherwise 0. */
+  /** 1 if retention has removed events that arrived after the session was registered. Otherwise 0. */
   readonly hasExpired: 0 | 1;
 }
 

@@ -34,7 +34,7 @@ const SIGNING_KEY_BYTES = 32;
 const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
-/** Bytes of disk space that uploads must leave free, because anyone with the token of a game could fill the disk. */
+/** Bytes of disk space that uploads must leave free. Otherwise, anyone with the token of a game could fill the disk. */
 const RESERVED_BYTES = 1024 * 1024 * 1024;
 const RESERVED_SHARE = 0.1;
 /** Bytes after which a file is flushed. A single flush of a large file would block the log's disk for too long. */
@@ -95,7 +95,10 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /** Writes a description. `receive` flushes the description with the file, because a separate flush would delay events. */
+  /**
+   * Writes a description, but does not flush the file to the disk. `receive` flushes the description together with the uploaded
+   * file, because a separate flush would delay events.
+   */
   async describe(key: UploadKey, text: string): Promise<void> {
     const path = this.pathOf(key);
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });

@@ -13,7 +13,7 @@ import type { UploadReceiver } from './uploadStore.ts';
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** If a timer of the rate limit fires late, the next chunks wait less, by at most this time. */
+/** Maximum time by which the next chunks wait less, to compensate for a timer of the rate limit that fired late. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
@@ -55,7 +55,6 @@ export class UploadsInFlight {
 
 /**
  * Stores the file, and returns its size.
- * @param holderOf returns the project. Undefined if the token was revoked
  * @throws Rejected if the file is not valid or the token was revoked. The store then keeps no bytes.
  */
 export async function receiveUpload(
@@ -129,7 +128,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/** Frees the memory of a chunk immediately, because many chunks would cause full garbage collections and delay events. */
+/** Frees the memory of a chunk immediately. Otherwise, chunks would cause full garbage collections that delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

@@ -22,7 +22,7 @@ import type { UploadStore } from './uploadStore.ts';
 /** Timeouts of requests to S3. After a timeout, the client gets the HTTP status 503. */
 const CONNECT_TIMEOUT_MS = 3_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Maximum connections to S3. Downloads use at most half of the connections, because a download can last for any time. */
+/** Maximum connections to S3. Downloads can use only half of the connections, because a download can take a long time. */
 const MAX_CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** Headers that are part of the signature of an upload address. S3 enforces only signed headers. */
@@ -75,7 +75,8 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // Treats a file with a wrong size as missing, because versitygw 1.8.0 keeps the received bytes after a broken connection.
+      // Treats a file with a wrong size as missing, because the S3 server versitygw 1.8.0 stores an incomplete file if the
+      // connection breaks.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },
@@ -101,7 +102,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // Turns off checksums, because an upload address would contain the checksum of an empty body.
+    // Turns off checksums. Otherwise, an upload address would contain the checksum of an empty body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {

@@ -11,11 +11,16 @@ import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** Minimum age of a removed file. A report can name files of the last 24 h, and a request can last up to an hour. */
+/**
+ * Minimum age at which a file without a report is removed. A report can name files of the last 24 h, and a request can last up
+ * to an hour.
+ */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Number of days whose files are checked. Older files stay, because the log can restore lost reports of only 7 days. */
+/**
+ * Number of days whose files are checked. If ClickHouse loses reports, only reports of the last 7 days can be restored from the
+ * log. Older files stay, because a lost report might name these files.
+ */
 const SWEPT_DAYS = 6;
-/** Delay of the first run, and interval of all later runs. The delay keeps the start of the process fast. */
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;
 const PROJECTION_WAIT_MS = 10_000;
@@ -84,7 +89,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that reports name, including retracted reports, because clients can read them. */
+/** Returns the keys of uploads that reports name. Includes retracted reports, because clients can still read these reports. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

@@ -4,7 +4,7 @@ import type { UploadDescription, UploadKey, UploadTarget } from './core/uploadKe
 
 /** Store for uploaded files. All methods throw Unavailable if the store does not answer or is full. */
 export interface UploadStore {
-  /** True if a client must state the file size before the upload. S3 limits an upload only by an exact size. */
+  /** True if a client must state the file size before the upload. S3 can limit the size of an upload only to an exact size. */
   readonly isSizeNeeded: boolean;
   describe(key: UploadKey, description: UploadDescription): Promise<void>;
   /** Returns the absolute URL for the PUT of the file. @param baseUrl address under which games reach this ingest process */
@@ -15,7 +15,7 @@ export interface UploadStore {
   /** Lists the uploads of a UTC day (`yyyy-mm-dd`). The list includes uploads whose file has not arrived. */
   list(day: string): AsyncIterable<UploadKey>;
   remove(key: UploadKey): Promise<void>;
-  /** Receiver of files. Undefined if clients send files directly to S3. */
+  /** Object that receives the bytes of uploaded files. Undefined if clients send files directly to S3. */
   readonly receiver: UploadReceiver | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface UploadReceiver {
   readonly signingKey: Buffer;
   /**
    * Stores the bytes and returns their number. If the iteration throws, the store keeps no bytes.
-   * @throws Rejected `conflict` if the upload already has other bytes
+   * @throws Rejected `conflict` if a different file was already stored for the upload
    */
   receive(key: UploadKey, bytes: AsyncIterable<Buffer>): Promise<number>;
 }

@@ -26,15 +26,17 @@ export type WindowedReport = Pick<
   | 'maxSessionLinks'
 >;
 
-/** Fields of a bug report that decide which events the report can link: its session, and the ids of named events. */
+/** Session id and event ids in a bug report. The report can link only events of the session and events with these ids. */
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
 /** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Maximum event ids in memory that open reports name. An id takes about 260 bytes. The linker also links evicted ids. */
+/**
+ * Maximum ids of events that open reports name. An id takes about 260 bytes. The linker also links events whose id was evicted.
+ */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum ids of retracted reports in memory. The linker retracts links long before the report's id is evicted. */
+/** Maximum ids of retracted reports in memory. When an id is evicted, the linker has already retracted the report's links. */
 export const MAX_RETRACTED = 100_000;
 /** Maximum open reports per session or event. Each link stores a copy of the event's payload, which has up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
@@ -42,7 +44,7 @@ export const MAX_OPEN_REPORTS_PER_KEY = 50;
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Bug reports whose append to the log has not ended. A report can be both in this map and among the open reports. */
+  /** Bug reports that are being appended to the log, by the ids of their sessions and events. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -89,7 +91,10 @@ export class OpenReports {
     };
   }
 
-  /** Counts a report against the limit of open reports during its append. Returns a function that ends the count. */
+  /**
+   * Counts a report against `MAX_OPEN_REPORTS_PER_KEY` while the report is being appended to the log. Returns a function that
+   * ends the counting.
+   */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -156,7 +161,7 @@ function isNotRetracted({ isRetracted }: OpenReport): boolean {
 /** Number of reports that each insertion checks for expiry, starting with the oldest report. */
 const SWEEP_STEPS = 8;
 
-/** Open reports by session id or event id. The keys include the project id, because ids are unique only in a project. */
+/** Open reports by session id or event id. The keys include the project id, because ids are unique only within a project. */
 class ReportsByKey {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
@@ -171,7 +176,7 @@ class ReportsByKey {
     return this.#keys;
   }
 
-  /** Adds a bug report. Does nothing if the report has no ids, is already closed, or was already added. */
+  /** Adds a bug report. Does nothing if `ids` is empty, the report is already closed, or the report was already added. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);

@@ -40,8 +40,9 @@ export class PackedSessions {
   #nextTable = 0;
 
   /**
-   * @param hash returns at least 16 bytes of a hash with a secret key, so that clients cannot choose session ids with equal
-   * hashes. With a million sessions, a lookup of an unknown session finds a wrong session with a probability of 10^-26.
+   * @param hash returns at least 16 bytes of a hash. The hash uses a secret key, so that clients cannot choose session ids with
+   * equal hashes. If there are a million sessions, the lookup of an unknown session returns a wrong session with a probability
+   * of 10^-26.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -156,7 +157,7 @@ function slotsFor(size: number): number {
 const NO_WORDS = new Uint32Array(0);
 const NO_VIEW = new DataView(NO_WORDS.buffer);
 
-/** Hash table with open addressing: if the slot of a key is full, the session is in the next free slot. */
+/** Hash table with open addressing and linear probing. */
 class Table {
   words = NO_WORDS;
   view = NO_VIEW;

@@ -54,7 +54,7 @@ export class RecentSessions {
     this.#sessions.fill(undefined);
   }
 
-  /** Selects the slot from the last bits of the id, because these bits are random in UUIDv4 and UUIDv7. */
+  /** Derives the slot number from the last bits of the session id, because these bits are random in UUIDv4 and UUIDv7. */
   #slotOf(words: Uint32Array, at: number): number {
     return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
   }

@@ -57,7 +57,6 @@ export function randomBytesFor(drafts: number): number {
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
   const isRecordPerEvent = input.idempotency !== null && input.isSplit;
-  /** Records of the request. The key is the lane or, if each event has its own record, the index of the event. */
   const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {
@@ -81,7 +80,9 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/** Returns the last 62 bits of an event id. These bits do not depend on the lane, which can differ at a retry. */
+/**
+ * Returns the last 62 bits of an event id. These bits must not depend on the lane, because a retry can have a different lane.
+ */
 export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
@@ -151,7 +152,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // The hash includes the first event id, because a bug report that the log lost gets new event ids at the retry.
+    // The hash includes the first event id, because a retry of a lost report creates new events, which need a new append id.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }
@@ -170,7 +171,10 @@ export interface AssignedDrafts {
   readonly problems: readonly ElementProblem[];
 }
 
-/** Adds to each draft (valid element) the lane and build of its session. Without a session, adds the request's lane. */
+/**
+ * Adds to each draft (valid element) the lane and the build of the draft's session. A draft without a session gets the lane of
+ * the request.
+ */
 export function assignLanes(
   { drafts, problems }: Elements,
   sessions: ReadonlyMap<

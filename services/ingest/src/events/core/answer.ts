@@ -8,7 +8,7 @@ export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
   /** True if the event exceeded the quota. Undefined in revision B of the API, whose responses omit this field. */
   readonly overQuota: boolean | undefined;
-  /** Link between the event and the bug report whose events the response lists. Undefined in other responses. */
+  /** Link between the event and a bug report. Undefined if the response does not list the events of a report. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 
@@ -80,7 +80,6 @@ function elementProblem(errors: readonly ElementProblem[], requestId: string): R
   return problemOf(first.code, first.detail, requestId, errors);
 }
 
-/** Writes events as JSON. Caches types and the latest time, because events of a batch often have equal values. */
 class EventWriter extends ByteWriter {
   readonly #quoted = new Map<string, string>();
   #micros: bigint | undefined;

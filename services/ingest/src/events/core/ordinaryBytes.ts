@@ -55,7 +55,7 @@ export function recordOf(
     const sequence = found.sequence[event] ?? 0;
     writeLong(out, sequence === 0 ? NULL : VALUE);
     if (sequence !== 0) writeLong(out, sequence);
-    // Writes null as the sample rate, because no switch samples an ordinary request.
+    // Writes null as the sample rate, because this code handles only projects without sampling switches.
     writeLong(out, NULL);
   }
   return endRecord(out);

@@ -236,9 +236,9 @@ const UNUSED_WORDS = new Uint32Array(4);
 export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** Maximum digits of a sequence number, because a double represents every number of 15 digits exactly. */
+/** Maximum digits of a sequence number. A double represents every number with up to 15 digits exactly. */
 const MAX_DIGITS = 15;
-/** Value of a character that is not a digit. The value is so low that a sum with valid digits is still negative. */
+/** Value of a character that is not a digit. A number that contains such a character becomes negative. */
 const NO_DIGIT = -100_000;
 
 const SPACE = 0x20;

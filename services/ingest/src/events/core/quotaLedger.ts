@@ -1,4 +1,7 @@
-/** Counts a tenant's events in a month: events in ClickHouse's rollup table, and later appends of this process. Pure. */
+/**
+ * Counts a tenant's events in a month. The count is the sum of the events in ClickHouse's rollup table and the newer events of
+ * this process. Pure.
+ */
 
 /** Row of the rollup table: the number of a tenant's events in one partition of a log, up to an offset. */
 export interface RollupRow {
@@ -8,7 +11,7 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
-/** A quota is nearly used up if fewer events are left than `NEAR_EVENTS`, or less than this fraction of the quota. */
+/** A quota is nearly used up if fewer than `NEAR_EVENTS` events, or less than `NEAR_FRACTION` of the quota, are left. */
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
@@ -26,9 +29,15 @@ export class QuotaLedger {
   #rollupUsed = 0;
   /** For each partition of the current log, the highest offset that the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
-  /** For each partition, the events that the rollup table counts for other logs, such as events lost in a truncation. */
+  /**
+   * For each partition, the number of events that the rollup table counts under other log ids, such as events that a truncation
+   * removed.
+   */
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** For each truncated partition, the values from before the truncation. The rollup table can still return these values. */
+  /**
+   * For each truncated partition, the values of the partition's rollup row before the truncation. ClickHouse can still return
+   * this outdated row.
+   */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -50,7 +59,8 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the counts by new rows of the rollup table, and removes the appends of this process that the rows include.
+   * Replaces the counts with the counts of new rows from the rollup table. Removes the appends of this process that the new
+   * rows already count.
    * @param projected for each partition, the offset below which all records were projected before the query
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
@@ -64,7 +74,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Compares the events in other logs, too, because the same offset can occur again after a truncation.
+      // Compares both the offset and the events of other logs, because a new row can have the same offset after a truncation.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -72,11 +82,10 @@ export class QuotaLedger {
     }
   }
 
-  /** Stops counting this process's appends at and above the offset of a truncation. */
+  /** Removes this process's appends at and above `offset` from the count, because the log has lost these appends. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
-      // If a partition is truncated a second time, keeps the values from before the first truncation.
       if (!this.#stale.has(partition))
         this.#stale.set(partition, {
           lastOffset: covered,
@@ -130,7 +139,7 @@ export class QuotaLedger {
 /** Merges appends with neighboring offsets. Returns at most `groupCount` + 1 entries. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // The number of offsets per group is a power of two, so that a later merge combines whole groups.
+  // The group size is a power of two, so that each group of a later merge consists of whole groups of an earlier merge.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -110,7 +110,10 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/** Returns one error for all problems of a request. The status is the first of 400, 413, 403, and 404 that a problem has. */
+/**
+ * Returns one error for all problems of a request. If the problems have different HTTP statuses, the error gets the first
+ * existing status in the order 400, 413, 403, 404.
+ */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;

@@ -1,6 +1,6 @@
 /**
- * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Keeps the bytes of the payload, except that line
- * ends (JSON whitespace) arrive as LF. Pure.
+ * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Does not change the payload, except that clients
+ * receive each line break between JSON tokens as LF. Pure.
  */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { formatMicros } from '../../core/occurredAt.ts';

@@ -12,7 +12,10 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/** Encodes a position as bytes. Every message contains an id, so the encoding is short: 16 bytes plus 6 bytes per partition. */
+/**
+ * Encodes a position as bytes. Every message contains an encoded position, so the encoding is short: 16 bytes plus 6 bytes per
+ * partition.
+ */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytes.write(logId.replaceAll('-', ''), 'hex');
@@ -33,8 +36,8 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Decrypts a message id. Returns `start` for an id of an earlier version, or from before a reset of the log. A stream from
- * `start` repeats linked events, and clients drop the repeated events by their version.
+ * Decrypts a message id. Returns `start` if the id has an old format, or was created before a reset of the log. A stream from
+ * `start` sends some linked events again. Clients recognize the repeated events by the field `version`.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
@@ -50,8 +53,8 @@ export function positionIn(id: string, cipher: CursorCipher): StreamPosition | '
 }
 
 /**
- * Returns the offsets from which a stream reads. A position after the end of the log or from another log becomes the start of
- * the log. Undefined if the number of partitions differs.
+ * Returns the offsets from which a stream reads. If the position is above the end offset or from another log, the stream reads
+ * from the start of the log. Returns undefined if the number of partitions differs.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -78,5 +81,5 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 /** First byte of a message id of an earlier version, whose ids were not encrypted. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** Bytes of an offset in a position. 48 bits last nine years at a million records per second. */
+/** Bytes of an offset in a position. An offset of 48 bits is enough for nine years at a million records per second. */
 const OFFSET_BYTES = 6;

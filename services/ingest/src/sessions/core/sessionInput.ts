@@ -82,7 +82,10 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/** Returns the build id. A request can contain both a build and the build's id, because clients copy both from responses. */
+/**
+ * Returns the id of the build. A request can contain both `build` and the matching `buildId`, because clients copy both fields
+ * from responses.
+ */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,

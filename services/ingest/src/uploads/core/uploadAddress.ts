@@ -55,14 +55,14 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** Signs the parameters as a JSON array. Concatenated parameters could give the same text for different addresses. */
+/** Signs the parameters as a JSON array. If the parameters were concatenated, different addresses could give the same text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** Returns NaN if the text is not a whole number. An address with NaN fails the signature check. */
+/** Returns NaN if the text is not a whole number. The signature check then rejects the address. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }
