@@ -43,9 +43,9 @@ export function securityPage(): string {
       ['attack', 'what was sent', 'result'],
       figures.map(({ attack, tried, held }) => [attack, tried, held]),
     ),
-    `Schemathesis generates requests from the OpenAPI documents. The endless streams \`/v1/linked-events\` and \`/admin/tail\` are excluded. Six
-endpoints for operators can reject a request that is valid by the document, because the document cannot express the syntax of SQL or the
-order of times. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
+    `Schemathesis generates requests from the OpenAPI documents. Schemathesis does not call \`/v1/linked-events\` and
+\`/admin/tail\`, because the responses of these endpoints never end. Six endpoints for operators can reject a request that the OpenAPI
+document allows, because the document cannot express the syntax of SQL, or that one time must be after another time. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
     `Every test run also includes ${OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
   ];
   return `${blocks.join('\n\n')}\n`;

@@ -10,7 +10,7 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `compares larger deployments with a small base, which is measured before and after each
-deployment. \`--only spread\` measures only the deployments whose name contains that word. All deployments together take about 20 minutes.
+deployment. \`--only spread\` measures only the deployments whose name contains "spread". All deployments together take about 20 minutes.
 
 The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. An uncached session needs a ClickHouse lookup, which many
 requests share. An event is compared with each open report of its session. A request causes one append for each lane
@@ -93,7 +93,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `With ${changeName(change)}, the throughput relative to spread 1 is ${each.join(', ')}. The target of ${SPREAD_TO_REACH} is ${isReached ? '' : 'not '}reached.`;
+  return `With ${changeName(change)}, the throughput relative to spread 1 is ${each.join(' and ')}. The target of ${SPREAD_TO_REACH} is ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

@@ -47,7 +47,7 @@ export function pathSummary(result: PathResult): string {
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
-    'The next table has the maximum requests per second. It also has the latencies p50/p99 in ms at half of the maximum of the slowest server. A\nlatency starts when the request should have been sent.',
+    'The next table has the maximum requests per second of each server. After the semicolon are the latencies p50/p99 in ms, at half of the\nmaximum of the slowest server. The latency of a request starts at the time at which the request should have been sent.',
     table(
       ['events × connections', ...NAMES.map((name) => TITLES[name])],
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),

@@ -45,8 +45,8 @@ const HEAD = [
   `[The summary](../performance.md) explains the main figures. \`npm run bench\` sends the same events to four servers, one after the other, on one
 machine with one Kafka broker and \`acks=all\`. The benchmark compares the CPU times of the servers.`,
   `- Questlog validates each event, checks its session and the quota, stores the event, and returns the event.
-- The [simple version](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event. A team could write such a
-  server in an afternoon.
+- The [simple version](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event. A team could write the simple
+  version in an afternoon.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and responds with two
   bytes.`,
@@ -81,7 +81,8 @@ the verdict is "inconclusive".`,
   {
     title: 'At rest',
     flags: '--rest',
-    words: 'measures six starts of `npm start` with the same folder and without requests.',
+    words:
+      'starts Questlog six times with the same data folder, and measures each start and the idle processes.',
     blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
     pageBlocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
   },

@@ -35,7 +35,7 @@ export function restReport(result: RestResult): string {
         ['private memory of all processes', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
       ],
     ),
-    'The rest of the resident memory is the program code of Node and ClickHouse. Linux can free this memory when other programs need memory.',
+    'Resident memory that is not private contains the program code of Node and ClickHouse. Linux can free the memory of program code when other\nprograms need memory.',
   ].join('\n\n');
 }
 

@@ -12,8 +12,8 @@ processes of each service. Twelve clients send events at half of their maximum r
 with the tables and topics.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
-\`--missing\`, the command runs only the rows that do not have enough passed runs. With \`--together\`, one deployment gets several faults, one
-after the other. A failed check then counts for all of these faults, unless the check names one of them.`;
+\`--missing\`, the command runs only the rows that do not have enough passed runs. With \`--together\`, several rows run one
+after the other on the same deployment. A failed check counts for every row of the deployment, unless the check names a single row.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -87,12 +87,13 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
 }
 
 function shortForm(results: readonly Result[]): string {
-  const said = '`npm run test:all` runs the fast rows, one after the other, on one deployment.';
+  const said =
+    '`npm run test:all` runs the short form of the campaign: the fast rows, one after the other, on one deployment.';
   if (results.length === 0) return `${said} The short form has not run for this page yet.`;
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} runs passed. The runs checked ${checked}, and the longest run took ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} runs of the short form passed. The short form checked ${checked}, and the longest run took ${Math.round(longest)} s.`;
 }
 
 /** Returns a table of the causes, with the date, commit, and seed of each failed run. */

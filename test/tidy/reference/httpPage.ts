@@ -22,10 +22,10 @@ export function httpPage(): string {
     'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Each listener also serves its document as `GET /openapi.json`. Every error is a\n[problem document](problems.md).',
     '## The public listener',
     'Games use this listener. A bearer token belongs to one project and has scopes.',
-    endpoints(PUBLIC),
+    endpoints(PUBLIC, true),
     '## The admin listener',
-    'Operators use this listener. Never expose the admin listener to the internet. All endpoints except the last four need\n`Authorization: Bearer <adminToken>`.',
-    endpoints(ADMIN),
+    'Operators use this listener. Never expose the admin listener to the internet. A request needs the\nadmin token as a bearer token, except requests to the last four endpoints.',
+    endpoints(ADMIN, false),
   ]);
 }
 
@@ -34,15 +34,15 @@ export function openApiFiles(): Readonly<Record<string, string>> {
   return { 'openapi.json': textOf(PUBLIC), 'openapi-admin.json': textOf(ADMIN) };
 }
 
-function endpoints({ paths }: Document): string {
+function endpoints({ paths }: Document, hasScopes: boolean): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => [
       code(`${method.toUpperCase()} ${path}`),
       firstSentence(operation.summary),
-      code(scopeOf(operation)),
+      ...(hasScopes ? [code(scopeOf(operation))] : []),
     ]),
   );
-  return table(['endpoint', 'what it does', 'scope'], rows);
+  return table(['endpoint', 'what it does', ...(hasScopes ? ['scope'] : [])], rows);
 }
 
 function firstSentence(text: string): string {

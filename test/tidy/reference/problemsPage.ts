@@ -14,7 +14,7 @@ export function problemsPage(): string {
     .toSorted(([, [a]], [, [b]]) => a - b)
     .map(([name, [status, title]]) => [String(status), code(name), title]);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
-    'The content type of every error is `application/problem+json` (RFC 9457). A code never changes its meaning. The field `title` describes\nthe code, and the field `detail` describes the cause in this request. The fields `error` and `message` repeat `title` and `detail` for older\ngame clients.',
+    'The content type of every error is `application/problem+json` (RFC 9457). The meaning of a problem code never changes. The field `title` describes\nthe code, and the field `detail` describes the cause in this request. The fields `error` and `message` repeat `title` and `detail` for older\ngame clients.',
     table(['status', 'code', 'meaning'], rows),
     'The field `errors` lists the invalid elements of a batch: the index in the array, a JSON pointer (RFC 6901), the code, and the detail. The\nfield `instance` and the header `X-Request-Id` contain the request id. In this example, the second event has no session, which revision A\nrequires:',
     fence('json', REQUEST),
