@@ -13,9 +13,9 @@ export interface Build {
 const RULE = 'questlog build 1';
 
 /**
- * Returns a UUIDv8 from a SHA-256 of six parts: the rule, the project id in lower case, version, platform, commit, and channel.
- * The hash input contains the length of each part in UTF-8 bytes (4 bytes, big-endian) and the part's bytes. The length of an
- * omitted part is 0.
+ * Returns a UUIDv8 that is computed from six parts with SHA-256. The parts are the version of the rule (`RULE`), the project id
+ * in lower case, version, platform, commit, and channel. The hash input contains the length of each part in UTF-8 bytes (4
+ * bytes, big-endian) and the part's bytes. The length of an omitted part is 0.
  */
 export function buildIdOf(projectId: string, { version, platform, gitCommit, channel }: Build): string {
   const hash = createHash('sha256');

@@ -153,15 +153,16 @@ export function isErasedLink(
   );
 }
 
-/** True if an erasure covers the report. The report's id is also checked, because a notice is newer than its report. */
+/** True if an erasure covers the report. The record can be newer than the erasure, so the report's id is also checked. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * True if the projector must not write the report. While an erasure of a session searches for data, this is false for the
- * session's reports, so that the erasure also finds links between these reports and events of other sessions.
+ * True if the projector does not write the report because the report is erased. While an erasure still searches for the reports
+ * of a session, the projector writes these reports. The search then also finds links between these reports and events of other
+ * sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

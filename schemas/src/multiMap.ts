@@ -1,6 +1,6 @@
 /** Map from a key to several values, for example from a session to its open bug reports. */
 
-/** Stores a single value of a key without a set, which halves the memory because most keys have only one value. */
+/** If a key has only one value, the map stores the value without a set. Most keys have one value, so this halves the memory. */
 export class MultiMap<T extends object> {
   readonly #values = new Map<string, T | Set<T>>();
 

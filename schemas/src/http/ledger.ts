@@ -26,7 +26,7 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Number of events in the log. In a `miscounted` difference, the number of rows in the table `events`. */
+  /** Expected number of events, according to the log. For a `miscounted` difference, number of rows in the table `events`. */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;
@@ -43,7 +43,10 @@ export interface VerifySummary {
   readonly kind: 'summary';
   readonly from: string;
   readonly to: string;
-  /** Records and events in the verified part of the log. The other amounts and the differences add up to this amount. */
+  /**
+   * Number of records and events in the verified part of the log. Each record is counted in `projected`, `repeated`, `dead`,
+   * `pastRetention`, or `notYet`, or is reported as a difference.
+   */
   readonly logged: Amount;
   readonly projected: Amount;
   readonly repeated: Amount;

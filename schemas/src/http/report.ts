@@ -1,4 +1,4 @@
-/** Bodies of requests that file a bug report, and responses with a report, its events, or its links. */
+/** Bodies of requests that create a bug report, and responses with a report, its events, or its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';

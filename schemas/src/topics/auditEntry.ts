@@ -14,7 +14,7 @@ export interface AuditEntry {
   readonly at: number;
   /** Time of the answer to a change, or null before the answer. For a count of rejections, time of the latest rejection. */
   readonly doneAt: number | null;
-  /** Identifier of the credential in the request, which does not reveal the credential. */
+  /** Identifier of the credential that the request contained. The identifier does not reveal the credential. */
   readonly actor: string;
   readonly address: string;
   readonly method: string;

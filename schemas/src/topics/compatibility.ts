@@ -14,7 +14,7 @@ export function compatibilityFault(
   return unreadBefore === undefined ? undefined : `that version cannot read this one: ${unreadBefore}`;
 }
 
-/** Returns the reason why the schema `read` cannot decode records of `written`. Compares Avro types and Questlog's types. */
+/** Returns the reason why the schema `read` cannot decode records of the schema `written`, or undefined. */
 function whyUnread(written: string, read: string): string | undefined {
   try {
     plainType(read).createResolver(plainType(written));

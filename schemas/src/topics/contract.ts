@@ -83,7 +83,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
   return found;
 }
 
-/** Returns the number of fields that avsc decodes from an empty record. avsc reads zeros after the end of the bytes. */
+/** Returns the minimum number of fields that avsc decodes. If the bytes of a record end early, avsc reads zeros. */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
@@ -242,7 +242,7 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** Array with at most one item per byte. avsc's own array type reads as many items as the bytes claim, even 2^52 items. */
+/** Array type that rejects more items than remaining bytes. avsc's array type accepts 2^52 items in a record of a few bytes. */
 class BoundedArray extends avsc.types.ArrayType {
   /** Overrides avsc's method. For records of another schema version, `itemsType` is the item type of that version. */
   _read(tap: Tap): unknown[] {

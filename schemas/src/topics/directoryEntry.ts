@@ -115,7 +115,7 @@ export interface Erasure {
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /** Sessions whose data is erased, including later records. Null if all data before `requestedAt` is erased. */
+  /** Sessions whose data is erased, including data that arrives later. Null if the erasure covers a whole project or tenant. */
   readonly sessions: readonly IdsOfProject[] | null;
   /** Erased reports. If a whole project is erased, this list has only reports with links to events outside the erasure. */
   readonly reports: readonly IdsOfProject[];

@@ -80,7 +80,7 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Contract with a hand-written encoder, because avsc is too slow to encode every incoming event. */
+/** Message contract of the topic of events. avsc is too slow to encode every incoming event, so the encoder is hand-written. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {

@@ -31,7 +31,7 @@ export interface PendingRetraction {
   readonly offset: number;
 }
 
-/** Session whose events arrived late or have a wrong clock. Late events can belong to reports that are already closed. */
+/** Session with events that are late or have wrong timestamps. These events can belong to reports that are already closed. */
 export interface LateSession {
   readonly tenantId: string;
   readonly projectId: string;
@@ -58,7 +58,7 @@ export interface LinkerPosition {
   /** Leader epochs of the last processed records, with which the linker detects a truncation. Null if unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /** Upper bounds of the leader epochs, for example after a truncation. Null if the exact leader epochs are known. */
+  /** Upper bounds of the leader epochs. Null if the exact leader epochs are known. */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }

@@ -1,7 +1,7 @@
 /**
- * The topic `questlog.report-links.v1` contains the history of bug reports. A record files a report (`filed`), retracts a
+ * The topic `questlog.report-links.v1` contains the history of bug reports. A record creates a report (`filed`), retracts a
  * report (`retracted`), requests a new lookup (`retried`), or says that a named event is missing (`unresolved`). If several
- * records file the same report id, the first record in the tenant's home partition (lane 0) is valid.
+ * records create a report with the same id, the first record in the tenant's home partition (lane 0) is valid.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -25,7 +25,7 @@ export interface ReportLink {
   readonly reportId: string;
   /** Time of receipt of the report in milliseconds. In `retracted` and `unresolved` records, the time of the decision. */
   readonly receivedAt: number;
-  /** Time of the report that the client sent, in microseconds. Null if `receivedAt` is the time of the report. */
+  /** Time of the report according to the client, in microseconds. Null if `receivedAt` is the time of the report. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
   /** Lane of the session. Null if the producer did not know the lane. The linker then reads the lane from ClickHouse. */
@@ -79,7 +79,7 @@ export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_MAX_SESSION_LINKS = 20_000;
-/** Maximum number of event ids that a report names. Events that are sent with the report have the limit of a request. */
+/** Maximum number of event ids that a report names. Events inside the report's request have a separate limit. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 

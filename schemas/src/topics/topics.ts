@@ -22,7 +22,7 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Consumer group for added partitions of the topic of report links. The linker does not read added partitions. */
+/** Consumer group that moves reports from added partitions of the topic of report links to their home partitions. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];

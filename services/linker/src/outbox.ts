@@ -44,8 +44,8 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Commits the restored position, so that the consumer group shows no lag until the next record. Kafka rejects an offset
-    // after the end of the log.
+    // The restored position is committed, so that the consumer group shows no lag until the next record. A position after the
+    // end of the log is not committed, because Kafka rejects the commit.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }

@@ -15,7 +15,7 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Limits of one read. The limits are low, because decoding blocks the event loop, which can also serve game clients. */
+/** Limits of one read. The limits are low, because decoding blocks the process, which can also serve game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** Maximum delay of a commit that contains no links. A longer delay reduces the number of writes to the changelog. */
 const COMMIT_EVERY_MS = 200;
@@ -25,7 +25,7 @@ const IDLE_WAIT_MS = 30_000;
 
 /** Maximum number of unfinished reports and retractions. Above this number, the linker pauses the topic of report links. */
 const MAX_TRACKED = 500_000;
-/** Maximum number of events that unfinished reports name. Above this number, the linker pauses the topic of report links. */
+/** Maximum number of event ids in unfinished reports. Above this number, the linker pauses the topic of report links. */
 const MAX_TRACKED_EVENT_IDS = 2_000_000;
 /** Maximum number of sessions with late events. Above this number, the linker pauses the topic of events. */
 const MAX_LATE_SESSIONS = 50_000;
@@ -119,7 +119,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/** Returns the topics to read. A `close` lookup waits for events, so events are always read during this lookup. */
+/** Returns the topics that the linker reads next. A `close` lookup always needs the topic of events. */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -142,8 +142,8 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
 }
 
 /**
- * Decides on one record. Skips a record that cannot be decoded, because the projector writes a dead letter for the record. A
- * report that is too large for its home partition becomes a dead letter here.
+ * Returns the links, notices, and changes that one record causes. Skips a record that cannot be decoded, because the projector
+ * writes a dead letter for the record. A report that is too large for its home partition becomes a dead letter here.
  */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,

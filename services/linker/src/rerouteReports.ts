@@ -88,7 +88,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // A record that was compressed by its producer can fit into the added partition but not into its home partition.
+        // The append fails if the record was compressed by its producer and is larger than the limit without compression.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);

@@ -16,8 +16,8 @@ const LAST_INSERT_MS = 3_000;
 
 export interface PartitionOffsets {
   /**
-   * Publishes the offset with a new generation number, which replaces all rows of earlier owners, even rows that an earlier
-   * owner inserts later.
+   * Publishes the offset with a new generation number. Rows of earlier owners have a lower generation number and are ignored,
+   * even if an earlier owner still inserts rows.
    * @param confirm checks that this process still owns the partition
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;

@@ -52,7 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** Cache time of table UUIDs. With this time, an idle partition detects a restored table within 30 seconds. */
+/** Time for which table UUIDs are cached, so that an idle partition detects a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {

@@ -29,7 +29,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A record of a foreign producer can contain a number outside the range of its ClickHouse column.
+        // A foreign producer can write a number that is outside the range of its ClickHouse column. The record is then invalid.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }
@@ -65,7 +65,7 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // After a truncation, other records have the same offsets, so the deduplication token must be different.
+  // After a truncation, new records reuse the offsets of lost records. A suffix distinguishes their deduplication tokens.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {

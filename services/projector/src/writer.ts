@@ -25,7 +25,7 @@ export interface WriterDeps<Message> {
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** Log ids to which repairs have moved the rows of lost records. */
+  /** Log ids that repairs have assigned to the rows of lost records. */
   readonly orphanIds: readonly string[];
 }
 
@@ -42,7 +42,7 @@ export interface Projection<Message, Plan> {
   faultOf?(message: Message): string | undefined;
   /** Counts the records of a block in which all records become dead letters. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
-  /** Returns a description of the events that are missing in ClickHouse because the message became a dead letter. */
+  /** Describes the events that are missing in ClickHouse because their record became a dead letter. */
   describeWaiting?(message: Message): string | undefined;
 }
 

@@ -45,7 +45,7 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   return owner === undefined || owner === log ? path : join(dataDir, fileForLog(log));
 }
 
-/** Returns the credentials file of the latest start, or undefined. A command in another shell does not know the log engine. */
+/** Returns the path of the newest credentials file, or undefined. Commands that do not know the log engine use this path. */
 export function latestCredentialsPath(dataDir: string): string | undefined {
   const startedMs = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   return [FILE, fileForLog('embedded'), fileForLog('kafka')]
@@ -71,7 +71,7 @@ export function readCredentials(path: string): Credentials | undefined {
   );
 }
 
-/** True if the value matches the schema. TypeBox's own check takes long to load. */
+/** True if the value matches the schema. This function replaces TypeBox's own check, which takes long to load. */
 function matches(schema: TSchema, value: unknown): boolean {
   if (Type.IsUnion(schema)) return schema.anyOf.some((one) => matches(one, value));
   if (Type.IsLiteral(schema)) return value === schema.const;

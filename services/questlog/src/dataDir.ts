@@ -31,7 +31,7 @@ export function hasEmbeddedLog(dataDir: string): boolean {
 }
 
 const MIB = 1024 * 1024;
-/** Minimum free disk space without a warning. On a small disk, the minimum is one twentieth of the disk. */
+/** Minimum free disk space. Questlog warns if less space is free. On a small disk, the minimum is one twentieth of the disk. */
 const MIN_FREE_BYTES = 1024 * MIB;
 
 export function minFreeBytesOf(bytes: number): number {
@@ -51,8 +51,8 @@ export function lowDiskWarning(dataDir: string): string | undefined {
 }
 
 /**
- * Creates a folder and its parents. Node's `recursive` option never returns if a parent answers ENOENT for its children, as
- * `/proc` does. On a read-only disk, Node reports a wrong cause.
+ * Creates a folder and its parents. Node's `recursive` option is not used, because it never returns if a new folder fails with
+ * ENOENT in an existing parent, for example in `/proc`. On a read-only disk, the option reports the wrong cause.
  */
 function makeFolder(path: string): void {
   const first = failureOf(path);

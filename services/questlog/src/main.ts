@@ -18,8 +18,8 @@ process.umask(0o077);
 // By default, V8 can run a full collection every second while the heap is small, and all requests wait for the collection. This
 // flag makes full collections rarer.
 setFlagsFromString('--heap-growing-percent=100');
-// By default, V8 moves the allocation of requests' objects to the old space after a time of high load. This flag prevents it
-// (decision 0051).
+// By default, V8 allocates the objects of requests in the old space after a time of high load. This flag keeps new objects in
+// the young space (decision 0051).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 const FLAGS = {
@@ -63,7 +63,7 @@ try {
   }
   stopOnSignals(lifecycle, logger);
   const start = async () => {
-    // `services.ts` is loaded here, because the parent process of workers runs no service.
+    // `services.ts` is imported dynamically, because the parent process of workers does not need the module.
     const { startServices } = await import('./services.ts');
     return await startServices({
       service,

@@ -43,14 +43,14 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
-    // In a worker process, the parent process already listens on the address for games.
+    // A worker does not check the address for games, because the worker's parent process already listens on this address.
     ...(hasIngest(service) && worker === undefined ? [toGames] : []),
     ...((worker?.isFirst ?? true) ? [toOperators] : []),
     ...(choice.address === undefined ? [ofClickHouse] : []),
   ]);
 }
 
-/** Returns the ClickHouse port of the previous start, which BI tools can use. Returns 0 if another process uses the port. */
+/** Returns the ClickHouse port of the previous start, so that BI tools keep their address, or 0 if the port is in use. */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;

@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Time between two lookups of a spilled report. The linker does not match such a report with incoming events. */
+/** Time between two lookups of a report that the linker does not match with incoming events (phase `spilled`). */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -62,7 +62,6 @@ function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, 
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
-/** Returns the record with the lane of its session. If the session is not registered, the record has no session. */
 function withSessionLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
@@ -73,7 +72,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction that precedes its report has no effect. The home partition has already checked forwarded retractions.
+    // A retraction is valid only after its report. The home partition has already checked the order of a forwarded retraction.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -137,7 +136,7 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/** Links late events. If the retraction of a report is pending, the session of the report is looked up again. */
+/** Links late events. If a report has a pending retraction, the session of the late events is looked up again instead. */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
   const budget = new SessionLinkBudget(state, answer.linkCounts);

@@ -24,7 +24,7 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/** Decides on an append of events. If the append is a replayed dead letter, its events can already be linked. */
+/** Returns the links of an append's events. Requests lookups instead if events of the append can already be linked. */
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },
@@ -76,8 +76,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
 }
 
 /**
- * True if the append's idempotency key is older than all cached appends. The append can then be a duplicate of an evicted
- * append.
+ * True if the cache can have evicted an append with this idempotency key, because the key's time precedes the cached appends.
  */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
@@ -111,9 +110,6 @@ function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_OVERHEAD_BYTES, 0);
 }
 
-/**
- * Returns changes for sessions whose events are late or have a wrong clock, because late events can belong to closed reports.
- */
 function lateSessions(
   state: LinkerState,
   offset: number,

@@ -1,4 +1,4 @@
-/** Decides on a record of the topic of report links: a report, a retraction, or a copy of a report or retraction. */
+/** Computes the linker's changes for a report, a retraction, or a forwarded copy in the topic of report links. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -67,8 +67,8 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Keeps a new report as `waiting` until the report is projected. Only the projected row shows which record of a report id is
- * the first. A copy from the home partition is opened immediately.
+ * Keeps a new report as `waiting` until ClickHouse contains the report and shows that no earlier record has the same report id.
+ * A copy from the home partition is opened immediately, because the home partition has already checked the report.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
@@ -110,7 +110,7 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Returns the record without the fields whose views would keep the bytes of the whole record in memory. */
+/** Returns the record without fields that are views of the record's bytes. A view would keep the whole record in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

@@ -37,7 +37,7 @@ export interface DeferredLink {
 
 export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
-/** Due time of an immediate lookup. The time 0 is in the past even if the clock is set back. */
+/** Due time of an immediate lookup. The value is 0, so that the lookup is due even if the clock is set back. */
 export const DUE_NOW = 0;
 
 export const LINK_OVERHEAD_BYTES = 400;

@@ -54,7 +54,7 @@ export interface ProjectedReport {
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** The lookup read the events of the partition below this offset. */
+  /** Offset in the topic of events. The lookup has searched all events of its partition before this offset. */
   readonly below: number;
   /** True if the lookup found all events. Otherwise, the lookup runs again. */
   readonly isComplete: boolean;
@@ -140,8 +140,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind can run while the lookups in `suspended` wait. During an `ask` or `close` lookup, new links are
- * deferred, and another lookup would write the deferred links a second time.
+ * True if a lookup of this kind can start while the lookups in `suspended` wait for the projector. While an `ask` or `close`
+ * lookup waits, the linker defers new links. Another lookup of events would write the deferred links a second time.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));

@@ -23,8 +23,8 @@ export const LINKER_BOUNDS = {
   openReports: 50_000,
   openEventIds: 500_000,
   /**
-   * Number of append ids that remain in the cache after an eviction. The previous version compares the number of ids with its
-   * own limit to detect an eviction, so this limit must not change during an upgrade.
+   * Number of append ids that remain in the cache after an eviction. Two versions must use the same number during an upgrade,
+   * because each version compares the size of the cache with this number to detect an eviction.
    */
   appends: 50_800,
   /** Maximum bytes of deferred links. Above this size, the linker repeats the lookup instead of deferring a link. */
@@ -58,8 +58,8 @@ export class LinkerState {
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * True if the log has lost events since the state was restored. Duplicate appends then also cause lookups, because clients
-   * can send lost events again after further reports were filed.
+   * True if the log has lost events since the state was restored. A client can send the lost events again in an append that
+   * looks like a duplicate. A lookup then links the events to reports that were created after the first append.
    */
   wasTruncated = false;
   readonly waiting = new DueTimes();
@@ -164,7 +164,7 @@ export class LinkerState {
     this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
-  /** Drops the deferred links of a report. Deferred links are already written, or the next lookup finds their events. */
+  /** Drops the deferred links of a report, because the links have been written or the next lookup finds their events. */
   #dropDeferredLinks(key: string): void {
     for (const { event } of this.deferredLinks.get(key) ?? [])
       this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;
@@ -268,7 +268,6 @@ export class SessionLinkBudget {
     return true;
   }
 
-  /** Returns changes that raise the link counts of the state to the counts in ClickHouse. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
     return [...this.#seenCounts]

@@ -35,7 +35,7 @@ export class OpenReports {
     return this.#byEvent.get(eventId);
   }
 
-  /** Returns the reports with this session id in all projects. A session id is unique only inside a project. */
+  /** Returns the reports with this session id. Sessions of different projects can have the same id. */
   reportsOfSession(sessionId: string): Iterable<OpenReport> {
     return this.#bySession.get(sessionId);
   }

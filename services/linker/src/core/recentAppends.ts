@@ -4,7 +4,7 @@
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
-/** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record of the topic. */
+/** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
  * Prefix of the changelog keys of this version. The previous version uses numbered slots and never evicts ids with this prefix,
@@ -64,7 +64,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts the oldest entry as long as more than `maxIds` ids then remain. A cache of at most `maxIds` ids evicted no id. */
+  /** Evicts old entries, but always keeps more than `maxIds` ids. A cache with at most `maxIds` ids has never evicted an id. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -11,7 +11,7 @@ export type RequiredOffsets = {
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Leader epoch of the record before the offset, or of a later record. Null if the leader epoch is unknown. */
+  /** Leader epoch of the latest record that the linker has processed in the partition. Null if the leader epoch is unknown. */
   readonly leaderEpoch: number | null;
 }
 

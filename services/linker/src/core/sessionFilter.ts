@@ -1,6 +1,6 @@
 /**
- * Bloom filter of the sessions that have reports, which takes a megabyte per process. An event with a wrong clock needs a
- * lookup only if its session has a report.
+ * Bloom filter of the sessions that have reports. The filter takes a megabyte per process. A late event, or an event with a
+ * wrong timestamp, needs a lookup only if the filter contains the event's session.
  */
 
 /** With 10 bits per session, the filter also accepts about 1 % of the sessions without reports. */

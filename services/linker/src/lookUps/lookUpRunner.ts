@@ -62,7 +62,6 @@ export class LookUpRunner {
     return `no lookup of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
 
-  /** Resets all lookups after a truncation. A running attempt continues until the attempt ends or is overdue. */
   onTruncation(): void {
     for (const lookUp of [this.#running, ...this.#suspended.values()]) lookUp?.restart();
   }

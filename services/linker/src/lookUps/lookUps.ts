@@ -84,7 +84,6 @@ export class LookUps {
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#waitUntil(lookUp, () => this.#unconsumed(end)))) return undefined;
-    // The offsets of events and links come from one commit, so all events below `events` have their links below `links`.
     const position = lookUp.position ?? this.#outbox.committed;
     lookUp.position = position;
     if (!(await this.#isProjected(lookUp, position, ends))) return undefined;
@@ -132,7 +131,7 @@ export class LookUps {
     );
   }
 
-  /** Returns queries for session events only. A named event that arrives after the grace period stays unresolved. */
+  /** Returns queries for late events. Named events are excluded, because they stay unresolved after the grace period. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
@@ -192,7 +191,7 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // If ClickHouse does not answer, the lookup waits. A restarted lookup would require later offsets.
+      // The lookup waits while ClickHouse does not answer, because a restarted lookup would have to wait for higher offsets.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }

@@ -1,4 +1,4 @@
-/** Finds unlinked events of reports, and links to retract. Finds the ids of reports and events before it reads the events. */
+/** Finds events that must be linked to reports, and links that must be retracted. The first queries read only ids. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -56,7 +56,7 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Returns the links of reports in this partition. The home partition of a report also returns links of an earlier log. */
+/** Returns the links of reports in this partition. A report's home partition also returns the links with an earlier log id. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -225,8 +225,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // When the linker reads an event at or after the offset `below`, it links the event. This lookup lists such an event as
-      // missing.
+      // An event at or after `below` counts as missing, because the linker links the event when it reads the event's record.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });

@@ -41,7 +41,6 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
   bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
 };
 
-/** Estimated size of a row without the bytes that the event has in the record. */
 const ROW_OVERHEAD_BYTES = 96;
 
 function sharedColumnsOf(
@@ -87,7 +86,7 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
-/** Table with the number of erased events that were never written. Ingest inserts the rows for events that were written. */
+/** Returns the table of erased events. The projector counts events that it never wrote, and ingest counts deleted events. */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),

@@ -48,7 +48,7 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/** Returns the cache of event counts by minute and event type. Queries use digests, because some event types are long. */
+/** Returns the cache of event counts. Queries contain digests of the event types, because some event types are long. */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
@@ -116,7 +116,7 @@ function countCache<Key>(
         const names = new Set(part.map(nameOf));
         // The result can also contain counts of other keys. These counts are ignored, because the cached counts are newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Keys are loaded only after a successful query, because the count of a loaded key starts at zero.
+        // Keys are marked as loaded only after a successful query, because a loaded key without a stored count starts at zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }

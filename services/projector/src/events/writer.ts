@@ -37,7 +37,7 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly FilteredRecord[];
-  /** Total counts up to this block. The insert of a total can be repeated without an effect. */
+  /** Total counts at the end of this block. An inserted total replaces the earlier total, so an insert can be repeated. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
@@ -124,10 +124,10 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Every append up to this age certainly has a row in `appends`. The table keeps the rows for three days. */
+/** Maximum age of appends that are certainly in the table `appends`. The value is half of the retention (three days). */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
-/** Returns old records and replayed dead letters, because `appends` can lack the first append of such a record. */
+/** Returns the records whose duplicates must be found in `events`, because their first append can be missing in `appends`. */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
   nowMs: number,

@@ -13,7 +13,7 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** Step of a repair: a mutation, or the SQL text of an `INSERT`. A repeated mutation finds no rows. */
+/** Mutation, or SQL text of an `INSERT`, in a repair. A mutation can be repeated, because the second run finds no rows. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
 /** Runs all steps of the repair. Throws `Unavailable` if ClickHouse still runs a step of an earlier attempt. */
@@ -40,7 +40,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse writes conditions in parentheses. The closing parenthesis distinguishes partition 1 from partition 10.
+    // ClickHouse writes `)` after a condition. The search text ends with `)`, so that partition 1 does not match partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -108,7 +108,7 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** Returns the steps that recompute a count table. Old counts are deleted first, because they can have higher offsets. */
+/** Returns the steps that recompute counts. Old counts are deleted, because a count with a higher offset replaces others. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

@@ -17,7 +17,7 @@ export interface TopicTables<Message> {
   readonly ids: string;
   /** SQL expression that returns the time of a record. */
   readonly at: string;
-  /** Further tables that contain rows of the topic, with a condition for the rows of the topic. */
+  /** Other tables that contain rows of the topic. The field `where` is the SQL condition for these rows. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   readonly hasCounts: boolean;
 }

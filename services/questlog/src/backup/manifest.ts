@@ -122,7 +122,7 @@ export async function syncTree(folder: string, signal?: AbortSignal): Promise<vo
 
 export async function syncPath(path: string): Promise<void> {
   const file = await open(path, 'r');
-  // Windows cannot flush a folder to the disk.
+  // The error is ignored on Windows, because Windows cannot flush a folder to the disk.
   await file.sync().catch((error: unknown) => {
     if (process.platform !== 'win32') throw error;
   });

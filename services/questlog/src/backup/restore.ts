@@ -11,7 +11,6 @@ import { backupStatement } from './makeBackup.ts';
 import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } from './manifest.ts';
 
 const DATABASE = 'questlog';
-/** Files and folders that an empty target folder can contain. */
 const IGNORED_NAMES = [BACKUPS, 'lost+found'];
 
 /** Restores a backup. Throws `StartRefused` if the backup is incomplete or the target folder is not empty. */
@@ -34,7 +33,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
-      // A copy has the mode of the original file, and this mode can allow other users to read the file.
+      // The copy has the permissions of the original file, so `chmod` removes the access of other users.
       await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);

@@ -34,7 +34,7 @@ import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Default number of partitions of the embedded log. Each partition costs one insert per block. */
 const EMBEDDED_PARTITIONS = 4;
-/** Default number of partitions with Kafka. With this number, a consumer group can have up to twelve members. */
+/** Default number of partitions of a topic in Kafka, which allows up to twelve members in a consumer group. */
 const KAFKA_PARTITIONS = 12;
 const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -101,7 +101,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // Inserts of earlier processes have already ended, because the embedded ClickHouse started with this process.
+  // No insert of an earlier process can still run, because the embedded ClickHouse started together with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 
@@ -280,7 +280,7 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
     const own = await openEmbeddedLog({ directory, clock: systemClock });
     return { log: own, embeddedLog: own };
   }
-  // The Kafka clients are a tenth of the modules of a start, so they are loaded only if the log is on Kafka.
+  // A tenth of all loaded modules belong to the Kafka clients, so the clients are loaded only if the log is on Kafka.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
   return {

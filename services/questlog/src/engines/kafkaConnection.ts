@@ -38,7 +38,7 @@ export function kafkaConnection(settings: Settings): KafkaConnection {
 const NOT_BARE =
   'KAFKA_OAUTH_TOKEN_URL: must be an http:// or https:// address without user and password; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD';
 
-/** True if the address has no user and no password. Error messages contain the address. */
+/** True if the address has no user and no password. A password in the address would appear in error messages. */
 function isBareAddress(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '';

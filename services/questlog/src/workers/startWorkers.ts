@@ -64,7 +64,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
     return one;
   }
 
-  // The first worker creates files for all workers. If the first worker cannot start, only one error is reported.
+  // The first worker starts alone, because it creates files for all workers. If the start fails, only one error is reported.
   const { first } = await start(FIRST_WORKER);
   await Promise.all(Array.from({ length: count - 1 }, (_, index) => start(FIRST_WORKER + 1 + index)));
   return { ...first, failed: Promise.race(supervised.map(({ failed }) => failed)) };

@@ -14,7 +14,7 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Maximum wait for the health of other workers. Kubernetes waits one second, and reading the warnings takes half a second. */
+/** Maximum wait for other workers. Workers need half a second to read the warnings, and a Kubernetes probe waits one second. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

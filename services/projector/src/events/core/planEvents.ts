@@ -36,7 +36,7 @@ export interface MinuteKey {
   readonly eventType: string;
 }
 
-/** Key of a count of records without rows. A record in `unreadable_records` is also in `dead_records`. */
+/** Key of a count of records or events that have no rows in the table `events`. */
 export interface ExcludedKey {
   readonly tenantId: string;
   readonly minuteS: number;
@@ -216,7 +216,8 @@ export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
 /**
- * Maximum number of cached append ids, of about 100 bytes each. Duplicates without an idempotency key arrive within seconds.
+ * Maximum number of cached append ids, of about 100 bytes each. This number is sufficient, because duplicates without an
+ * idempotency key arrive within seconds.
  */
 export const MAX_RECENT_APPENDS = 50_000;
 
@@ -292,7 +293,7 @@ export class Rollup<Key> {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // One call adds all events of a record with the same key, so the count includes all or none of these events.
+    // One call adds all events of a record that have this key, so the stored count includes either all or none of these events.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
@@ -305,7 +306,7 @@ export class Rollup<Key> {
     return rows;
   }
 
-  /** Removes all counts from memory. The caller must first drain the changed counts. */
+  /** Removes all counts from memory. Changes that `drain` has not returned are lost. */
   clear(): void {
     this.#counts.clear();
     this.#characters = 0;

@@ -78,8 +78,8 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
 }
 
 /**
- * Returns rows for unresolved links. An unknown report has the link source `named`, because inline events arrive with their
- * report.
+ * Returns rows for unresolved links. If the report is unknown, the links have the source `named`, because an inline event
+ * arrives together with its report.
  */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
