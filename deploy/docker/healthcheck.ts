@@ -1,6 +1,5 @@
-/** Health check of the Docker image. Requests `/healthz`, not `/readyz`, because an orchestrator would restart consumers during a Kafka outage. */
+/** Checks `/healthz` for Docker. With `/readyz`, an orchestrator would restart the consumers during a Kafka outage. */
 const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
-// If the listener uses all addresses, the health check uses the loopback address.
 const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/healthz`;
 

@@ -22,7 +22,6 @@ import { startAll, stopAll } from './starting.ts';
 
 export interface StackFolders {
   readonly folder: string;
-  /** Folder of the jars of Kafka and the schema registry. Several stacks can share this folder. */
   readonly jarsFolder: string;
 }
 
@@ -61,7 +60,6 @@ export async function startNodes(
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
 }
 
-/** Kills nodes with SIGKILL, as in a crash. */
 export async function killNodes(folder: string, names: readonly string[]): Promise<void> {
   const killed = nodesNamed(existingStack(folder), names);
   for (const { name, process } of killed) if (!isAlive(process)) throw new Error(`${name} does not run`);

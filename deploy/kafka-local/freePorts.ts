@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Linux takes ports from 32768 for outgoing connections. Such a connection could take the port of a node that is stopped. */
+/** Linux uses ports of 32768 and higher for outgoing connections, which could take the port of a stopped node. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 

@@ -20,7 +20,6 @@ export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
 
 export interface Jars {
   readonly java: string;
-  /** Folder of the jars. */
   readonly folder: string;
   readonly kafka: string;
   readonly registry: string;
@@ -78,7 +77,7 @@ function fetchJars(jars: string): void {
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   const log = join(dirname(jars), 'maven.log');
-  // `-C` makes Maven verify its downloads, because `jars.sha256` does not contain the checksums of Maven's plugins.
+  // `-C` makes Maven verify the downloaded plugins, because `jars.sha256` contains only the checksums of the jars.
   const args = ['-B', '-ntp', '-C', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
   const { status, stdout, stderr } = spawnSync('mvn', args, {
     encoding: 'utf8',
@@ -92,7 +91,6 @@ function fetchJars(jars: string): void {
   renameSync(unfinished, jars);
 }
 
-/** Verifies the checksums of the jars. @throws an error that names missing and wrong jars. */
 function requireSums(folder: string, sums: string): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const found = files.map(({ parentPath, name }) => {

@@ -67,7 +67,6 @@ function signal(own: OwnProcess, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(own.pid, name);
   } catch (error) {
-    // The signal fails if the process has already ended.
     if (isAlive(own)) throw error;
   }
 }

@@ -20,7 +20,6 @@ export interface Finding {
 const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
 const MIB = 1024 * 1024;
-/** The command warns if the disk of the data folder has less free space than this. */
 const MIN_FREE_DISK_BYTES = 128 * MIB;
 const LOW_DISK_BYTES = 1024 * MIB;
 const MAX_CLOCK_DIFFERENCE_MS = 5_000;
@@ -112,7 +111,6 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; cred
   }
 }
 
-/** Warns if other users of the machine can read the content of the data folder. */
 function folderFinding(dataDir: string): Finding {
   const check = 'data folder';
   try {
@@ -165,7 +163,6 @@ export function clockFinding(date: string | null, nowMs: number): Finding {
   return { check, state: 'warn', found, cure: 'synchronize both machines with a time server (NTP)' };
 }
 
-/** Checks the admin listener, its readiness, and its clock. If the listener does not answer, the clock is not checked. */
 async function adminFindings(url: string): Promise<Finding[]> {
   const check = 'admin listener';
   try {

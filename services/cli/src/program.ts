@@ -86,7 +86,6 @@ send, trail and simulate.`,
   return withSuggestions(program);
 }
 
-/** Makes a command and its subcommands throw a `CommanderError` after a usage error, instead of exiting the process. */
 function withExitOverride(command: Command): Command {
   for (const inner of command.commands) withExitOverride(inner);
   return withSuggestions(command).exitOverride();

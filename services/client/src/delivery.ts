@@ -62,12 +62,10 @@ export class Delivery {
     return this.#failures > 0;
   }
 
-  /** Sends the entries that are in the queue at the time of the call. @returns true if all these entries were sent. */
   flush(): Promise<boolean> {
     return this.#run(this.#queue.lastId);
   }
 
-  /** Sends a full batch immediately. Sends an incomplete batch after the flush interval. */
   eventAdded(): void {
     if (this.#isFull() && !this.isFailing) void this.#run(0);
     else this.flushAfter(this.#intervalMs);
@@ -104,7 +102,6 @@ export class Delivery {
     return this.hasConsent && !this.isStopped && PAGE.navigator?.onLine === false;
   }
 
-  /** Sends one request after another in the order of the queue. Returns true if all entries up to `#upTo` were sent. */
   async #drain(): Promise<boolean> {
     for (let isDone = false; ; ) {
       const { head, nextIndex } = this.#queue;
@@ -128,8 +125,8 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Stops after a session. A browser sends the requests of a closing page at the same time, so an event could arrive before
-      // its session.
+      // Sends no entries after a session. A browser sends the requests of a closing page at the same time, so an event could
+      // arrive before its session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
@@ -297,7 +294,6 @@ export class Delivery {
     return false;
   }
 
-  /** Aborts the requests. The unsent entries stay in the queue. */
   stop(): void {
     this.isStopped = true;
     this.rejectReports('the game stopped or ended; with a persistent queue the next start files the report');

@@ -18,8 +18,8 @@ const MAX_APPENDED_BYTES = 1_048_576;
 const REWRITE_RETRY_MS = 5_000;
 
 /**
- * Creates a queue for one process. The file contains an event when `event()` returns. The idempotency key of a batch is flushed
- * to disk before the batch is sent.
+ * Creates a queue for one process in the file `path`. When `event()` returns, the file contains the event. The idempotency key
+ * of a batch is flushed to disk before the batch is sent.
  */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
@@ -80,7 +80,7 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // A new key or a removed entry must reach the file. Otherwise the next start could send stored events again.
+        // A new key or a removed entry must reach the file, or the next start could send events that Questlog already stored.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

@@ -101,7 +101,6 @@ function lockName(name: string, tab: string): string {
   return `${name} ${tab}`;
 }
 
-/** Waits for the Web Lock with this name. The lock is released when the signal aborts or the page closes. */
 function acquireLock(locks: Locks, name: string, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const waitForRelease = (): Promise<void> =>

@@ -136,10 +136,7 @@ export class Queue {
     return { id: item.id, dropped: dropped.length };
   }
 
-  /**
-   * Adds to the number of lost events in the unsent event `questlog_lost`. Creates this event if the queue does not contain the
-   * event.
-   */
+  /** Counts lost events in the unsent event `questlog_lost`, and adds this event to the queue if necessary. */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };

@@ -162,7 +162,6 @@ export interface TailFilter {
   readonly projectId: string | null;
   readonly eventType: string | null;
   readonly sessionIds: ReadonlySet<string> | null;
-  /** Path of a value in the payload, and the expected value as text. */
   readonly where: { readonly path: readonly string[]; readonly value: string } | null;
 }
 

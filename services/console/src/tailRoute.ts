@@ -17,7 +17,6 @@ const FLUSHES_PER_COUNT = 5;
 const MAX_EVENTS_PER_FLUSH = 20;
 /** Limits the memory of a connection, because one event can have a size of 256 KiB. */
 const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
-/** The server closes the connection if no write succeeds during this time. */
 const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;
 const MAX_PLAYER_SESSIONS = 1_000;

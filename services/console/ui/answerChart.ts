@@ -71,7 +71,7 @@ function offsetOf(zone: string, seconds: number): number {
   }
 }
 
-/** Adds a time without a value in each gap between regular times, so that the chart draws no line across the gap. */
+/** Adds a time without a value wherever the times have a gap, so that the chart draws no line across the gap. */
 function withGaps(times: readonly number[]): readonly number[] {
   const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
   const step = Math.min(...steps);

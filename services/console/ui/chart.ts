@@ -7,7 +7,6 @@ import { html } from './html.ts';
 
 export interface Series {
   readonly name: string;
-  /** One value for each time of the chart. Null if the time has no value. */
   readonly values: readonly (number | null)[];
 }
 
@@ -110,7 +109,6 @@ function sumOf(values: ArrayLike<number | null | undefined> = []): number {
   return Array.from(values).reduce<number>((sum, value) => sum + (value ?? 0), 0);
 }
 
-/** Formats a time of the chart, without the time of day if all times are midnight. */
 function timeText(times: ArrayLike<number>, at: number): string {
   const seconds = times[at];
   if (seconds === undefined) return '–';

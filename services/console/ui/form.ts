@@ -9,7 +9,6 @@ export interface Field extends LabelledField {
   readonly hint?: string;
   readonly type?: 'text' | 'number' | 'datetime-local';
   readonly value?: string | number | null;
-  /** Options of a selection list. The user selects exactly one option. */
   readonly options?: readonly Option[];
   /** Checkboxes of the field. The user can select any number of checkboxes. A field with checkboxes ignores `value`. */
   readonly checks?: readonly (Option & { readonly isChecked: boolean })[];

@@ -57,7 +57,7 @@ export function axisNumbers(values: readonly number[]): string[] {
   return values.map((n) => n.toLocaleString(undefined, { notation, maximumFractionDigits: 6 }));
 }
 
-/** Formats the times of an axis as `5:41 AM`, with seconds if the step is below a minute, or as a day at midnight. */
+/** Formats times of an axis, for example `5:41 AM`, with seconds for steps below a minute. Shows midnight as `Nov 28`. */
 export function axisTimes(seconds: readonly number[], stepSeconds: number): string[] {
   return seconds.map((second) => {
     if (stepSeconds < 1 && !Number.isInteger(second)) return '';
@@ -103,7 +103,6 @@ export function problemInWords(detail: string, fields: readonly LabelledField[])
   }, detail);
 }
 
-/** Returns the position of a field name as a separate word, or -1 if the text does not contain the name. */
 function indexOfName(text: string, name: string): number {
   const isPartOfName = (character = ''): boolean => /[\w.]/.test(character);
   for (let at = text.indexOf(name); at !== -1; at = text.indexOf(name, at + 1)) {

@@ -89,7 +89,6 @@ export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }
 
-/** The content of a page without data. It explains what the operator can do next. */
 export function Empty({ children }: { children?: ComponentChildren }): VNode {
   return html`<div class="empty">${children}</div>`;
 }

@@ -15,7 +15,6 @@ function routeOf(hash: string): { path: string; argument: string } {
   return { path, argument: decodeAddress(argument) };
 }
 
-/** @param onToken called if the address contains an admin token, which the sign-in form then uses. */
 function useRoute(onToken: () => void): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

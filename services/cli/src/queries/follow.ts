@@ -121,7 +121,6 @@ function linesOf(row: EventRow, links: readonly LinkRow[]): string {
   return lines.map(([name = '', text = '']) => `${name.padEnd(10)}  ${cellText(text)}\n`).join('');
 }
 
-/** Formats a duration in the largest unit that gives a value of at least 2. */
 function durationText(ms: number): string {
   const [unit, name] = UNITS.find(([unitMs]) => ms >= 2 * unitMs) ?? [1, 'ms'];
   return `${(ms / unit).toFixed(unit === 1 ? 0 : 1)} ${name}`;

@@ -14,8 +14,8 @@ import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
 /**
- * Matches a FORMAT clause at the end of a statement. If this pattern matches text in a comment or a string, ClickHouse responds
- * in JSON, the default format.
+ * Matches a FORMAT clause at the end of a statement. If the pattern wrongly matches text in a comment or a string, the command
+ * requests no format, and the response is JSON.
  */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
@@ -76,7 +76,6 @@ async function answer(
   process.stdout.write(bytes.length === 0 && format === TABLE_FORMAT ? NO_ROWS : shown);
 }
 
-/** Writes the answer of ClickHouse to a file. If the user presses Ctrl-C, no incomplete file remains. */
 async function save(
   admin: Endpoint,
   query: string,
@@ -118,7 +117,6 @@ const USE_OUTPUT =
   'use --output FILE instead of > FILE: the file then appears only after the answer is complete';
 const NO_ROWS = 'no rows\n';
 
-/** Adds a hint about `--param` to ClickHouse's error about a parameter without a value. */
 function withParamHint(refused: Rejected): Rejected {
   const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
   if (name === undefined) return refused;

@@ -114,7 +114,6 @@ async function tail(
   }
 }
 
-/** Prints the number of shown, matching, and skipped events, at most one time per interval. */
 class CountReporter {
   #lastText = '';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
@@ -175,7 +174,9 @@ function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
-/** Formats an event as one line. Replaces line breaks in the payload, because JSON allows line breaks only between tokens. */
+/**
+ * Formats an event as one line of JSON. JSON allows line breaks only between tokens, so a space can replace each line break.
+ */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }

@@ -1,4 +1,4 @@
-/** Creates and uploads the files of a simulated crash: a log and a screenshot. The log determines the screenshot. */
+/** Creates and uploads the files of a simulated crash: a log and a screenshot. */
 import { crc32, deflateSync } from 'node:zlib';
 import { type Endpoint, Rejected } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';

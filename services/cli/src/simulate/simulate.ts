@@ -85,7 +85,6 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-/** Creates a project and its token. All simulations share one tenant. */
 async function newProject(
   admin: Endpoint,
   name: string,
@@ -114,7 +113,6 @@ function spanOf({ minutes, days }: Options, nowMs: number): Span {
   return { fromMs: toMs - days * DAY_MS, toMs };
 }
 
-/** Sends the requests of all visits until Ctrl-C. Returns the number of events and reports that Questlog accepted. */
 async function play(
   game: Endpoint,
   { players, days, speed }: Options,

@@ -115,7 +115,7 @@ async function clear(
   print(remaining, isJson);
 }
 
-/** Replaces the switches by the result of `update`. Calls `update` again if another operator changes the switches as well. */
+/** Replaces the switches by the result of `update`. Retries if another operator has changed the switches in the meantime. */
 async function change(
   admin: Endpoint,
   project: string,
@@ -124,8 +124,8 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // Makes the `ETag` strong, because `If-Match` never matches a weak `ETag` (RFC 9110, 13.1.1). A proxy that compresses a
-    // response weakens the `ETag`.
+    // Removes `W/` from the `ETag`. A proxy that compresses a response weakens the `ETag`, and `If-Match` never matches a weak
+    // `ETag` (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });

@@ -44,7 +44,6 @@ export function ratesBetween(before: Scrape, after: Scrape): Rates {
   };
 }
 
-/** Returns true for the routes that games use, and false for the routes of operators and the console. */
 function isGameRoute({ route = '' }: Labels): boolean {
   return route.startsWith('/v1/') && route !== STREAM;
 }

@@ -51,10 +51,7 @@ const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;
 const SLOW_POLL_MS = 5_000;
-/**
- * Maximum time from the receipt of an event to the merge of its part. The page does not show a later merge as the time of the
- * insert.
- */
+/** The page shows no insert time for an event if ClickHouse merged the event's part more than this time after the receipt. */
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
@@ -73,7 +70,7 @@ export function Follow({ argument, projects }: PageProps): VNode {
   </section>`;
 }
 
-/** Time of the insert into ClickHouse. If `isLatest` is true, the insert can be earlier than this time. */
+/** Time at which ClickHouse stored the event. If `isLatest` is true, `atMs` is only the latest possible time. */
 interface Projected {
   readonly atMs: number;
   readonly isLatest: boolean;
@@ -132,7 +129,7 @@ function useStatus(id: string): () => Promise<EventStatus | null> {
 
 async function writtenOf(part: string, answeredMs: number): Promise<Projected | undefined> {
   type Row = { writtenS: number; isMerged: number };
-  // Ignores an error, because an account with read access only may have no access to `system.parts`.
+  // Ignores an error, because a read-only account can lack access to `system.parts`.
   const [row] = await sql<Row>(PART_QUERY, { part }).catch((): Row[] => []);
   if (row === undefined) return undefined;
   const atMs = Math.max(answeredMs, Number(row.writtenS) * 1000);

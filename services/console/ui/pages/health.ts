@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests the ledger of the latest minute, because the page uses only `difference`, which always covers the last day. */
+/** Requests one minute of the ledger. The page uses only `difference`, which covers the last day for every requested range. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);

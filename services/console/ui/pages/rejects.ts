@@ -48,7 +48,7 @@ type Range = (typeof RANGES)[number];
 
 const REFRESH_MS = 5_000;
 const MAX_ROWS = 200;
-/** The three most frequent fields have a line in the chart. The fourth color shows all other fields. */
+/** Maximum number of rejected fields that have their own line in the chart. One more line shows all other fields. */
 const MAX_LINES = 3;
 const OTHERS = 'others';
 const NO_PROJECT = '00000000-0000-0000-0000-000000000000';

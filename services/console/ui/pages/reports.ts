@@ -62,7 +62,7 @@ const NO_FILTER: Filters = { search: '', severity: '', build: '', state: '' };
 export function Reports({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState(NO_FILTER);
   const [isGrouped, setGrouped] = useState(false);
-  // A new key makes Preact render the form again. The key changes when the operator opens a group, which sets a filter.
+  // When the operator opens a group, a new key makes Preact render the form again. The new form shows the filter for the group.
   const [formKey, setFormKey] = useState(0);
   const onSearch = (event: SubmitEvent) => {
     event.preventDefault();

@@ -31,7 +31,6 @@ WHERE received_at > now() - INTERVAL 1 DAY
 GROUP BY hour
 ORDER BY hour`;
 const DRAFT_KEY = 'questlog-sql';
-/** Query parameters that get their values from the project that is selected in the header. */
 const PROJECT_PARAMETERS = ['project', 'tenant'];
 
 export function SqlPage({ argument, project, projects }: PageProps): VNode {
@@ -135,7 +134,6 @@ function Parameters(props: {
 
 function useParameters(text: string, project: ListedProject | undefined) {
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  // Removes the typed ids of a project and a tenant when the operator selects another project.
   useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
   const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
   return { names: parametersOf(text), values: { ...usualValues(project), ...given }, set };
@@ -158,7 +156,6 @@ function parametersOf(text: string): string[] {
   return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
 }
 
-/** Returns the defaults of query parameters: the selected project, and the last thirty days with an exclusive end `to`. */
 function usualValues(project: ListedProject | undefined): Record<string, string> {
   const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
   const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };

@@ -41,7 +41,6 @@ const FILTERS = [
 interface Stream {
   readonly state: 'connecting' | 'open' | 'lost';
   readonly problem: string;
-  /** The page counts events from this time, at which the stream was opened. */
   readonly since?: Date;
 }
 

@@ -154,7 +154,6 @@ export function Trail(of: TrailProps): VNode {
   </div>`;
 }
 
-/** Returns the time range of the events and the report, with a margin, limited to the report window. */
 function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: number, last: number) {
   const [begin, end] = [Math.min(first, atMicros), Math.max(last, atMicros)];
   const margin = Math.ceil(Math.max(end - begin, MIN_SPAN_MICROS) * 0.03);

@@ -4,7 +4,7 @@ import { SeededRandom } from './seededRandom.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const BATCH_MS = 5_000;
-/** Both revisions of the contract allow 200 events per request. */
+/** Maximum number of events per request that both revisions of the contract accept. */
 const MAX_BATCH = 200;
 const MAX_BATCH_BYTES = 1024 * 1024;
 const LOG_LINES = 40;
@@ -36,7 +36,7 @@ export interface GameRequest {
   readonly path: '/v1/ingest/events' | '/v1/ingest/reports';
   readonly body: object;
   readonly events: number;
-  /** True to send the request a second time, as a client does that did not receive the response. */
+  /** True to send the request a second time, like a client that did not receive the response. */
   readonly isAnswerLost: boolean;
   /** Lines of the log file that is uploaded with a crash report. Undefined if the request has no files. */
   readonly logLines?: readonly string[];
@@ -294,10 +294,7 @@ interface Batch {
   readonly to: number;
 }
 
-/**
- * Splits events into batches. The simulated game sends a batch `batchMs` after the first event of the batch, even if the batch
- * is full.
- */
+/** Splits events into batches. The simulated game sends even a full batch only `batchMs` after the first event. */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {
