@@ -23,7 +23,6 @@ export class FollowingTail implements Tail {
   readonly #waiters = new Set<Waiter>();
   readonly #notifiers: readonly Notifier[];
   readonly #following: Promise<unknown>;
-  /** Reason why the tail stopped. Undefined while the tail runs. */
   #end: { readonly cause: unknown } | undefined;
 
   constructor(options: TailOptions, ranges: readonly OffsetRange[], source: TailSource) {
@@ -70,7 +69,6 @@ export class FollowingTail implements Tail {
     await this.#following;
   }
 
-  /** Ends the tail with an error. Rejects `failed` if the tail has not already ended. */
   fail(error: unknown): void {
     if (this.#end === undefined) this.#failure.fail(error);
     this.#stop(error);
@@ -134,7 +132,6 @@ export class FollowingTail implements Tail {
   }
 }
 
-/** Returns the start offset of each partition. An offset outside the log is moved to the nearest offset in the log. */
 export function startPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {

@@ -24,7 +24,6 @@ const PARTS: readonly ContractPart[] = [
   describeTransactions,
 ];
 
-/** @param parts the parts of the suite to run. Other parts can run with another harness. */
 export function describeLogContract(
   name: string,
   harness: LogHarness,

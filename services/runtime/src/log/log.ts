@@ -18,8 +18,8 @@ export interface Log {
    * Appends either all records or no record to one partition, with consecutive offsets in the order of the calls. Resolves when
    * the records are durable. The caller must not change the values before the promise resolves.
    * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. No record was appended.
-   * @throws Unavailable if the log cannot append. The records can still be stored, unless the message says that nothing was
-   *   written. A retry must use the same append id.
+   * @throws Unavailable if the append failed. The log may nevertheless have stored the records, unless the message says that
+   *   nothing was written. A retry must use the same append id.
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
 
@@ -131,7 +131,7 @@ export interface Batch {
   readonly nextOffset: number;
   /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
-  /** True if the records directly before this batch had expired, so that the reader missed these records. */
+  /** True if the reader skipped records directly before this batch, because the records had expired. */
   readonly isAfterExpired?: boolean;
 }
 
@@ -145,7 +145,7 @@ export interface TailOptions {
   onBatch(batch: Batch): void | Promise<void>;
   /**
    * Called if the log was truncated at `offset`, below the position of the tail or below `from`. The tail then continues at
-   * `offset`. An exception ends the tail.
+   * `offset`. If this function throws an error, the tail ends.
    */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
@@ -155,7 +155,7 @@ export interface AddedPartitions {
   /** Partition count at creation. Partition numbers start at 0, so the first added partition has this count as its number. */
   readonly originalPartitions: number;
   readonly partitions: number;
-  /** Number of records in the added partitions, which external producers wrote. */
+  /** Number of records that external producers wrote to the added partitions. */
   readonly records: number;
 }
 

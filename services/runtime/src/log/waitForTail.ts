@@ -34,7 +34,6 @@ export async function waitWhileTailMoves(
   }
 }
 
-/** @throws Unavailable with `message` if the signal aborts, or the tail's own error if the tail failed. */
 async function waitUnlessAborted(
   signal: AbortSignal,
   tail: Tail,

@@ -12,7 +12,6 @@ export interface LogHarness {
   compact?(log: Log): Promise<void>;
   /** Truncates a partition at the offset while readers are open. */
   truncate?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
-  /** Deletes all commits of a group without members. */
   deleteCommits?(group: string): Promise<void>;
   /** Removes the files or brokers of the harness. Called one time, after the log is closed. */
   dispose(): Promise<void>;
@@ -24,7 +23,6 @@ export interface Subject {
   reopen(reopen: (log: Log) => Promise<Log>): Promise<void>;
 }
 
-/** Creates a topic with a unique name and returns the name. */
 export async function aTopic(log: Log, spec: Partial<Omit<TopicSpec, 'name'>> = {}): Promise<string> {
   const name = aName('topic');
   await log.ensureTopics([
@@ -51,7 +49,6 @@ export function textOf(record: LogRecord): string | undefined {
   return record.value?.toString();
 }
 
-/** Returns all records up to the current end offset, for each partition. */
 export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]> {
   const ends = await log.endOffsets(topic);
   const records: LogRecord[][] = ends.map(() => []);
@@ -92,7 +89,6 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 
 const CONDITION_POLL_MS = 5;
 
-/** Reads the partition and passes each batch to `onBatch` until the partition is lost. */
 export async function readUntilLost(
   owned: OwnedPartition,
   onBatch: (batch: Batch) => void | Promise<void> = () => undefined,
@@ -103,7 +99,6 @@ export async function readUntilLost(
   }
 }
 
-/** Adds a member to a group. Returns the member's consumer and the partitions that the member owns. */
 export async function aMember(
   log: Log,
   group: string,

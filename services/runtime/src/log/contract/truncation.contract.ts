@@ -100,8 +100,8 @@ export function describeTruncation({ harness, log }: Subject): void {
 
     /**
      * The truncated partition receives new records until its end offset is above the reader's position. Only the leader epochs
-     * reveal such a truncation. The embedded log needs no leader epochs, because its commits are restored together with its
-     * records.
+     * reveal such a truncation. The embedded log needs no leader epochs, because an older copy of its file also contains older
+     * commits.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];

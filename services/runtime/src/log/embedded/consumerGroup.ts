@@ -128,7 +128,6 @@ export class ConsumerGroup {
     }
   }
 
-  /** Runs the member's `process`. If `process` fails, the member leaves the group. */
   async #process(member: Member, owned: OwnedPartition): Promise<void> {
     try {
       await member.options.process(owned);

@@ -19,7 +19,7 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns the open descriptor of the log's file. Closing a descriptor would release the file's locks (POSIX). */
+  /** Returns the only open descriptor of the log's file. Closing another descriptor would release the file's locks (POSIX). */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
@@ -42,7 +42,7 @@ export function openDatabase(directory: string): LogDatabase {
 export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
-/** Database pages of 8 KiB are 25 % faster than pages of 4 KiB for records of 2 to 10 KB, and as fast for small records. */
+/** Compared to pages of 4 KiB, pages of 8 KiB are 25 % faster for records of 2 to 10 KB and equally fast for small records. */
 const PAGE_BYTES = 8192;
 
 /** When the write-ahead log has this many pages (8 MB), a commit moves the pages into the main file in under 10 ms. */

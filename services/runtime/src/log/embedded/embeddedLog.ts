@@ -41,7 +41,7 @@ export interface EmbeddedLogOptions {
 export interface EmbeddedExtras {
   /** Runs retention and compaction immediately. A timer also runs retention and compaction regularly. */
   maintain(): Promise<void>;
-  /** Deletes a partition's records from this offset to the end. Drills and tests thus simulate the restore of an older file. */
+  /** Deletes a partition's records from `offset` to the end. Tests call `truncate` to simulate the restore of an older file. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
   /** True if an older Questlog version created the file, which keeps deleted records' bytes until `questlog compact` runs. */
   readonly needsCompact: boolean;

@@ -73,7 +73,6 @@ export class RecordStore {
     return new RecordCursor(this, { partition, position, notify });
   }
 
-  /** Returns the records from `fromOffset` up to the limits in `bounds`. */
   read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): ReadResult {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
@@ -185,10 +184,9 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** SQL expression that replaces an invalid timestamp by 0. A future timestamp would stop the expiry of later records. */
+/** SQL expression that replaces an invalid timestamp by 0. A far-future timestamp would stop the expiry of later records. */
 export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
-/** Returns the row id of a record. Row ids sort the records of a partition by offset. */
 export function rowId(partition: PartitionState, offset: number): number {
   return partition.id * MAX_OFFSET + offset;
 }

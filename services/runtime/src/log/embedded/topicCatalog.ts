@@ -17,7 +17,6 @@ export interface PartitionState {
   startOffset: number;
   /** End offset of the durable records. Updated after each database commit. */
   endOffset: number;
-  /** All records of the partition below this offset are compacted. */
   compactedOffset: number;
   /** Offsets at which the partition was truncated after the file was opened, oldest first. */
   readonly truncations: number[];

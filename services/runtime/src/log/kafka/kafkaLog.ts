@@ -208,7 +208,7 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // Waits for pending requests for topic limits, because an append is queued after its topic's limits are known.
+    // Waits for the requests for topic limits, because an append enters an appender's queue only after the limits are known.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;

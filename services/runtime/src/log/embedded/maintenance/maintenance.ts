@@ -36,7 +36,6 @@ export class Maintenance {
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
-  /** Waits until running maintenance has ended, and then runs all maintenance. */
   run(): Promise<void> {
     return this.runExclusive(() => this.#run());
   }

@@ -22,7 +22,6 @@ export class UnusedBytes {
   readonly #zeros: Buffer;
   /** True if records were deleted after the latest pass over the file started. Initially true. */
   #isPassNeeded = true;
-  /** Page that the current pass over the file reads next. Equal to `FIRST_PAGE` between two passes. */
   #nextPage = FIRST_PAGE;
 
   constructor(database: LogDatabase) {
@@ -141,7 +140,7 @@ interface Chunk {
   readonly map: Buffer;
 }
 
-/** First page that a pass over the file reads. Page 1 contains the schema, and page 2 is a pointer map page. */
+/** First page that is checked for unused bytes. Page 1 contains the schema, and page 2 is a pointer map page. */
 const FIRST_PAGE = 2;
 /** Byte position in the file header at which SQLite stores the number of the first trunk page. */
 const FIRST_TRUNK_AT = 32;

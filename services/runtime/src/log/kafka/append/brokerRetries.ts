@@ -93,12 +93,11 @@ async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> 
   return true;
 }
 
-/** Returns true if the error is the response of a broker. The broker has then finished the request. */
+/** Returns true if a broker responded with this error. A broker that has responded no longer processes the request. */
 export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
-/** Returns true for errors that kafkajs marks as retriable, for example a moved leader or a lost connection. */
 function isRetriable(error: unknown): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (current instanceof kafkajs.KafkaJSError && current.retriable) return true;

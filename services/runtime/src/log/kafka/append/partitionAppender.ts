@@ -1,6 +1,6 @@
 /**
- * Appends records to one Kafka partition, with one send in flight. Appends that arrive during a send form the next send. With
- * several sends in flight, a broker failure could lose, duplicate, or reorder records.
+ * Appends records to one Kafka partition, with one send in flight. All appends that arrive during a send are combined in the
+ * next send. With several sends in flight, a broker failure could lose, duplicate, or reorder records.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
@@ -60,7 +60,7 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // Appends from one turn of the event loop form one send.
+    // All appends of one turn of the event loop are sent together.
     for (await yieldToEventLoop(); this.#queue.length > 0; await yieldToEventLoop()) {
       const hasFailed = await this.#send(this.#nextGroup());
       if (hasFailed) await (this.#deps.pause ?? delay)(this.#backoff.next());
@@ -70,7 +70,6 @@ export class PartitionAppender {
     this.#deadline = undefined;
   }
 
-  /** Sends a group of appends. Returns true if the brokers were unavailable. */
   async #send(group: readonly Pending[]): Promise<boolean> {
     const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);

@@ -101,7 +101,6 @@ export class PartitionProducer {
     }
   }
 
-  /** Produces the batch in a request shared with other partitions. Returns undefined if the batch needs its own request. */
   async #produceShared(broker: Broker, request: PartitionRequest): Promise<number | undefined> {
     if (performance.now() < this.#separateUntilMs) return undefined;
     try {

@@ -14,7 +14,6 @@ interface TopicPartition {
 
 export interface ProduceOptions extends TopicPartition {
   readonly batch: NewBatch;
-  /** Transactional id of the producer. Null if the batch is not part of a transaction. */
   readonly transactionalId: string | null;
   /** Maximum time that the leader waits for the replicas of the partition. */
   readonly waitMs: number;

@@ -21,7 +21,6 @@ export class SharedProduce {
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
 
-  /** @param hasOtherSends returns true if sends to other partitions are running. */
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
     this.#hasOtherSends = hasOtherSends;
@@ -97,7 +96,6 @@ export class SharedProduce {
     if (hasMoved && current !== undefined) cluster.replace(current);
   }
 
-  /** Returns undefined while the client connects. The batches then use separate requests. */
   #connectedCluster(batches: readonly PendingBatch[]): ReplaceableClient<Cluster> | undefined {
     const topics = new Set(batches.map(({ request }) => request.topic));
     this.#cluster ??= clusterForTopics(this.#kafka, [...topics]);

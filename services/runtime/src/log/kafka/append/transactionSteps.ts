@@ -146,7 +146,6 @@ class BrokerSteps implements TransactionSteps {
         try {
           return await send(broker as CoordinatingBroker);
         } catch (error) {
-          // Clears the cached coordinators. The next step finds the coordinators again with one request.
           if (!hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) coordinators.clear();
           throw error;
         }

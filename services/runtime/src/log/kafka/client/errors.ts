@@ -61,7 +61,6 @@ const CREDENTIALS_ERRORS = [
 /** kafkajs has no name for the error codes in this map. */
 const NEWER_CODES = new Map([['Unknown error code 90', 'PRODUCER_FENCED']]);
 
-/** Returns the Kafka error types of the error and its causes, and the class names of kafkajs errors. */
 function errorTypesOf(error: unknown): string[] {
   const types: string[] = [];
   let current = error;

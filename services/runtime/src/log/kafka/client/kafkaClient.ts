@@ -52,8 +52,8 @@ const CONNECT_LIMIT_MS = 3000;
 const REQUEST_LIMIT_MS = 12_000;
 
 /**
- * The kafkajs retries of one request take about 5 s. A longer first pause would increase this time and delay consecutive
- * transactions.
+ * The kafkajs retries of one request take about 5 s. A longer pause before the first retry would increase this time and delay
+ * consecutive transactions.
  */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
@@ -62,7 +62,7 @@ const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Messages of errors that are normal while a broker starts. The code that waits for Kafka logs a long outage.
+  // Messages of errors that are normal while a broker starts. A long outage is logged by the code that waits for the broker.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

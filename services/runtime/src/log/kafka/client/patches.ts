@@ -2,8 +2,8 @@
 import { createRequire } from 'node:module';
 
 /**
- * Limits the error of a missing leader to its partition. Unpatched kafkajs fails the whole metadata response, so one dead
- * broker with an unreplicated partition would stop every append.
+ * Makes kafkajs accept metadata in which some partitions have no leader. Unpatched kafkajs rejects the whole metadata response,
+ * so one dead broker with an unreplicated partition would stop every append.
  */
 export function patchMissingLeaders(): void {
   for (const response of metadataResponses) {
@@ -16,7 +16,8 @@ export function patchMissingLeaders(): void {
 
 /**
  * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs encodes the request after this
- * check, so that a request can reach the broker during a re-authentication (KIP-368). The broker rejects such a request.
+ * check, and a re-authentication can start during the encoding (KIP-368). The broker rejects a request that arrives during a
+ * re-authentication.
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {
@@ -38,16 +39,16 @@ export function patchRequestQueueTimer(): void {
   patchOnce(requestQueue.prototype, (prototype) => {
     const { scheduleCheckPendingRequests } = prototype;
     prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
-      // kafkajs calls `scheduleCheckPendingRequests` for every new pending request, and each call restarts the timer.
+      // An idle queue needs no timer, because kafkajs calls `scheduleCheckPendingRequests` for every new pending request.
       if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
     };
   });
 }
 
 /**
- * Rejects requests that are written to a closing connection. Unpatched kafkajs stops its timeouts when a connection closes, so
- * that such a request waits forever. This bug stopped a consumer group permanently after a broker had not responded for some
- * time.
+ * Rejects requests that are written while a connection closes. Unpatched kafkajs stops its request timeouts when a connection
+ * closes. Without a timeout, a request on the closed connection waits forever. This bug stopped a consumer group permanently
+ * after a broker had not responded for some time.
  */
 export function patchDisconnects(): void {
   patchOnce(connection, ({ prototype }) => {

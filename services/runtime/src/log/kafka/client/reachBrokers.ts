@@ -58,7 +58,6 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
 
 const MAX_REASONS = 3;
 
-/** @throws StartRefused if a setting is wrong. Other errors contain the broker's address and the reason. */
 async function contactBroker(broker: string, connection: KafkaConnection): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (reason: string) => reject(new Error(`${broker}: ${reason}`));

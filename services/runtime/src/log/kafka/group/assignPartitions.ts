@@ -7,8 +7,9 @@ export interface AssignedMember {
 }
 
 /**
- * Assigns every partition to one member. The partition counts of two members differ by at most 1. The partitions of one tenant
- * are neighbors, so neighboring partitions go to different members if this causes no additional moves.
+ * Assigns every partition to one member. The partition counts of two members differ by at most 1. A tenant uses consecutive
+ * partitions. To distribute the load of a tenant, consecutive partitions go to different members if this causes no additional
+ * moves.
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
@@ -30,7 +31,6 @@ export function assignPartitions(
   return new Map(assignments.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
-/** Returns `count` of the claimed partitions, as far apart from each other as possible. */
 function pickSpread(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
@@ -50,10 +50,6 @@ function claimsOf(members: readonly AssignedMember[], partitions: readonly numbe
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/**
- * Returns the target partition count of each member. If the partitions cannot be divided equally, the members that own the most
- * partitions get one more partition.
- */
 function targetCountsOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const minimum = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

@@ -6,7 +6,6 @@ import { assignPartitions } from './assignPartitions.ts';
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
-/** @param partitions the partitions that can be assigned, for each topic. */
 export function coPartitions(
   owned: () => readonly number[],
   partitions: readonly number[],
@@ -45,7 +44,6 @@ export function coPartitions(
   });
 }
 
-/** Returns the partitions in the user data of a member. Returns no partitions if the user data has another version. */
 function ownedOf(userData: Buffer | undefined): number[] {
   if (userData === undefined || userData.length === 0) return [];
   try {

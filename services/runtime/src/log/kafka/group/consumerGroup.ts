@@ -140,7 +140,6 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Runs `process` for one partition. If `process` fails, the member stops. */
   async #run(
     owned: GroupPartition<PartitionBuffer>,
     startingPoints: Promise<readonly StartingPoint[][]>,
@@ -159,7 +158,6 @@ class GroupMember implements Consumer {
       hasStarted = true;
       await this.#options.process(owned);
     } catch (error) {
-      // An error before `process` starts is ignored if the partition was lost.
       const isExpected = hasStarted ? isPartitionLoss(error, signal) : signal.aborted;
       if (!isExpected) this.#fail(error);
     } finally {

@@ -23,7 +23,6 @@ export class Generations {
   #joined: Joined | undefined;
   readonly #owned = new Set<number>();
 
-  /** Current generation of the group. Undefined before the first heartbeat and after `leave`. */
   get current(): Generation | undefined {
     return this.#current;
   }
@@ -48,7 +47,8 @@ export class Generations {
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the latest join and had an older generation. Only the generation number changes.
+      // The previous heartbeat was sent before the latest join and contained an older generation. The current heartbeat
+      // corrects only the generation number, because the partitions are already known.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }

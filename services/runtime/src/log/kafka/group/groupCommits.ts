@@ -17,7 +17,6 @@ export interface GroupCommitsDeps {
   /** Name of the group with the configured prefix. */
   readonly group: string;
   readonly cluster: Pick<ReplaceableClient<Cluster>, 'get' | 'replace'>;
-  /** Returns the generation of the member, or undefined if the generation is unknown. */
   generation(): Generation | undefined;
   /** Resolves when the partitions or the generation of the member change, or after `waitMs`. */
   changed(waitMs: number): Promise<void>;
@@ -31,7 +30,7 @@ const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** Errors that report the end of the generation. After the rebalance, the member knows whether it still owns the partition. */
+/** Errors that report the end of a generation. The commit is retried, because the member can keep the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',
@@ -92,7 +91,6 @@ export class GroupCommits implements Committer<PartitionBuffer> {
       }
       const remainingMs = deadlineMs - performance.now();
       if (remainingMs <= 0) throw new Unavailable(`${action}: the group is rebalancing`);
-      // Retries the commit immediately in a new generation. Otherwise waits before the retry.
       if (isSame(generation(), current)) await changed(Math.min(remainingMs, MAX_BACKOFF_MS));
     }
   }
@@ -139,7 +137,7 @@ export class GroupCommits implements Committer<PartitionBuffer> {
         const broker = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { sharedClient, broker: broker };
       }
-      // kafkajs also throws an error if the response contains an error code for the partition.
+      // The response needs no check, because kafkajs throws an error if the response contains an error code for the partition.
       await this.#coordinator.broker.offsetCommit({
         groupId: this.#deps.group,
         groupGenerationId: number,
@@ -158,7 +156,6 @@ export class GroupCommits implements Committer<PartitionBuffer> {
   }
 }
 
-/** Returns true if the broker may have applied the commit. */
 function isOutcomeUnknown(error: unknown): boolean {
   return (
     !hasErrorType(error, ...REBALANCE_ERRORS, ...COORDINATOR_MOVED_ERRORS) &&

@@ -16,7 +16,6 @@ export interface MembershipOptions {
   /** Name of the group with the configured prefix. The names of the topics also have the prefix. */
   readonly group: string;
   readonly topics: readonly string[];
-  /** Partitions that the group assigns to its members, for each topic. */
   readonly partitions: readonly number[];
   /** Returns the partitions that the member owns, which the group leader uses for the next assignment. */
   owned(): readonly number[];
@@ -92,7 +91,6 @@ export class Membership {
     }
   }
 
-  /** Runs one session of the member, from the join to the leave. @throws the error that crashed the consumer. */
   async #session(): Promise<void> {
     const { kafka, group, topics, partitions, owned } = this.#options;
     const assigner = coPartitions(owned, partitions);

@@ -43,7 +43,6 @@ export async function adjustPosition(
   return true;
 }
 
-/** Moves the position of the reader back to the first offset at which the log differs from the records that were read. */
 export function handleTruncation(
   logger: Logger,
   group: string | undefined,

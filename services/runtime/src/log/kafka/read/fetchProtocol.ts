@@ -30,7 +30,7 @@ export interface PartitionResponse {
   readonly aborted: readonly AbortedTransaction[];
   /** Record batches, as a view of the response. The final batch can be incomplete. */
   readonly batches: Buffer;
-  /** Undefined if the broker's log contains the requested leader epoch up to the requested offset. */
+  /** Difference between the broker's log and the fetched records. Undefined if the broker found no difference. */
   readonly diverging: Diverging | undefined;
 }
 
@@ -186,7 +186,6 @@ class Reader {
     return this.view().toString();
   }
 
-  /** Returns a view of the bytes of the next field. The view is empty if the field is null. */
   view(): Buffer {
     const length = Math.max(this.#unsigned() - 1, 0);
     const start = this.#at;

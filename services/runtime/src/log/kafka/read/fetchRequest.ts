@@ -7,7 +7,7 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-/** Maximum time that the broker waits for records. A partition that is not in this request is fetched only after the wait. */
+/** Maximum time that a broker waits for new records. A partition that the request omits is fetched only after this time. */
 const LONG_POLL_MS = 250;
 /** Maximum wait of a request that omits a partition with a full buffer. The next request can then fetch the partition soon. */
 const SHORT_POLL_MS = 25;

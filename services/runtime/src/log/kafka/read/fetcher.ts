@@ -77,12 +77,9 @@ export class Fetcher {
   /** Buffers in the order in which the next Fetch request lists their partitions. A filled buffer moves to the end. */
   readonly #buffers = new Set<PartitionBuffer>();
   readonly #limits = new Map<string, ReadLimits>();
-  /** Partitions without a successful fetch after their latest failure. */
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
-  /** Failing partitions that wait for their next attempt. */
   readonly #paused = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
-  /** Ids of the brokers for which `#fetchLoop` is running. */
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
@@ -167,7 +164,6 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Sends Fetch requests to one broker while a buffer of the broker's partitions needs records. Handles all errors. */
   async #fetchLoop(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
@@ -255,7 +251,6 @@ export class Fetcher {
     this.#schedule();
   }
 
-  /** Handles the failure of one partition: waits and then retries. */
   async #recover(sharedClient: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
     if (!this.#isOpen || !this.#buffers.has(buffer) || this.#paused.has(buffer)) return;
     if (hasErrorType(error, ACCESS_DENIED)) return this.#fail(this.#accessDeniedError(buffer, error));
@@ -354,7 +349,6 @@ interface BrokerFailure {
 
 interface FailingPartition {
   failures: number;
-  /** True if the latest failure of the partition was OFFSET_OUT_OF_RANGE. */
   isOutOfRange: boolean;
   readonly backoff: Backoff;
   readonly watch: PartitionWatch;

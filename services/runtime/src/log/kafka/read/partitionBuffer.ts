@@ -33,13 +33,10 @@ export class PartitionBuffer implements Cursor {
   #fetchOffset: number;
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
-  /** Leader epochs of the fetched records, in the order of their offsets. */
   #epochs: LeaderEpoch[] = [];
   /** Upper bound of the leader epoch of the record before `fetchOffset`. Used if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
-  /** Truncation error that the next `take` throws, or undefined. */
   #truncation: LogTruncated | undefined;
-  /** True if the records directly before the next record had expired, so that the reader missed these records. */
   #isAfterExpired = false;
   #isReleased = false;
 
@@ -96,11 +93,6 @@ export class PartitionBuffer implements Cursor {
     return this.#bytes >= MAX_BUFFERED_BYTES;
   }
 
-  /**
-   * Discards the buffered records and moves the position.
-   * @param leaderEpoch the leader epoch of the record before the offset.
-   * @param maxLeaderEpoch an upper bound of the leader epoch, if the exact epoch is unknown.
-   */
   seek(offset: number, leaderEpoch?: number, maxLeaderEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
       // Assigns the epoch only to the record directly before `offset`, because the first offset of the epoch is unknown.
@@ -157,7 +149,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. A released buffer can still be used to commit offsets. */
+  /** Discards the buffered records. After the release, the buffer can still be used to commit offsets. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];
@@ -204,14 +196,12 @@ export class PartitionBuffer implements Cursor {
     };
   }
 
-  /** Returns the first chunk and its next record. The record is undefined if the reader has taken the whole chunk. */
   #first() {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
     return { chunk, record: chunk.records[this.#takenCount], size: chunk.sizes[this.#takenCount] ?? 0 };
   }
 
-  /** Empties the buffer and continues at the offset. Keeps the leader epochs that start before the offset. */
   #restart(offset: number): void {
     this.#chunks = [];
     this.#takenCount = 0;

@@ -42,9 +42,7 @@ export interface LeaderEpoch {
 export interface DecodeOptions {
   /** Offset of the first record to decode. The first batch can also contain earlier records. */
   readonly position: number;
-  /** Lower bound for the first offset of the next batch. 0 if the bound is unknown. */
   readonly minBatchOffset: number;
-  /** Leader epoch of the record before `position`, or -1 if the epoch is unknown. */
   readonly leaderEpoch: number;
   /** True if compaction can leave gaps between the offsets of batches. */
   readonly isCompacted: boolean;
@@ -269,7 +267,6 @@ class RecordDecoder {
     return this.#view(this.#varint());
   }
 
-  /** @throws InvalidBatch if bytes follow after the final record. */
   end(): void {
     if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch has bytes after its records');
   }

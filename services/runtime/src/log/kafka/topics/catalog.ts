@@ -36,7 +36,6 @@ interface TopicEntry {
 }
 
 export class BrokerCatalog {
-  /** For each topic, the partition count with which the topic was created. */
   readonly originalPartitions = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, TopicEntry>();
@@ -139,7 +138,6 @@ export class BrokerCatalog {
     });
   }
 
-  /** @param partitions the number of partitions to read, including added partitions. */
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
@@ -165,7 +163,6 @@ export class BrokerCatalog {
     return this.#clusters.close();
   }
 
-  /** Returns the coordinator of the group. The coordinator is cached, because many requests read committed offsets. */
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const cached = this.#coordinators.get(groupId);
     // Brokers close idle connections, so a cached broker can be disconnected.
@@ -207,7 +204,6 @@ export class BrokerCatalog {
   }
 }
 
-/** Returns the partitions that have a leader. Refreshes the metadata if a leader is missing. */
 async function partitionsWithLeader(cluster: Cluster, name: string, count: number): Promise<number[]> {
   await cluster.addMultipleTargetTopics([name]);
   await cluster.refreshMetadataIfNecessary();
@@ -225,7 +221,6 @@ function requireOffset(offset: number | undefined, partition: number): number {
   return offset;
 }
 
-/** Offset in the response for a group that has never committed. */
 const NEVER_COMMITTED = '-1';
 
 const RESPONSE_LIMIT_MS = 4000;

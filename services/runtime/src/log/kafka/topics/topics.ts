@@ -89,7 +89,6 @@ export interface TopicDescription extends TopicLimits {
   readonly policy: string;
   /** Smallest number of replicas of any partition. */
   readonly replicas: number;
-  /** Value of `min.insync.replicas`. */
   readonly minInSync: number;
   /** Value of `retention.ms`, which is -1 if records do not expire. */
   readonly retentionMs: number;
@@ -180,7 +179,6 @@ async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Pro
   );
 }
 
-/** Ignores the errors of topics that another process created at the same time. */
 function ignoreExisting(error: unknown): void {
   const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
   for (const one of errors) {
@@ -225,7 +223,6 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'cleanup.policy': cleanup.policy,
     'max.message.bytes': String(neededBatchBytes(spec)),
     'compression.type': spec.compression ?? 'producer',
-    // Kafka sets the timestamp of each record at the append.
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
