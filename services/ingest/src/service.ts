@@ -83,7 +83,6 @@ export interface IngestServiceDeps {
   readonly adminToken: string;
   readonly pages: AdminPages;
   readonly settings: {
-    /** True if ClickHouse runs on this machine and shares its CPU cores. */
     readonly isEngineLocal: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
@@ -101,7 +100,6 @@ export interface IngestServiceDeps {
     readonly maxSessionLinks: number;
     /** Maximum number of erased sessions and reports, because all of their ids are in memory. */
     readonly maxErasedIds: number;
-    /** Proxies whose `X-Forwarded-For` header is trusted. */
     readonly trustedProxies: BlockList;
     readonly jwt?: JwtOptions | undefined;
   };
@@ -313,7 +311,6 @@ async function startErasures(
   return openErasures({ ...deps, players, reportProjection: reports, maxErasedIds }, () => runs.notify());
 }
 
-/** Returns the key for the hashes of player ids in `expired_sessions`. */
 async function playerKey(deps: IngestServiceDeps): Promise<PlayerKey> {
   return playerKeyOf(await sharedSecret(deps, 'players'));
 }

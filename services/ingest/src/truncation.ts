@@ -37,7 +37,6 @@ export function watchTruncation(
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
   const { logger, metrics, health, clock } = deps;
-  /** Time of the latest truncation, for each partition. */
   const lastFoundMs = new Map<string, number>();
   const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
     logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });

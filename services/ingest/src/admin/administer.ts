@@ -128,7 +128,6 @@ function limitsFor(patch: LimitsPatch, previous: Pick<Tenant, 'limits' | 'suspen
 
 type LimitsPatch = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/** Returns the retention days of a project after a patch. Null means unlimited retention. */
 function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return previous.retentionDays ?? null;
   const merged = { ...(patch.retentionDays === null ? {} : previous.retentionDays), ...patch.retentionDays };

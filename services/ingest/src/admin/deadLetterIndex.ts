@@ -72,10 +72,6 @@ export class DeadLetterIndex {
     }
   }
 
-  /**
-   * Removes expired dead letters from the index. A dead letter is expired if its offset is below the start offset of its
-   * partition.
-   */
   expire(starts: readonly number[]): void {
     for (const entry of [...this.#entries.values()]) {
       const { partition, offset } = entry.deadLetter.position;
@@ -98,7 +94,6 @@ export class DeadLetterIndex {
     return open.map(({ deadLetter }) => deadLetter);
   }
 
-  /** Number of dead letters without a decision, by consumer group. */
   get openByGroup(): ReadonlyMap<string, number> {
     return this.#openByGroup;
   }

@@ -9,7 +9,6 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
-/** Content of a dead letter. The state is `unreadable` if the record does not decode. */
 export type DeadLetterRecord =
   | { readonly state: 'erased' | 'unreadable' }
   | { readonly state: 'read'; readonly message: unknown; readonly isUnchanged: boolean };

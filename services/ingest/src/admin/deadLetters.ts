@@ -218,7 +218,6 @@ function toJson(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toJson(field)]));
 }
 
-/** Returns the record of a dead letter from the log. Undefined if the record has expired. */
 async function recordAt(
   log: Log,
   { partition, offset }: IndexedDeadLetter['position'],
@@ -243,7 +242,6 @@ async function recordAt(
   }
 }
 
-/** Reads the dead-letter topic from its start and keeps the index of dead letters up to date. */
 class DeadLetterView {
   readonly #deps: DeadLetterAdminDeps;
   readonly #codec: Codec<DeadLetter>;

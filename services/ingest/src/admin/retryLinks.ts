@@ -19,7 +19,7 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Orders reports by the time of their latest unsuccessful lookup, so that repeated requests reach all reports.
+  // Retries the reports with the oldest failure first, so that repeated requests retry all reports in turn.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

@@ -47,7 +47,6 @@ function warningOf(text: string, micros: number, nowMs: number): TimeWarning | u
   return isSkewed(micros, micros, nowMs) ? 'time_ahead' : undefined;
 }
 
-/** True if the text of a time contains a zone. */
 function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }

@@ -17,8 +17,8 @@ export interface Span {
 }
 
 /**
- * Decides what the scanner returns for a field: the parsed value, the byte range of the value, or the result of a function. A
- * list contains the known names inside an object. The scanner returns the parsed object and reports unknown names.
+ * Decides how the scanner handles a field. `parsed` returns the parsed value, `bytes` returns the byte range of the value, and
+ * a function scans the value. A list of names returns the parsed value and reports other names inside the value.
  */
 export type FieldShape =
   | 'parsed'
@@ -121,7 +121,6 @@ class ObjectScanner implements ScannedObject {
     return end;
   }
 
-  /** Collects the unknown fields inside a value. The scan cannot fail, because the value is valid JSON. */
   #inside(pointer: string, i: number, known: readonly string[]): void {
     const json = this.#json;
     if (json.at(i) === OPEN_OBJECT) {
@@ -142,7 +141,6 @@ class ObjectScanner implements ScannedObject {
     }
   }
 
-  /** Returns a function that collects unknown and repeated names. The function is called with each name of one object. */
   #names(pointer: string, known: readonly string[]): (name: string) => void {
     const seen = new Set<string>();
     return (name) => {
@@ -158,7 +156,6 @@ class ObjectScanner implements ScannedObject {
 }
 
 interface Visitor {
-  /** Scans the value at `valueAt`. Returns the position after the value, or `FAILED`. */
   member(name: string, valueAt: number): number;
   located?(name: string, member: Span): void;
 }

@@ -247,12 +247,10 @@ const IS_SPACE = tableOf(/[ \t\n\r]/);
 const IS_DIGIT = tableOf(/[0-9]/);
 const IS_HEX = tableOf(/[0-9a-fA-F]/);
 const IS_ESCAPED = tableOf(/["\\/bfnrt]/);
-/** ASCII characters that can be inside a JSON string without an escape. */
 const IS_PLAIN_ASCII = tableOf(/[ !#-[\]-\x7f]/);
 /** Bytes that can be inside a JSON string without an escape. Includes the bytes of multi-byte characters. */
 const IS_PLAIN = tableOf(/[ !#-[\]-\xff]/);
 
-/** Returns a table of 256 entries. The entry of a byte is 1 if the regular expression matches the byte. */
 function tableOf(members: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (members.test(String.fromCharCode(byte)) ? 1 : 0));
 }

@@ -110,7 +110,6 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
   return { externalId: player.externalId ?? null, deviceId: player.deviceId ?? null };
 }
 
-/** Returns the sessions to erase. Null if a whole project or tenant is erased. */
 async function resolveSessions(
   deps: ErasureDeps,
   target: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,

@@ -179,7 +179,6 @@ async function readPages(
   }
 }
 
-/** Reads the session registrations of a project or tenant from the log. Stops at the latest expiry time of sessions. */
 async function readRegistrations(
   { store, log, sessionCodec, directory }: PlayerSessionsDeps,
   owner: Owner,
@@ -219,7 +218,6 @@ async function readRegistrations(
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** After decoding this number of records, the process serves other requests. */
 const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {

@@ -99,7 +99,6 @@ function runSteps(
   const doorbell = new Notifier();
   const backoff = new Backoff();
   let isNotified = true;
-  /** Erasure runs that wait because a dependency is unavailable, by erasure id. */
   let delayed = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > TAKEOVER_AFTER_MS);
@@ -166,7 +165,6 @@ class Run {
   readonly #deps: ErasureRunDeps;
   readonly #id: string;
   readonly #signal: AbortSignal;
-  /** Numbers of rows and files that the finished steps of the erasure have removed. */
   #found: ErasureFound = ZERO_COUNTS;
   /** Files that were already counted. A repeated step does not count a removed file a second time. */
   readonly #files = new Set<string>();
@@ -223,10 +221,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /**
-   * Removes hidden rows from disk. Returns false if erased data was inserted again. A projector that has lost its partition can
-   * still finish an insert.
-   */
+  /** Removes hidden rows from disk. Returns false if a projector that had lost its partition has inserted erased data again. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
@@ -276,7 +271,6 @@ class Run {
     this.#found = found;
   }
 
-  /** Returns new reports if their ids fit into the erasure's record. Otherwise, writes the ids to further records. */
   async #splitReports(reports: readonly IdsOfProject[]): Promise<readonly IdsOfProject[]> {
     const { directory, clock } = this.#deps;
     const erasure = this.#erasure();

@@ -40,7 +40,6 @@ const PLAYER_DATA_TOPICS = [
   TOPICS.deadLetters,
 ];
 
-/** Returns the longest retention time of all topics that can contain data of players. */
 export async function maxLogRetentionMs(log: Pick<Log, 'retention'>): Promise<number> {
   const retentions = await Promise.all(PLAYER_DATA_TOPICS.map((topic) => log.retention(topic)));
   return Math.max(...retentions.map(({ deletedAfterMs }) => deletedAfterMs));
@@ -63,8 +62,9 @@ export async function recordSessions(
 }
 
 /**
- * Updates the time of a session's row in `expired_sessions` before other data of the session is removed from ClickHouse,
- * because the log can still contain the data. The parameter `expired` is an SQL condition for the removed rows.
+ * Updates the time of a session's row in `expired_sessions` before other data of the session is removed from ClickHouse. The
+ * newer time keeps the row while the log can contain data of the session. The parameter `expired` is an SQL condition for the
+ * removed rows.
  */
 export async function renewNamed(
   store: StoreQueries,
@@ -185,7 +185,6 @@ async function renew(store: StoreQueries, { table, where, recorded, nowMs }: Ren
   }
 }
 
-/** Name of the column with the session id, by table. */
 const SESSION_NAMED_BY = {
   events: 'session_id',
   report_versions: 'coalesce(session_id, named_session_id)',
@@ -201,7 +200,6 @@ async function spansOf(
   return table === 'events' ? await dayRangesOf(store, where) : ['1'];
 }
 
-/** Splits sessions into groups of limited size. Returns one SQL condition for each group. */
 async function slicesOf(store: StoreQueries, id: string, count: string, from: string): Promise<string[]> {
   const [row] = await store.query<{ sessions: string }>(`SELECT ${count} AS sessions FROM ${from}`);
   const slices = Math.ceil(Number(row?.sessions ?? 0) / MAX_SESSIONS_PER_STATEMENT);

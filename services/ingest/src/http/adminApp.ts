@@ -1,4 +1,4 @@
-/** Builds the operators' listener: tenants, projects, tokens, SQL, health, and metrics. */
+/** Builds the operators' listener with the routes for tenants, projects, tokens, SQL, health, and metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
@@ -56,7 +56,6 @@ export interface AdminAppDeps extends HealthDeps {
   readonly metrics: IngestMetrics;
   readonly directory: DirectoryHandle;
   readonly store: Store;
-  /** Read-only access to ClickHouse. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
   readonly reports: ReportCache;
   readonly perReport: KeyedMutex;
@@ -272,7 +271,6 @@ function requireKnownHost(hosts: readonly string[]): Middleware {
   };
 }
 
-/** Returns the normalized host without its port, or '' if the host is invalid. */
 function hostName(host: string): string {
   const address = host.replace(/^::ffff:/, '');
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';

@@ -75,10 +75,8 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
 
 interface RawResponse {
   readonly status: number;
-  /** Response headers, in addition to the headers that all responses have. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Value of the header `Content-Type`. The default is JSON. */
   readonly type?: string;
   readonly isReplay?: boolean;
 }

@@ -56,7 +56,6 @@ interface TimeRangeInput {
   readonly tenantId?: string | null | undefined;
 }
 
-/** Returns the requested time range in whole minutes. The range ends no later than the current time. */
 function timesOf({ from, to, tenantId }: TimeRangeInput, nowMs: number): TimeRange {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);

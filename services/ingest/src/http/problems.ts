@@ -173,7 +173,6 @@ export function rejectLimitedAddresses(
 
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;
 
-/** State of a request in Koa. */
 export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
@@ -182,7 +181,7 @@ export interface RequestState {
   endpoint?: string;
   /** Method and path of a request that has a valid token but no matching endpoint. Otherwise undefined. */
   requested?: string;
-  /** Problems of the elements that a request with `handling=lenient` has excluded. */
+  /** Problems of the elements that ingest excluded from a request with `handling=lenient`. */
   rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
@@ -238,7 +237,6 @@ export function recordReceived(
 }
 
 interface AnsweredRequest {
-  /** Method and route of the request. Empty if no route has the path. */
   readonly endpoint: string;
   readonly authorization: string;
   readonly parsed?: string | undefined;
@@ -272,7 +270,6 @@ export function recordRejections(
   });
 }
 
-/** True if the problem concerns the body, and not the token, the session, or the idempotency key. */
 function isAboutBody({ code }: Rejected): boolean {
   return [400, 413].includes(statusOf(code));
 }

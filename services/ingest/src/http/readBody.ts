@@ -250,7 +250,6 @@ const MAX_FRAMES = 16;
 /** Base-2 logarithm of the maximum zstd window in HTTP: 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
-/** Collects the chunks of a request body. Throws at the first chunk that exceeds the size limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #pending: PendingBody;

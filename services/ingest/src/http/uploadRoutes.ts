@@ -32,7 +32,6 @@ export interface UploadRouteDeps {
   readonly erased: ErasedData;
   /** Returns the project of a signed upload address. Undefined if the address is no longer valid. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
-  /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
   readonly publicUrl: string;
   readonly clock: Clock;
 }

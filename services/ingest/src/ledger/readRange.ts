@@ -50,7 +50,8 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Waits until all partitions are read. Until this callback returns, the log delivers no further batch of the partition.
+      // For a completely read partition, `onBatch` waits until all partitions are read. Until `onBatch` returns, the log
+      // delivers no further batch of that partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -14,7 +14,6 @@ export interface AcceptedEvents {
   readonly sampled?: number;
 }
 
-/** Outcome of a request, or of an append to the log. */
 export interface RequestOutcome {
   readonly tenantId: string;
   /** Requests have the outcome `accepted`, `replayed`, or a problem code. Events have `logged`, `uncertain`, or `sampled`. */

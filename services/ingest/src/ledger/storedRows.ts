@@ -32,7 +32,7 @@ export interface StoredRows {
   /** Returns the records whose events are stored with the offset of a different record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Counts stored events without a log record. Such a record has expired or was lost in a truncation. */
+  /** Counts stored events whose log record no longer exists, because the record has expired or was lost in a truncation. */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },

@@ -164,7 +164,6 @@ class Verification {
     return await projection.projected();
   }
 
-  /** Compares the log with the stored rows. Returns false if the verification found too many differences. */
   async #verifyLog(
     starts: readonly number[],
     ends: readonly number[],
@@ -223,7 +222,6 @@ class Verification {
     for (const difference of differences) this.#reportDifference(difference);
   }
 
-  /** Decodes records. If a record does not decode, its time comes from the log and its tenant from the record key. */
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
     const { codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
@@ -285,7 +283,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // Skips the check if some records are unprojected, because the ledger of their minutes is incomplete.
+    // If the projector has not stored some records yet, skips the check, because the ledger is incomplete.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',
@@ -294,9 +292,7 @@ class Verification {
     );
   }
 
-  /**
-   * Checks minutes with a difference a second time, because ClickHouse inserts events a moment before it inserts their counts.
-   */
+  /** If a minute has a difference, checks the minute again, because ClickHouse inserts events a moment before their counts. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,

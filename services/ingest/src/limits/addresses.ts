@@ -15,7 +15,6 @@ export interface AddressLimits {
 export interface AddressLimitsDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Proxies whose `X-Forwarded-For` header is trusted. */
   readonly trustedProxies: BlockList;
 }
 
@@ -66,7 +65,6 @@ export function parseTrustedProxies(text: string): BlockList {
   return proxies;
 }
 
-/** Returns the client's network: the IPv4 address, or the first 64 bits of the IPv6 address. */
 export function clientNetwork(request: IncomingMessage, trusted: BlockList): string {
   return networkOf(clientAddress(request, trusted));
 }
@@ -98,7 +96,7 @@ function normalized(text: string): string {
   return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
 }
 
-/** Returns the IPv4 address, or the first 64 bits of the IPv6 address. A client can use all addresses with the same 64 bits. */
+/** Returns the IPv4 address, or the first 64 bits of the IPv6 address, because a client can choose the last 64 bits freely. */
 export function networkOf(remoteAddress: string): string {
   const address = normalized(remoteAddress);
   if (!isIPv6(address)) return address;

@@ -13,14 +13,12 @@ export interface IngestCountDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Id of this process in the ledger. */
   readonly processId: string;
 }
 
 /** Returns a function that returns the number of ingest processes that serve a tenant, including this process. */
 export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
   const { clock, logger } = deps;
-  /** Number of ingest processes that serve a tenant, excluding this process. */
   const otherIngests = new Map<string, number>();
   let requestedTenants = new Set<string>();
   let isReading = false;

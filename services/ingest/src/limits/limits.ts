@@ -20,7 +20,6 @@ export interface Limits {
 
 export interface EventPermit {
   readonly count: number;
-  /** Error for the events that exceed the rate limit. Undefined if all requested events are allowed. */
   readonly rejection?: Rejected;
 }
 
@@ -40,7 +39,6 @@ export interface LimitsDeps {
 }
 
 export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
-  // Token buckets, by owner (project or tenant) and unit.
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,
@@ -116,7 +114,6 @@ function policiesOf(
 
 interface State {
   readonly policy: Policy;
-  /** Share of the rate limit that this process enforces. */
   readonly rate: Rate;
   readonly level: number;
 }

@@ -14,7 +14,6 @@ import { Bucket } from './core/bucket.ts';
 export interface UnauthenticatedDeps {
   readonly clock: Clock;
   readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  /** Proxies whose `X-Forwarded-For` header is trusted. */
   readonly trustedProxies: BlockList;
   /** Checks the credentials of a request without much CPU time. */
   readonly credentialsOf: (request: IncomingMessage) => Credentials;
@@ -35,7 +34,6 @@ const MAX_ADDRESSES = 10_000;
 
 interface Address {
   readonly bucket: Bucket;
-  /** Time until which requests of the address are rejected. */
   rejectedUntilMs: number;
   second: number;
   /** Number of new connections from the address in the current second. */
@@ -45,7 +43,6 @@ interface Address {
 export class UnauthenticatedLimit implements AddressGuard {
   readonly #deps: UnauthenticatedDeps;
   readonly #addresses = new Map<string, Address>();
-  /** Time at which the rejections of all addresses have ended. */
   #anyUntilMs = 0;
 
   constructor(deps: UnauthenticatedDeps) {
@@ -64,7 +61,6 @@ export class UnauthenticatedLimit implements AddressGuard {
     return new Rejected('rate_limited', DETAIL, { headers });
   }
 
-  /** Counts a request whose route rejected the credentials. */
   count(request: IncomingMessage): void {
     if (this.#deps.credentialsOf(request) === 'valid') return;
     this.#count(clientNetwork(request, this.#deps.trustedProxies));

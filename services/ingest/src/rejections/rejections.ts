@@ -20,7 +20,7 @@ export interface RejectedRequest {
   readonly principal: Principal | undefined;
   /** Method and path of the endpoint. Empty if no endpoint has the path of the request. */
   readonly endpoint: string;
-  /** Access token of the request, which is masked in samples and never stored. */
+  /** Access token of the request. The token is masked in samples and never stored. */
   readonly token: string;
   readonly body: Buffer | undefined;
   /** Byte offset of the error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors. */

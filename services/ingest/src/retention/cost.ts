@@ -95,7 +95,7 @@ async function measureRows(
   };
 }
 
-/** Returns a condition that selects a project. For `events`, the condition includes the tenant because of the primary key. */
+/** The SQL condition for `events` includes the tenant, because the primary key of `events` starts with the tenant. */
 function ofProject(project: Project | undefined, table: string): string {
   if (project === undefined) return '1';
   const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';

@@ -35,7 +35,6 @@ const TABLES = Object.entries(RETAINED_TABLES) as readonly [
 ][];
 type RetainedTable = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
 
-/** Delay before the first run, and interval between runs. */
 const INTERVALS = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
 const POLL_MS = 1_000;
 /** Maximum number of projects per statement, because ClickHouse limits the length of a statement. */

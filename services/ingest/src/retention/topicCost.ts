@@ -63,8 +63,8 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // Waits until all partitions have a sample. Until this callback returns, the log delivers no further batch of the
-      // partition.
+      // For a sampled partition, `onBatch` waits until all partitions are sampled. Until `onBatch` returns, the log delivers no
+      // further batch of that partition.
       await all.promise;
     },
   });

@@ -43,7 +43,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // If the token was used again in a newer minute, writes that use later, after the uses of other tokens.
+    // Moves a newer use of the token to the end of the map, so that the uses of other tokens are written first.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

@@ -24,7 +24,6 @@ export function countOf(ids: readonly IdsOfProject[]): number {
   return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
-/** Returns the id of the erasure request to which the part belongs. */
 export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): string {
   return partOf ?? id;
 }

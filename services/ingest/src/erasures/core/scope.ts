@@ -54,8 +54,8 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
       // Selects links by the time of the link, because the rows of the linked event and report can already be expired.
       `changed_at < ${before}`,
     );
-    // If the linker's clock is slow, a link to an event that arrived after the erasure request can have a time before the
-    // request. Therefore, the time of the event also selects links.
+    // Selects links by the arrival time of the linked event too, because the linker's clock can be slow. A link can then seem
+    // older than the erasure request although the linked event arrived after the request.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -123,7 +123,7 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger number for each kind of erased data. A repeated step of an erasure counts only the remaining data. */
+/** Returns the larger number for each kind of erased data, because a repeated step counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

@@ -8,7 +8,6 @@ import type { Context } from 'koa';
 export interface MatchedRoute {
   readonly pattern: string;
   readonly params: Readonly<Record<string, string>>;
-  /** Kind of the directory entity that a route changes. Undefined if the route changes no directory entity. */
   readonly kind: EntityKind | undefined;
 }
 
@@ -19,10 +18,9 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
 };
 /** Number of SHA-256 digits of a credential in the audit. Eight digits do not help to guess the credential. */
 const DIGEST_DIGITS = 8;
-/** Number of SHA-256 digits of a console session in the audit. Operators could create two sessions with the same 8 digits. */
+/** Number of SHA-256 digits of a console session in the audit. With 8 digits, an operator could create two equal digests. */
 const SESSION_DIGEST_DIGITS = 16;
 
-/** Returns the route of a request. Undefined if no route has the path and the method. */
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {
   const layer = router.match(path, method).pathAndMethod.findLast(({ methods }) => methods.length > 0);
   if (layer === undefined) return undefined;

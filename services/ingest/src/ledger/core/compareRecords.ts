@@ -11,7 +11,7 @@ export interface LoggedRecord {
   readonly events: number;
   /** Number of erased events in the log record. ClickHouse can still contain the rows of erased events. */
   readonly erased: number;
-  /** Id of the first event in the record that is not erased. If all events are erased, id of the first event. */
+  /** Id of the record's first event that was not erased. If all events of the record were erased, id of the first event. */
   readonly firstId: string;
 }
 

@@ -3,7 +3,7 @@
 /** Ledger outcomes of events. Requests have different outcomes, such as `accepted`. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Outcome of events that were accepted but not stored, because a project switch stores only a sample. */
+/** Outcome of accepted events that were not stored, because an operator has limited the events of the project to a sample. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
@@ -32,8 +32,8 @@ const RETENTION_SECONDS = 15 * 60;
 interface Minute {
   readonly tenants: Map<string, Map<string, Cell>>;
   /**
-   * True if a tenant was not counted in this minute because the memory limit was reached. Then no other new tenant is counted
-   * in the minute, because the incomplete counts of a tenant would look like lost events.
+   * True after the memory limit was reached in this minute. No new tenant is counted in the rest of the minute, because a
+   * tenant with partial counts would seem to have lost events.
    */
   isFull: boolean;
 }

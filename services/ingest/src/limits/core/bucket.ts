@@ -24,7 +24,7 @@ export class Bucket {
   }
 }
 
-/** Returns the number of tokens that are necessary for a request. A full bucket is enough for a request of any size. */
+/** Returns how many tokens the bucket must contain to allow a request. A full bucket allows a request of any size. */
 export function neededFor(count: number, { capacity }: Rate): number {
   return Math.min(count, capacity);
 }

@@ -3,7 +3,6 @@ import { hash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 
-/** Fields of an event that a switch can check. */
 export interface Switchable {
   readonly index: number;
   readonly eventType: string;
@@ -14,9 +13,8 @@ export interface Switchable {
 }
 
 export interface SwitchResult<T> {
-  /** Events to store. If a switch sampled an event, the event has the sample rate of the switch. */
+  /** Events to store. `sampleRate` is set if a project switch selected the event as part of a sample. */
   readonly kept: readonly (T & { readonly sampleRate?: number })[];
-  /** Events that are acknowledged but not stored. */
   readonly sampledOut: readonly T[];
   readonly rejectedElements: readonly ElementProblem[];
 }

@@ -40,7 +40,6 @@ export class BodyParts {
     return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
   }
 
-  /** Returns the position of an element of the body. If the body is not an array, the body is the only element. */
   #startOf(index: number): number | undefined {
     const json = this.#json;
     const start = json.skipSpace(0);
@@ -140,7 +139,8 @@ function stars(secret: string): string {
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
 /**
- * Matches access tokens, JWTs, and values of `Authorization`. The pattern takes linear time, because clients choose the text.
+ * Matches access tokens, JWTs, and values of `Authorization`. Matching takes linear time, so that a client cannot block the
+ * process with a long text.
  */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
 /** Matches JSON members with a name such as `password`, including JSON that is quoted inside a string. */

@@ -4,7 +4,6 @@ import type { Project, RetentionDays } from '@questlog/schemas/topics/directoryE
 export type RetainedKind = keyof RetentionDays;
 export const RETAINED_KINDS: readonly RetainedKind[] = ['events', 'sessions', 'reports', 'links', 'uploads'];
 
-/** Expired data of one kind in one project. The project received the data before `beforeMs`. */
 export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;

@@ -13,7 +13,7 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Allowed signature algorithms. All must be asymmetric, because clients must not know the key that signs JWTs. */
+  /** Allowed signature algorithms, all with a public key. If HMAC were allowed, anyone could sign a JWT with the public key. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
@@ -25,7 +25,7 @@ export interface VerifiedJwt {
   readonly projectId: string;
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Builds for which the token can write. Null if the token can write for all builds. */
+  /** Ids of the game builds whose data the token can write. Null if the token can write data of all builds. */
   readonly buildIds: readonly string[] | null;
   /** Expiry time of the JWT in milliseconds since the epoch, including the tolerated clock skew. */
   readonly endsAtMs: number;

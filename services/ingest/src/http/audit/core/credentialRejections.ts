@@ -39,7 +39,6 @@ export class CredentialRejectionCounts {
     this.#pending.set(key, previous === undefined ? rejection : merged(previous, rejection));
   }
 
-  /** Returns and removes the counted rejections of the past minute. */
   take(): CredentialRejection[] {
     const counted = [...this.#pending.values()].filter((rejection) => rejection !== undefined);
     this.#pending.clear();
