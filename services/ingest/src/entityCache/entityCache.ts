@@ -75,7 +75,6 @@ const CACHE_FULL =
 export interface EntityCacheDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
-  /** Progress of the consumer group that writes the topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
   readonly table?: RestoredTable;
@@ -191,7 +190,6 @@ interface ReadTarget {
   readonly message: string;
 }
 
-/** Reads the partition up to `end`. @throws Unavailable if this takes too long, or if the log was truncated */
 async function readUpTo(tail: Tail, { home, end, minOffset, ...limit }: ReadTarget): Promise<void> {
   if (end < minOffset) throwLagging();
   const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
@@ -211,9 +209,7 @@ interface TailContext<Message, Entity> {
 }
 
 interface ProjectedState {
-  /** For each partition, the offset below which ClickHouse has all records. */
   readonly projected: readonly number[];
-  /** For each partition, the last projected record, as stored in the projector's commit. */
   readonly last: readonly (RecordIdentity | undefined)[];
 }
 

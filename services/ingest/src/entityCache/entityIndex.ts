@@ -8,7 +8,6 @@ interface IndexedEntity<Entity> {
 }
 
 interface Entry<Entity> extends IndexedEntity<Entity> {
-  /** Offset of the latest record that changed the entity. */
   readonly lastOffset: number;
   readonly weight: number;
 }
@@ -31,7 +30,7 @@ export interface EntityRules<Entity> {
   weightOf(entity: Entity): number;
   /** True if the entity was erased. The next record with the same id then creates a new entity. */
   isErased?(projectId: string, entity: Entity): boolean;
-  /** Storage for unprojected entities above `maxWeight`. Undefined if these entities stay in the index. */
+  /** Compact storage that receives unprojected entities if the weight of the index exceeds `maxWeight`. */
   readonly packed?: PackedEntities<Entity>;
 }
 
@@ -97,7 +96,6 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isErased?.(projectId, cached.entity) ? undefined : cached;
   }
 
-  /** True if the index has an erased entity whose row the projector has not written yet. */
   hasErased(projectId: string, id: string): boolean {
     const cached = this.#cached(projectId, id);
     if (cached === undefined || this.get(projectId, id) !== undefined) return false;
@@ -122,7 +120,6 @@ export class EntityIndex<Entity> {
     });
   }
 
-  /** Adds the entity of a record from the log. Merges the entity with an existing version. Returns the result. */
   putRecord(
     projectId: string,
     id: string,
@@ -130,7 +127,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // If a record changes nothing, keeps `lastOffset`. Otherwise, a truncation of this record would remove the entity.
+    // Keeps the old `lastOffset` if the record changes nothing, because a truncation of the record must not remove the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -138,7 +135,6 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Merges an entity from ClickHouse with the records in the index. Returns the merged entity. */
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(entity, cached.entity);
@@ -186,7 +182,6 @@ export class EntityIndex<Entity> {
     this.#entries.set(name, entry);
   }
 
-  /** Evicts the oldest entries until the index is within its weight limit. Checks at most `steps` entries. */
   #evict(steps: number): void {
     const { packed } = this.#rules;
     for (const [name, entry] of this.#entries) {

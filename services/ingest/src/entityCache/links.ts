@@ -17,7 +17,6 @@ export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'exp
 
 export interface ShownLinks {
   readonly links: readonly ShownLink[];
-  /** True if the list `links` was shortened to its maximum length. */
   readonly linksTruncated: boolean;
   /** True if the report's window contains more events of the session than the report can link. */
   readonly truncated: boolean;
@@ -41,7 +40,7 @@ export async function linkedReports(
 
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** For reports younger than this, the response also contains session events that the linker has not linked yet. */
+/** Maximum age of a report whose response also contains session events that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
 /** Returns the links of a report. A link to a named event is `pending` until ClickHouse has the event, and then `linked`. */
@@ -110,7 +109,6 @@ async function isTruncated(store: Store, report: FiledReport, links: number): Pr
   return Number(row?.events ?? 0) > maxSessionLinks;
 }
 
-/** Returns a `pending` link for each event that a new bug report names. */
 export function pendingLinks(filed: ReportLink): Link[] {
   const links = [...namedEventsOf(filed)].map(([eventId, source]) => {
     return { eventId, state: 'pending', source } as const;

@@ -25,7 +25,6 @@ export interface ReportCache {
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
-  /** Returns which of the requested links a new bug report can have within the limit of open reports. */
   capacityFor(report: RequestedLinks): ReportCapacity;
   /** Appends a further record of an existing bug report, and waits until this process has read the record. */
   append(record: ReportLink): Promise<void>;
@@ -92,7 +91,7 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Maximum checks of ClickHouse's table at the start. Each check takes at most one second. */
+/** Maximum checks of ClickHouse's table of reports when the process starts. Each check takes at most one second. */
 const MAX_CHECKS = 10;
 
 function reportType(deps: {

@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Pause after a lookup of unknown sessions. Without this pause, such lookups used half of two cores in a measurement. */
+/** Pause after a lookup of unknown sessions. Without this pause, these lookups used 50 % of the CPU time of two cores. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {

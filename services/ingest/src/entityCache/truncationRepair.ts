@@ -30,7 +30,6 @@ export class TruncationRepair {
     this.#topic = topic;
   }
 
-  /** Keeps a copy of a record, so that the record can be appended again after a truncation. */
   add(partition: number, record: LogRecord): void {
     this.#unprojected.put(partition, record);
     if (this.#unprojected.needsProjected && !this.#isUpdating) void this.#updateProjected();

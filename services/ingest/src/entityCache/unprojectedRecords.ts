@@ -57,7 +57,6 @@ export class UnprojectedRecords {
     this.#recordsSinceUpdate = 0;
   }
 
-  /** Removes and returns the partition's records at and above the first lost offset. */
   truncate(partition: number, offset: number): NewRecord[] {
     this.#projected = [];
     const lost = [...this.#records].filter(

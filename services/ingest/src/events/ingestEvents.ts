@@ -52,7 +52,6 @@ export interface IngestAnswer {
   readonly body: Buffer;
   /** Number of newly stored events, for the ledger. Undefined if the request stored no new event. */
   readonly accepted: AcceptedEvents | undefined;
-  /** The first unknown fields of the request, which were ignored. */
   readonly ignored: readonly UnknownField[];
   /** Problems of the elements that were not stored. Only a lenient request can have such elements. */
   readonly rejectedElements: readonly ElementProblem[];
@@ -69,7 +68,6 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-/** Handles a request that the fast path for ordinary requests does not handle. */
 async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
@@ -109,7 +107,6 @@ function sampledHeader(stored: readonly StoredElement[]): Record<string, string>
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
 }
 
-/** Returns a problem for each valid element that was not stored because of a switch or the rate limit. */
 function excludedProblems(
   { stored, rateLimited, switchedOff = [] }: StoreResult,
   drafts: readonly Draft[],
@@ -174,7 +171,6 @@ interface StoredEvents {
   readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
   readonly switchedOff: readonly ElementProblem[];
-  /** Error of the rate limit. Undefined if the rate limit excluded no event. */
   readonly rateLimited: Rejected | undefined;
 }
 

@@ -37,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Handles ordinary requests. All requests share the same arrays, because a request uses the arrays without an `await`. */
+/** Handles ordinary requests. Requests share the same arrays, because no request uses the arrays after its first `await`. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
@@ -48,7 +48,7 @@ export class OrdinaryIngest {
     this.#schemaId = schemaId;
   }
 
-  /** Stores an ordinary request. Undefined for other requests. @throws Rejected if the rate limit is exceeded */
+  /** Stores an ordinary request. Returns undefined for other requests. @throws Rejected if the rate limit is exceeded */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;

@@ -19,10 +19,9 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/** Time between a truncation and the check for lost appends. In this time, retries and the projector's current block end. */
+/** The check for lost appends waits for this time, so that running retries and the projector's current block can finish. */
 export const CHECK_DELAY_MS = 10_000;
 
-/** Reports the lost appends that are not in ClickHouse. Returns early if the signal aborts. */
 export async function reportLostAppends(
   deps: LostAppendsDeps,
   truncated: TruncatedPartition,

@@ -108,7 +108,7 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Writing an event without its payload and report ids takes as long as writing this number of payload bytes. */
+/** Time for writing an event without its payload and its report ids, expressed as a number of payload bytes. */
 const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 
@@ -140,7 +140,7 @@ export function formatCursor({ micros, partition, offset, index }: Cursor, ciphe
   return cipher.encrypt(bytes);
 }
 
-/** Decrypts a cursor. Undefined if `formatCursor` did not create the text. */
+/** Returns the decrypted cursor. Undefined if `formatCursor` did not create the text. */
 export function parseCursor(text: string, cipher: CursorCipher): Cursor | undefined {
   const bytes = cipher.decrypt(text);
   if (bytes === undefined) return undefined;

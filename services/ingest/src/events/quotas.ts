@@ -19,7 +19,6 @@ export interface Quotas {
 }
 
 interface TrackedQuota {
-  /** Tenant with its quota at the time of the latest request. */
   tenant: Tenant;
   readonly month: string;
   readonly ledger: QuotaLedger;
@@ -105,7 +104,6 @@ async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
   entry.opening = undefined;
 }
 
-/** Periodically reads the rollup table for the tenants of recent requests. */
 async function refreshPeriodically(
   deps: QuotaDeps,
   intervals: typeof REFRESH_INTERVALS,

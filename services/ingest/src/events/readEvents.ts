@@ -40,7 +40,6 @@ export interface ReadDeps {
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
-  /** Progress of the projector that writes the events topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly waitForLinks: WaitForLinks;
   readonly clock: Clock;
@@ -146,10 +145,6 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
   return await encodeRows(deps, principal, { rows, next, hasReports });
 }
 
-/**
- * Returns the lanes of the events that a request reads: the lane of the requested session, or all lanes that the tenant
- * currently uses.
- */
 async function lanesOf(
   { sessions }: ReadDeps,
   { tenant, project }: Principal,

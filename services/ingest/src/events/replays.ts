@@ -20,7 +20,6 @@ export interface KeyedRequest {
   readonly projectId: string;
   readonly key: string;
   readonly digest: Buffer;
-  /** Indexes of the valid elements in the request. */
   readonly indexes: readonly number[];
 }
 
@@ -30,7 +29,7 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Clears the cache, because the log can have lost the cached events. Consumers drop events that are appended again. */
+  /** Clears the cache, because the log can have lost cached events. Consumers drop duplicates that retries then append. */
   onTruncated(): void;
 }
 
@@ -44,11 +43,10 @@ interface Replay {
 
 interface ClaimedKey {
   readonly isReplay: false;
-  /** Events that earlier requests with the same idempotency key stored. */
   readonly stored: readonly StoredElement[];
-  /** Ends the claim, and caches the stored events. Returns these events together with the events of earlier requests. */
+  /** Ends the claim on the idempotency key, and caches the events. Returns the stored events of all requests with this key. */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim after a failure. The next request with the key looks for stored events again. */
+  /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
   release(): void;
 }
 
@@ -153,7 +151,6 @@ class ReplayCache {
     return { keep: complete, giveUp: release };
   }
 
-  /** Removes all completed requests from the cache. A request that is still in progress is removed when it ends. */
   onTruncated(): void {
     this.#truncations += 1;
     for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
@@ -183,7 +180,6 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
   return indexes.every((index) => storedIndexes.has(index));
 }
 
-/** Returns a function that checks if ClickHouse has an append with an idempotency key. @throws Rejected for another body */
 function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
   const lookUp = batchedLookups((projectId, keys) =>

@@ -46,7 +46,7 @@ export function operatorPrincipal({ directory, defaultRevision }: ProjectDeps, p
   return { tenant, project, revision, scopes: SCOPES, tokenId: null };
 }
 
-/** Returns the id of the session that all test events of a project share. Events of API revision A need a session. */
+/** Returns the session id for all test events of a project. In API revision A, every event must have a session. */
 function testSession(projectId: string): string {
   return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
 }

@@ -153,7 +153,6 @@ export async function appendRecords(
   deps.metrics.overQuota.inc(overQuota);
 }
 
-/** Releases the reserved quota of events that are not appended. */
 export function releaseEvents({ created, ledger }: DecidedEvents): void {
   ledger?.release(created.length);
 }

@@ -17,7 +17,6 @@ export interface GapRequest {
   readonly projectId: string;
   /** Position of the reconnecting client. `start` if the client's message id could not be decrypted. */
   readonly position: StreamPosition | 'start';
-  /** For each partition, the offset from which the stream reads. */
   readonly offsets: readonly number[];
   /** Partitions in which records after the client's position have expired. */
   readonly partitions: readonly number[];

@@ -118,7 +118,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Updates the position immediately before the write, because a client that reconnects could otherwise miss the event.
+      // Updates the position last. After an earlier update, a client that resumes from another message could miss the event.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -142,7 +142,7 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // If the client does not read, destroys the connection, because the response could never send its buffered bytes and end.
+    // Destroys the connection if the client does not read, because the buffered bytes would prevent the end of the response.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();

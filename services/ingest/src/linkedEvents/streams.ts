@@ -26,7 +26,7 @@ import { type LinkedEventStream, type StreamClient, startLinkedEventStream } fro
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Opens a stream. Undefined if the message id has a different number of partitions than the topic. @throws Unavailable */
+  /** Opens a stream. Returns undefined if the message id and the topic have different partition counts. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }

@@ -336,7 +336,6 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, extras) };
 }
 
-/** Adds to each event the ids of its bug reports. */
 function withReportIds(
   { reports }: ReportDeps,
   { project, revision }: Principal,

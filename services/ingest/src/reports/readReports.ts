@@ -107,7 +107,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // Filters by the time in the event ids in addition to the ids, because the primary key of the table starts with this time.
+  // Filters by id and also by the time that the ids contain, because the table's primary key starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     deps.store.query<LinkedRow>(
       `WITH links AS (

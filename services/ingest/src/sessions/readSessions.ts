@@ -21,9 +21,7 @@ import { sessionSequence } from './sessionSequence.ts';
 export interface SessionReadDeps {
   readonly store: Store;
   readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
-  /** Progress of the projector that writes the sessions topic to ClickHouse. */
   readonly registered: ProjectionProgress;
-  /** Progress of the projector that writes the events topic to ClickHouse. */
   readonly projection: ProjectionProgress;
   readonly partitions: number;
 }

@@ -86,7 +86,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 
 class UploadFiles {
   readonly #folder: string;
-  /** Allows one disk write at a time, because the log needs the disk, and decompression needs the same threads. */
+  /** Allows one disk write at a time, because the log uses the same disk, and decompression uses the same libuv threads. */
   readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
@@ -213,7 +213,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Moves a complete file to its final path with a link, because a rename would replace a file that a report can name. */
+/** Moves a complete file to its final path with a hard link, because a rename could replace a file that a report names. */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);
@@ -260,7 +260,6 @@ async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Checks the free disk space. @throws Unavailable if the disk is almost full */
 async function checkFreeSpace(folder: string): Promise<void> {
   const { bavail, blocks, bsize } = await statfs(folder);
   if (bavail * bsize < Math.min(RESERVED_BYTES, blocks * bsize * RESERVED_SHARE)) throw storeUnavailable();

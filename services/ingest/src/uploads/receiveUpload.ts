@@ -13,7 +13,7 @@ import type { UploadReceiver } from './uploadStore.ts';
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum time by which the next chunks wait less, to compensate for a timer of the rate limit that fired late. */
+/** If the timer of the rate limit fires late for a chunk, the next chunks wait less, by at most this time. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 

@@ -25,7 +25,6 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
     afterAll(() => opened?.close());
 
     const addressOf = (target: UploadTarget): Promise<string> => store.address(target, opened.baseUrl);
-    /** Stores the description of an upload in a new project. Returns the parameters of its upload address. */
     const described = async (bytes: Buffer, of: Partial<UploadKey> = {}): Promise<UploadTarget> => {
       const target = aTarget(bytes.length, of);
       await store.describe(target.key, describing(target));

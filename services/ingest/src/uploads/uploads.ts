@@ -114,7 +114,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
   };
 }
 
-/** Checks one file that a report names. A file older than a day counts as missing, because the sweep can remove it. */
+/** Checks one file that a report names. A file older than a day counts as missing, because old files can be removed. */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },
   projectId: string,

@@ -38,7 +38,7 @@ export const MAX_OPEN_WINDOWS = 100_000;
 export const MAX_NAMED_IDS = 100_000;
 /** Maximum ids of retracted reports in memory. When an id is evicted, the linker has already retracted the report's links. */
 export const MAX_RETRACTED = 100_000;
-/** Maximum open reports per session or event. Each link stores a copy of the event's payload, which has up to 250 KB. */
+/** Maximum open reports per session or event. The limit saves storage, because a link copies a payload of up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
@@ -223,7 +223,6 @@ class ReportsByKey {
     return found;
   }
 
-  /** Removes the bug reports whose window has closed, and the oldest reports above the limit. */
   #sweep(nowMs: number): void {
     let steps = SWEEP_STEPS;
     for (const [name, { closesAt }] of this.#reports) {

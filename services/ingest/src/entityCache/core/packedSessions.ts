@@ -1,4 +1,4 @@
-/** Stores sessions that ClickHouse might not have yet in hash tables that need about 60 bytes per session. Pure. */
+/** Hash tables for the sessions that ClickHouse might not have yet. A session takes about 60 bytes. Pure. */
 
 /** Session in the cache. The session's content, which has up to 64 KiB, is not cached. */
 export interface CachedSession {
@@ -8,7 +8,7 @@ export interface CachedSession {
   readonly lane: number;
   /** Start of the session in microseconds since the epoch. The default is the time of registration. */
   readonly startedAt: bigint;
-  /** Time of registration in milliseconds since the epoch. Erasing a project removes only sessions with an earlier time. */
+  /** Time in milliseconds since the epoch. Erasing a project removes only sessions that were registered before the erasure. */
   readonly registeredAt: number;
   /** 32 bits of the hash of the player or, without a player, of the session. Sampling switches select players by this hash. */
   readonly player: number;
@@ -16,7 +16,6 @@ export interface CachedSession {
   readonly content: bigint;
 }
 
-/** A session, with the partition and the offset of the record that registered the session. */
 export interface IndexedSession {
   readonly entity: CachedSession;
   readonly partition: number;
@@ -171,7 +170,6 @@ class Table {
     return (this.size + 1) * 8 <= this.slots * 7;
   }
 
-  /** Returns the index of the first word of the slot that contains the key. Undefined if the table does not contain the key. */
   find(key: Key): number | undefined {
     if (this.size === 0) return undefined;
     const at = this.#slotOf(key);
@@ -197,7 +195,6 @@ class Table {
     }
   }
 
-  /** Returns the slot that contains the key. If the table does not contain the key, returns the free slot for the key. */
   #slotOf([high, middle, low]: Key): number {
     const { words } = this;
     let at = Math.floor((high / 2 ** 32) * this.slots) * SLOT_WORDS;

@@ -21,7 +21,6 @@ export class RecentSessions {
     this.#sessions = Array.from({ length: slots });
   }
 
-  /** @param words contains the 16 bytes of the session id as four numbers, starting at index `at` */
   find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
     const slot = this.#slotOf(words, at);
     const session = this.#sessions[slot];

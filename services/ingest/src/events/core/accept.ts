@@ -14,7 +14,7 @@ export interface AssignedDraft extends Draft {
   readonly player?: number | undefined;
   /** Fraction between 0 and 1 of the events that a sampling switch keeps. Undefined if no switch samples the event. */
   readonly sampleRate?: number;
-  /** Id of an inline event, which the bug report's record in the log already contains. Otherwise, `accept` creates the id. */
+  /** Id of an inline event if the bug report's record already contains this id. If undefined, `accept` creates the id. */
   readonly id?: string;
 }
 

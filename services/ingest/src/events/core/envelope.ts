@@ -14,7 +14,6 @@ import type { NumberField, ScannedElement, StringField } from './scanElement.ts'
 /** A valid element of a request. The payload is a view of the request body. */
 export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
-  /** Index of the element in the request, starting at 0. */
   readonly index: number;
   /** Time of the event in microseconds since the epoch. Null if the element contains no time. */
   readonly occurredAt: bigint | null;

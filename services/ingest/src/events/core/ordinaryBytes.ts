@@ -12,7 +12,6 @@ export interface OrdinaryBatch
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /** Build id of each event's session, as UTF-8 text. Null if the session has no build. */
   readonly sessionBuilds: readonly (Buffer | null)[];
   readonly remaining: number;
   /** Random bytes for event ids: 8 per event. */

@@ -52,7 +52,7 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** True if the quota is nearly used up. False if the quota is exceeded, because an exact count is no longer needed. */
+  /** True if the quota is nearly used up, so that an exact count is needed. False if the quota is already exceeded. */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
@@ -74,7 +74,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Compares both the offset and the events of other logs, because a new row can have the same offset after a truncation.
+      // After a truncation, the new row can have the old row's offset, but the number of events with other log ids differs.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -112,7 +112,6 @@ export class QuotaLedger {
     this.#ownUsed += events;
   }
 
-  /** Removes reserved events from the count after their append has failed. */
   release(events: number): void {
     this.#reserved -= events;
   }

@@ -12,7 +12,6 @@ import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement
 export type ScanResult =
   | {
       readonly ok: true;
-      /** True if the body is an array of elements. False if the body is one element. */
       readonly isArray: boolean;
       readonly elements: readonly ScannedElement[];
       /** Number of elements in the body. The array `elements` contains at most `maxElements` elements of the body. */
@@ -44,7 +43,6 @@ export interface ScannedArray {
   readonly end: number;
 }
 
-/** Scans the JSON array whose opening bracket is at position `i`. */
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
@@ -111,8 +109,8 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
 }
 
 /**
- * Returns one error for all problems of a request. If the problems have different HTTP statuses, the error gets the first
- * existing status in the order 400, 413, 403, 404.
+ * Returns one error for all problems of a request. If the problems have different HTTP statuses, the error gets the status that
+ * comes first in the order 400, 413, 403, 404.
  */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));

@@ -34,7 +34,6 @@ export class MutableElement {
   payloadStart = 0;
   payloadEnd = 0;
   sequence: NumberField = undefined;
-  /** Fields that occur more than one time in the element. */
   repeated: readonly EnvelopeField[] = NO_FIELDS;
   /** Fields with a lone surrogate, which UTF-8 cannot represent. */
   loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
@@ -59,7 +58,6 @@ export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number
   return element;
 }
 
-/** Scans the members of a JSON object from position `i` to the position after the closing brace. */
 function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
@@ -207,7 +205,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View of the body that compares four bytes at a time. Undefined if the body is a single event, which repeats no strings. */
+  /** View of the body for comparing four bytes at a time. Undefined if the body is a single event, which repeats no strings. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -243,7 +241,6 @@ export class EnvelopeStrings {
     return text;
   }
 
-  /** True if the body contains the cached string and its closing quote at position `i`. */
   private matchesAt(known: KnownString, words: DataView, i: number): boolean {
     const { body, end } = this.json;
     const { start, quoteAt } = known;
@@ -263,12 +260,10 @@ export class EnvelopeStrings {
   }
 }
 
-/** Collects unknown field names without duplicates, up to `MAX_UNKNOWN` names. */
 export class UnknownNames {
   private readonly names: Buffer[] = [];
   private readonly offsets: number[] = [];
 
-  /** @param i position of the opening quote of the name @param end position after the closing quote */
   note(json: JsonBytes, i: number, end: number): void {
     const { names } = this;
     if (names.length === MAX_UNKNOWN) return;

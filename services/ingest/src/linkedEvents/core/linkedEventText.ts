@@ -33,7 +33,6 @@ export function linkedEventText(link: LinkedEvent, { positionId, showsOverQuota 
 
 /** Time range of linked events that expired before the client received them. */
 export interface Gap {
-  /** Start of the time range in milliseconds since the epoch. Undefined if the start is unknown. */
   readonly fromMs: number | undefined;
   readonly toMs: number;
 }

@@ -69,7 +69,6 @@ export function offsetsFrom(
   });
 }
 
-/** Returns the partitions in which retention has removed records after the client's position. */
 export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBounds): number[] {
   const isKnown = from !== 'start' && from.logId === topic.logId;
   return topic.startOffsets.flatMap((start, partition) => {

@@ -195,7 +195,6 @@ function smallFields({ fields }: ScannedObject): {
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
-/** @param skipped number of ids that were removed from the start of `eventIds` */
 function valueProblems(
   { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
   skipped: number,
@@ -255,7 +254,6 @@ function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<stri
   return sentFields;
 }
 
-/** @param needed names of the fields that keep an empty string */
 function omitEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(

@@ -71,7 +71,6 @@ export function readSessionInput(body: Buffer, projectId: string, isStrict: bool
   return draft;
 }
 
-/** Removes fields with `null`, and fields whose empty string counts as omitted, also in nested objects. */
 function omitEmpty(fields: object): Record<string, unknown> {
   const isGiven = ([name, value]: [string, unknown]): boolean =>
     value !== null && !(value === '' && MAY_BE_EMPTY.includes(name));
