@@ -14,7 +14,6 @@ export interface FlushDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-  /** Metric for counts that are lost because ClickHouse rejects their insert. */
   readonly dropped: { inc(by: number): void };
 }
 
@@ -27,8 +26,8 @@ const FLUSH_INTERVAL_MS = 2_000;
 const STOP_FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * Sends counts to ClickHouse periodically, and a final time when the process stops. `takePending` returns the counts that were
- * added after its previous call. `onTick` is called at every interval, even if ClickHouse is unavailable.
+ * Sends counts to ClickHouse at a fixed interval and when the process stops. `takePending` returns the counts that were added
+ * after its previous call. `onTick` is called at every interval, even if ClickHouse is unavailable.
  */
 export function flushPeriodically(
   { store, clock, logger, lifecycle, dropped }: FlushDeps,
@@ -36,7 +35,6 @@ export function flushPeriodically(
   takePending: (nowMs: number) => CountedInsert | undefined,
   onTick: () => void = () => {},
 ): void {
-  /** Insert whose outcome is unknown. A retry uses the same deduplication token. */
   let unsent: CountedInsert | undefined;
   let isUnavailable = false;
   const flush = async (): Promise<void> => {

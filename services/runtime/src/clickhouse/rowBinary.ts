@@ -84,7 +84,6 @@ export class RowBinaryWriter {
     this.#length += UUID_DIGITS.length;
   }
 
-  /** Writes a Nullable value. A flag precedes the value and says whether the value is null. */
   nullable<T>(value: T | null, write: (value: T) => void): void {
     this.uint8(value === null ? 1 : 0);
     if (value !== null) write(value);

@@ -25,7 +25,6 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
   ): Promise<RawResult>;
-  /** Runs a statement that returns no rows, such as DDL or INSERT … SELECT. */
   command(sql: string): Promise<void>;
   /** Maximum time for which an insert can still take effect after its process has lost the partition. */
   readonly insertsEndWithinMs: number;
@@ -86,7 +85,6 @@ export async function tableUuid(store: Pick<Store, 'query'>, table: string): Pro
   return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
 }
 
-/** Returns a variant of `tableUuid` for concurrent callers. Concurrent calls share one query. */
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());
@@ -94,7 +92,6 @@ export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string
 
 const UUID_CACHE_MS = 1_000;
 
-/** Returns a variant of `tableUuid` for frequent callers, which caches the UUIDs of all tables for `cacheMs`. */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
   cacheMs = UUID_CACHE_MS,
@@ -346,7 +343,6 @@ function queryFailure(error: ClickHouseError): Error {
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
-/** Translates the failure of an API caller's query. The query counts as rejected unless the failure is temporary. */
 function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
   return isTemporary ? queryFailure(error) : new QueryRejected(error);

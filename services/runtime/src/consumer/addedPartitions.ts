@@ -28,7 +28,6 @@ export async function warnOfAddedPartitions(deps: {
   await refresh().catch(() => {});
 }
 
-/** Returns a message that names every topic with added partitions. Undefined if no topic has added partitions. */
 export function addedWarning(added: readonly AddedPartitions[]): string | undefined {
   if (added.length === 0) return undefined;
   const sentences = added.map(({ topic, originalPartitions, partitions, records }) => {

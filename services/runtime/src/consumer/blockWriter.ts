@@ -18,7 +18,7 @@ export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
   /** Inserts the rows of a plan. @throws Invalid if ClickHouse rejects the data. @throws Unavailable if a retry can succeed. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends the only record of a rejected block to the dead letters, unless the dead letters already contain the record. */
+  /** Sends the record of a one-record block to the dead letters, unless the dead letters already contain the record. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 

@@ -31,10 +31,9 @@ export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
   tablesId(): Promise<string>;
-  /** Returns the id of the current ClickHouse tables. The id can come from a cache. */
   cachedTablesId(): Promise<string>;
   readonly storedRows: StoredRows;
-  /** Opens a writer for the blocks from the offset `start` on. The writer reads its state from the stored rows. */
+  /** Opens a writer whose first block starts at the offset `start`. The writer reads its state from the stored rows. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   readonly flushIntervalMs: number;
   readonly insertsEndWithinMs: number;
@@ -42,7 +41,7 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Stores in ClickHouse an offset below which the tables contain every row. Awaits `confirm` before the insert. */
+  /** Stores `nextOffset` in ClickHouse. The tables contain all rows of records below this offset. Awaits `confirm` first. */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
   /** Called after the repair of a truncation. @param records the number of records that the log lost. */
@@ -54,11 +53,8 @@ const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 10_000;
-/** Maximum wait for the records of a pending block. */
 const REREAD_WAIT_MS = 1_000;
-/**
- * After a commit, the process is certain to own the partition for this time. The value is half of a consumer's session timeout.
- */
+/** After a commit, no other process can own the partition for this time. The value is half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
 /** Writes blocks until another process owns the partition. */
@@ -82,15 +78,13 @@ class BlockRun<Plan> {
   #committed: CommitMetadata;
   #hasCommit: boolean;
   #leaderEpoch: number | undefined;
-  /** First offset that the log has reported as truncated. Infinity if the log has reported no truncation. */
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
-  /** Blocks below this offset can already have stored rows. */
+  /** Blocks that start below this offset are compared with the stored rows before they are written. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
-  /** Time after which inserts of the previous owner can no longer take effect. */
   #previousInsertsEndAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
@@ -198,7 +192,7 @@ class BlockRun<Plan> {
    * Checks that the log still contains the pending block.
    * @throws RestartRun if the log ends before the last record of the block. The next run reads the log again, because a former
    * leader can report an end offset that is too low.
-   * @throws LogTruncated if the log contains the last record of the block but ends before the end offset of the block.
+   * @throws LogTruncated if the log contains the last record of the block but not the transaction markers after this record.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -301,7 +295,6 @@ class BlockRun<Plan> {
     return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
-  /** Commits an offset with its metadata. @throws Fenced if another process owns the partition. */
   async #commit(committed: CommitMetadata): Promise<void> {
     const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
     await this.#retry(async () => {
@@ -344,8 +337,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // The commit contains the leader epoch of the batch, because a transaction marker after the last record can have a newer
-    // epoch. With the older epoch of the last record, the log would look truncated.
+    // The commit contains the newest leader epoch that was read, because a transaction marker after the last record can have a
+    // newer epoch than the record. With the older epoch, the log would look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

@@ -70,7 +70,6 @@ export async function openDeadLetters(deps: {
   };
   return (signal) => {
     let logIds: Promise<Set<string>> | undefined;
-    /** Append ids of the dead letters that are already counted. */
     const sentIds = new Set<string>();
     const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
       const { appendId, targetPartition, source, record, cause } = pending;
@@ -121,7 +120,6 @@ const MAX_DEAD_RATIO = 0.5;
 class DeadLetterRatio {
   #processed = 0;
   #deadLettered = 0;
-  /** Number of dead letters that were sent and that the log has not acknowledged. */
   #sending = 0;
 
   countProcessed(records: number): void {

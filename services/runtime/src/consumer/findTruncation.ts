@@ -2,14 +2,13 @@
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
-/** Decoded commit of a consumer group for one partition. */
 export interface CommitMetadata {
   readonly offset: number;
   /** Offset after the pending block. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Identity of the last record of the pending block. If no block is pending, identity of the last record below `offset`. If
-   * the log has a different record at the offset of this record, the log was truncated.
+   * Identity of the last record of the pending block. If no block is pending, identity of the last record below `offset`. The
+   * log was truncated if it now contains a different record at `last.offset`.
    */
   readonly last?: RecordIdentity;
   /** Upper bound of the leader epochs of all records below `offset`. Used only if `last` is undefined. */
@@ -24,9 +23,8 @@ export interface RecordIdentity {
   readonly leaderEpoch?: number;
 }
 
-/** Stored rows of one partition's records. */
 export interface StoredRows {
-  /** Returns true if records at or above the offset have stored rows. A second insert of these rows would create duplicates. */
+  /** Returns true if rows of records at or above the offset are stored. A second insert of the rows would create duplicates. */
   hasRowsFrom(offset: number): Promise<boolean>;
   /** Returns the stored row with the highest offset, if this offset is greater than `above`. */
   highestRow(above: number): Promise<StoredRow | undefined>;
@@ -69,7 +67,7 @@ export interface TruncationDeps {
 /**
  * Compares the stored rows with the log and returns the truncation, which starts after the last unchanged record. Returns
  * undefined if the log is not truncated. Changes the read position of the partition.
- * @param truncatedFrom the offset from which the log itself reports a truncation.
+ * @param truncatedFrom the start of the truncation if the log itself has reported a truncation, otherwise infinity.
  */
 export async function findTruncation(
   deps: TruncationDeps,

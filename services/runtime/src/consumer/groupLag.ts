@@ -41,7 +41,7 @@ const LARGE_LAG_READ_INTERVAL_MS = 10_000;
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
 const RETENTION_CACHE_MS = 60_000;
 
-/** Creates the measurement of each consumer group. If `isExact` is false, the age of new records can be estimated. */
+/** Creates a `GroupLag` for each consumer group. If `isExact` is false, the age of the oldest record can be an estimate. */
 export function groupLags(deps: { log: LagLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
 }
@@ -120,7 +120,6 @@ export class GroupLag {
     });
   }
 
-  /** Returns the time at which the log stored the oldest unprocessed record. Undefined if the time is unknown. */
   async #oldestTimestamp(measurement: Measurement, lagRecords: number): Promise<number | undefined> {
     const behind = measurement.positions.filter(({ offset, end }) => offset < end);
     const known = new Map(
@@ -149,7 +148,6 @@ export class GroupLag {
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** Estimates from the previous measurement when the oldest unprocessed record was stored. Undefined if this is impossible. */
   #estimatedTimestamp(partition: number, { atMs, positions }: Measurement): number | undefined {
     const [before, now] = [this.#previous?.positions, positions].map((looked) =>
       looked?.find((position) => position.partition === partition),
@@ -161,7 +159,6 @@ export class GroupLag {
   }
 }
 
-/** Reads one batch at each position. Returns the timestamp of the first record in each batch that arrives in time. */
 async function readTimestamps(
   log: LagLog,
   topic: string,
@@ -181,7 +178,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Waits until each partition has delivered its first batch, because later batches are not needed.
+      // Delays the partition's next batch until each partition has delivered its first batch. Later batches are not needed.
       await all.promise;
     },
   });

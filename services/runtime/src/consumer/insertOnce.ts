@@ -6,7 +6,7 @@ import type { Attempt } from './blockWriter.ts';
 export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Deduplication token. All owners use the same token for a block, so that a late insert creates no duplicates. */
+  /** Deduplication token of the first insert. All owners use the same token, so that ClickHouse drops a late duplicate. */
   readonly token: string;
   /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
@@ -36,8 +36,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse drops an insert whose token is not new, even if the rows are missing, so each attempt uses a different token.
-  // The first three tokens are the same for all owners, so that a late insert creates no duplicates.
+  // ClickHouse drops an insert whose token is not new, even if the rows are missing, so each attempt has its own token. All
+  // owners use the same first three tokens, so that ClickHouse drops a late insert of a former owner.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -3,9 +3,7 @@ import type { Log } from '../log/log.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
 export interface GroupProgress {
-  /** Number of records that the group has not committed, in all partitions that have a leader. */
   readonly lagRecords: number;
-  /** Message for operators if a partition has lag and has not advanced for too long. Otherwise, the message is undefined. */
   readonly problem: string | undefined;
 }
 

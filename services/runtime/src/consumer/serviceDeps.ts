@@ -20,7 +20,6 @@ export interface ServiceDeps {
 
 /** Erased data, which must not be stored or returned again. */
 export interface Erasures {
-  /** Erased data that this process has already read from the log. */
   readonly cached: ErasedData;
   /** Reads all erasures that the log contains at the time of the call. @throws Unavailable if the log cannot be read. */
   latest(): Promise<ErasedData>;

@@ -36,7 +36,6 @@ export class CompactionGuard {
     this.#timers.delete(key);
   }
 
-  /** Appends a copy of the effective record if the last record of the key is ineffective. */
   async appendCopy(key: string): Promise<void> {
     const { log, logger, effectiveRecords } = this.#deps;
     const record = effectiveRecords.copyFor(key);

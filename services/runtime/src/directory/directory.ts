@@ -22,7 +22,6 @@ export interface Directory {
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
-  /** Data that was erased. Entries are never removed. */
   readonly erased: ErasedData;
 }
 
@@ -36,11 +35,9 @@ export interface Principal {
   readonly tokenId: string | null;
   /** Id of the oldest token in the chain of rotations. Each rotated token replaces an older token. */
   readonly firstTokenId?: string;
-  /** Maximum requests per second from one client address. Undefined if there is no maximum. */
   readonly addressRequestsPerSecond?: number;
   /** Ids of the builds that the caller can write to. Undefined if the caller can write to all builds. */
   readonly buildIds?: readonly string[];
-  /** Time at which the JWT expires. Undefined if the caller has a token. */
   readonly jwtExpiresAtMs?: number;
 }
 
@@ -63,7 +60,6 @@ export function replaceWith(directory: Directory, other: Directory): void {
   for (const erasure of other.erasures.values()) directory.erased.add(erasure);
 }
 
-/** Applies one record of the topic to the directory. A null entry is a tombstone. */
 export function applyEntry(directory: Directory, key: string, entry: DirectoryEntry | null): void {
   const colon = key.indexOf(':');
   const id = key.slice(colon + 1);
@@ -116,7 +112,6 @@ export function validToken({ tokens }: Directory, id: string, nowMs: number): To
   return found !== undefined && (found.expiresAt === null || found.expiresAt > nowMs) ? found : undefined;
 }
 
-/** Returns true if the project or the tenant has limits or is suspended. */
 export function isRestricted({ project, tenant }: Principal): boolean {
   return hasRestriction(project) || hasRestriction(tenant);
 }

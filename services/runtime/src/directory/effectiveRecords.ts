@@ -1,16 +1,16 @@
 /**
  * Decides which records of the directory's topic are effective, because two processes can change the same entity at the same
  * time. Only effective records change the directory. Each record has a header with the offset of its predecessor, which is the
- * effective record of the key that the process knew before the change. For each key, the record with the highest predecessor
- * offset is effective. If several records have the same predecessor, the first of these records is effective.
+ * effective record of the key that the process had read before the append. For each key, the record with the highest
+ * predecessor offset is effective. If several records have the same predecessor, the first of these records is effective.
  * The key of a deleted entity is never used again, because compaction can remove the tombstone. Without the tombstone, a new
  * record of the key would have no predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
 /**
- * Header with the offset of the earlier record that the new record replaces. The header is empty in the first record of a key.
- * A record without this header always takes effect.
+ * Header with the offset of the earlier record that the new record replaces. In the first record of a key, the header is
+ * present but empty. A record that lacks the header always takes effect.
  */
 export const PREDECESSOR_HEADER = 'questlog-follows';
 /** Header of a copy with the offset of the original record, so that several copies have the same effect as one copy. */
@@ -48,7 +48,7 @@ export class EffectiveRecords {
     // would make all later changes of the key ineffective.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A predecessor offset at or above the record's own offset belongs to a record that a truncation removed.
+    // A predecessor has a lower offset than its record, unless a truncation removed the predecessor from the log.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -63,10 +63,7 @@ export class EffectiveRecords {
     return true;
   }
 
-  /**
-   * Returns each key with a boolean, which is true if the last record of the key is effective, and false if the record is
-   * ignored.
-   */
+  /** Returns each key with a boolean. The boolean is true if the last record of the key is the key's effective record. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
@@ -91,8 +88,8 @@ export class EffectiveRecords {
   }
 
   /**
-   * Returns a copy of the key's effective record if the last record of the key is ineffective. Returns undefined if the last
-   * record is effective, because no copy is necessary.
+   * Returns a copy of the key's effective record if a later record of the key was ignored because of a concurrent change.
+   * Returns undefined if the effective record is the last record of the key.
    */
   copyFor(key: string): NewRecord | undefined {
     const effective = this.#byKey.get(key);

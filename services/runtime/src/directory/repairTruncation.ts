@@ -1,6 +1,6 @@
 /**
- * Repairs a truncation of the directory's topic. Each process compares the topic with the records in memory and appends the
- * lost records. Valid tokens stay valid, and revoked tokens stay revoked.
+ * Repairs a truncation of the directory topic, which stores tenants, projects, and tokens. Each process compares the topic with
+ * the records in memory and appends the lost records. Valid tokens stay valid, and revoked tokens stay revoked.
  */
 import type { DirectoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';

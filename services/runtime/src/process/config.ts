@@ -11,7 +11,6 @@ export interface SettingOptions {
   readonly description: string;
 }
 
-/** A deprecated name that is set in the environment, and the name that replaces it. */
 export interface DeprecatedName {
   readonly setting: string;
   readonly replacement: string;
@@ -21,7 +20,6 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
-  /** Setting whose text can be empty. The default is the empty text. */
   optional: (options: SettingOptions & { default?: string }) => Type.String({ default: '', ...options }),
   /** Setting whose text can be empty and is never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
@@ -118,7 +116,6 @@ function namesOf(property: TSchema): string[] {
   return alias === undefined ? [envName(property)] : [envName(property), alias.env];
 }
 
-/** Returns the value of the first variable in `names` that is set. */
 function readFirst(env: Env, names: readonly string[], problems: string[]): string | undefined {
   const name = names.find(
     (candidate) => env[candidate] !== undefined || env[`${candidate}_FILE`] !== undefined,

@@ -16,7 +16,6 @@ export interface Logger {
 
 export interface LoggerOptions {
   readonly destination?: { write(line: string): unknown };
-  /** Number of the worker that logs. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
   readonly level?: (typeof LOG_LEVELS)[number];
   readonly format?: 'json' | 'text';
@@ -53,7 +52,6 @@ export function logOptions(
   return { level, format: format === 'text' || (format !== 'json' && isTerminal) ? 'text' : 'json' };
 }
 
-/** Logger without output, for tests and tools. */
 export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** Formats an entry as text: `<time> <LEVEL> <service> <event> field=value …`. */

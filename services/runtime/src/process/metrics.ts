@@ -2,12 +2,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
-/** The part of the metrics registry that the route `/metrics` needs. */
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
 /**
- * Interval between samples of the event loop's delay. With the default of 10 ms, the samples use more CPU time than everything
- * else in an idle process. Even with 100 ms, the samples would cause half of the wake-ups of an idle process.
+ * Interval between samples of the event loop's delay. The default of 10 ms uses more CPU time than everything else in an idle
+ * process. An interval of 100 ms would still cause half of the wake-ups of an idle process.
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 

@@ -81,7 +81,6 @@ export class Notifier {
   }
 }
 
-/** Lets timers, sockets, and other tasks run between two parts of synchronous work. */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
@@ -108,10 +107,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/**
- * Lets a running component report that it cannot continue. The promise `failed` then rejects. The process does not end if no
- * code handles this rejection.
- */
+/** Lets a component report that it cannot continue. `failed` then rejects. An unhandled rejection does not end the process. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;

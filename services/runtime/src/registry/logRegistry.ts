@@ -45,7 +45,6 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
   };
 }
 
-/** Decodes a stored schema. @throws StartRefused if the value is invalid. */
 function entryOf(value: Buffer, offset: number): Entry {
   let cause: unknown;
   try {

@@ -12,7 +12,7 @@ import {
 } from '@questlog/schemas/topics/contract';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
 
-/** Key of a message's unknown fields. Copies of an object (`{...known}`) keep a symbol key, and JSON omits a symbol key. */
+/** Symbol key of a message's unknown fields. Copies of a message (`{...known}`) keep symbol keys, and JSON omits them. */
 const UNKNOWN_FIELDS = Symbol('fields of a later version');
 
 /** Schema of a later version. The schema has all fields of this version's schema and more fields. */
@@ -93,7 +93,6 @@ function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   }
 }
 
-/** Copies the unknown fields of `complete` into `known`. Both objects come from the same message. */
 function attachUnknownFields(known: unknown, complete: unknown): void {
   if (Array.isArray(known) && Array.isArray(complete)) {
     for (const [i, one] of known.entries()) attachUnknownFields(one, complete[i]);

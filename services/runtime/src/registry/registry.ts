@@ -32,7 +32,6 @@ export interface OwnCodec<T> extends Codec<T> {
 
 const MAX_CACHED_READERS = 1_000;
 
-/** Reader for messages of another version, or the reason why these messages can never be read. */
 type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
 /** Registers this version's schema and returns its codec. The codec caches readers of other schemas. */

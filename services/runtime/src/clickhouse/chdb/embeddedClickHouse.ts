@@ -42,7 +42,6 @@ export interface EmbeddedClickHouse {
   password: string;
   /** Checks that the engine answers a query. An error response is also an answer. */
   probe(): Promise<void>;
-  /** Stops the engine. Waits a limited time for the running requests. */
   close(): Promise<void>;
 }
 
@@ -98,7 +97,6 @@ export async function startEmbeddedClickHouse(
   }
 }
 
-/** Claims the data directory for this process. Returns a function that releases the directory. */
 async function claimDirectory(directory: string): Promise<() => void> {
   if (claimedDirectory !== undefined) {
     throw new StartRefused(`this process already runs an embedded ClickHouse in ${claimedDirectory}`);
@@ -143,7 +141,6 @@ async function findOwner(statusFile: string): Promise<number | undefined> {
 /** Data directory of the engine in this process. chdb can open only one directory per process. */
 let claimedDirectory: string | undefined;
 
-/** Returns a reader account that no client can use, because the password is random. */
 function disabledAccount(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }

@@ -21,7 +21,6 @@ export type ToEngine = { readonly start: EmbeddedClickHouseOptions } | Probe | {
 
 export interface EngineProcess {
   readonly url: string;
-  /** Returns the reason why the engine is not running. Undefined if the engine is running. */
   problem(): string | undefined;
   close(): Promise<void>;
 }

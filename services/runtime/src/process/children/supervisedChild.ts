@@ -9,7 +9,6 @@ import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 export const PROBE_INTERVAL_MS = 5_000;
 /** A child is killed after this number of unanswered probes. A busy machine can delay a few answers. */
 const MAX_MISSED_PROBES = 6;
-/** Time limit for the start of a child. A large database also starts within this time. */
 const START_TIMEOUT_MS = 120_000;
 /** Time limit for the stop of a child. The child's own deadline is one second shorter. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;

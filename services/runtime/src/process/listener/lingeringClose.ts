@@ -15,7 +15,6 @@ const LINGER_BYTES_PER_SECOND = 32 * 1024 * 1024;
  * bytes, TCP resets it, and the client can lose the response (RFC 9112, section 9.6).
  */
 export class LingeringClose {
-  /** Time at which the rate limit allows the next read. */
   #rateUsedUntilMs = 0;
 
   begin(socket: Duplex): void {

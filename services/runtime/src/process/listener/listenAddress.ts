@@ -47,8 +47,8 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
 }
 
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // The check of an address listens on the address for a short time. A connection that arrives in this time is closed, because
-  // the client would get no response.
+  // To check the address, the process listens on the address for a short time. Connections that arrive in this time are closed,
+  // because the clients would get no response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

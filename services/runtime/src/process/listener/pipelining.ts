@@ -24,7 +24,6 @@ interface Connection {
   readonly socket: Socket;
   running: Response | undefined;
   readonly waiting: Waiting[];
-  /** True while a request of the connection is running or waiting. */
   isBusy: boolean;
   unparsed: Buffer | undefined;
   isStopped: boolean;
@@ -171,7 +170,6 @@ export class Pipelines {
     else this.#run(connection, next);
   }
 
-  /** Stores the bytes that the parser has not read, and stops reading the socket. */
   #hold(connection: Connection, { rawPacket = Buffer.alloc(0), bytesParsed = 0 }: ParserError): void {
     const { socket, unparsed } = connection;
     const more = unparsed === undefined ? rawPacket.subarray(bytesParsed) : rawPacket;
@@ -187,7 +185,7 @@ export class Pipelines {
     const bytes = this.#takeUnparsed(connection);
     connection.isStopped = false;
     parserOf(socket)?.resume();
-    // Resumes the socket before the bytes are parsed, because the parser can pause the socket again.
+    // Resumes the socket before the bytes are parsed, because a later resume would undo a pause by the parser.
     socket.resume();
     // Emits a `data` event with the unparsed bytes, because Node's own `data` listener runs the parser.
     if (bytes !== undefined) socket.emit('data', bytes);

@@ -8,7 +8,6 @@ import type { Socket } from 'node:net';
  */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
 const MIN_TRACKED_BYTES = 64 * 1024;
-/** A response is stalled if its client reads nothing for this time. */
 const STALLED_AFTER_MS = 5_000;
 
 interface UnsentResponse {
@@ -23,7 +22,7 @@ interface UnsentResponse {
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** Counts a response that has ended. If the limit is exceeded, closes the connections of other responses. */
+  /** Counts an ended response as unsent. While the unsent bytes exceed `MAX_UNSENT_BYTES`, closes other connections. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;

@@ -44,7 +44,6 @@ export interface Engine {
   write(request: EngineRequest): Promise<WriteOutcome>;
   /** Checks that the engine answers a query and that no file write has failed. */
   probe(): Promise<void>;
-  /** Kills running statements, waits a limited time until they have ended, and releases the data directory. */
   close(): Promise<void>;
 }
 
@@ -90,7 +89,6 @@ interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
   monitor: EngineMonitor;
-  /** Returns true if a file write has failed. Concurrent writes share one check. */
   hasFailedWrites: () => Promise<boolean>;
   running: Set<Promise<unknown>>;
   closing: AbortController;

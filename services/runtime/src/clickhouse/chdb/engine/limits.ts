@@ -53,7 +53,6 @@ export const MAX_EXECUTION_SECONDS = 60;
 export const MAX_READER_SECONDS = 30;
 /** Seconds after which the process is killed if a reader's statement ignores its time limit. */
 export const READER_OVERTIME_SECONDS = 5;
-/** Maximum wait for running requests during a stop. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;
 export const KILL_INTERVAL_MS = 100;

@@ -124,7 +124,7 @@ const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXP
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );
-/** `OUTFILE` writes a file, `PROCESSLIST` shows other users' queries, and `OVERRIDE` connects to a MySQL server. */
+/** Rejected keywords. `OUTFILE` writes a file, `PROCESSLIST` shows other users' queries, and `OVERRIDE` connects to MySQL. */
 const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** Table functions that declare their columns in a string. DEFAULT and ALIAS in the string can contain any expression. */
+/** Table functions that are rejected, because DEFAULT and ALIAS in their string argument can contain any expression. */
 const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

@@ -61,7 +61,6 @@ export async function openRequestFiles(directory: string): Promise<RequestFiles>
   };
 }
 
-/** Bytes of an INSERT's data that are collected for one write to its file. Many small writes would cost more. */
 const WRITE_BYTES = 4 * 1024 * 1024;
 
 async function writeBounded(path: string, data: ByteStream): Promise<number> {
@@ -116,8 +115,8 @@ async function collect<T>(
 const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MAX_RESULT_FILE_BYTES}.`;
 
 /**
- * Reads the file of a result synchronously. The read of a small file takes 30 µs. Asynchronous calls would take half as long as
- * the query itself.
+ * Reads the file of a result synchronously, because asynchronous calls would make a small query 50 % slower. A synchronous read
+ * of a small file takes 30 µs.
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfExists(path);

@@ -9,7 +9,6 @@ export function sqlIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** Returns a SET statement, for example ``SET `a`='1', `b`='2'``. */
 export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string {
   const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
   return `SET ${changes.join(', ')}`;

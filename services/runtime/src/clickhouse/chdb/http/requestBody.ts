@@ -81,7 +81,7 @@ export class BodyReader {
     return bytes;
   }
 
-  /** Yields the bytes of the query's text from `offset` on. The offset can be at most the length of the result of `start`. */
+  /** Yields the query's text, starting at the byte `offset`. `offset` must not exceed the length of `start`'s result. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };

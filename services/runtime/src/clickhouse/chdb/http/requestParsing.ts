@@ -16,7 +16,6 @@ export interface RequestHead {
   database: string | undefined;
   defaultFormat: string;
   settings: ReadonlyMap<string, string>;
-  /** Query parameters by name, with the prefix `param_`. */
   parameters: ReadonlyMap<string, string>;
   encoding: ResponseEncoding | undefined;
   contentEncoding: string;

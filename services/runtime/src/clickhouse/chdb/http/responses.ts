@@ -66,7 +66,7 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
   response.setHeader('X-ClickHouse-Timezone', facts.timezone);
 }
 
-/** Counts in the summary are strings, because some clients cannot represent 64-bit numbers. */
+/** Returns the summary as JSON. The counts are strings, because some clients cannot represent 64-bit numbers. */
 function summaryText(summary: Summary): string {
   const all = { ...EMPTY_SUMMARY, ...summary };
   return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));

@@ -78,8 +78,8 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// The expression must match an SQL comment in only one way. With a second way, each dash in a comment would double the matching
-// time.
+// The expression must match an SQL comment in only one way. If a second way existed, each dash in a comment would double the
+// matching time.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
