@@ -148,8 +148,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks for a restored table before the lookup. A later check would not notice rows that the projector adds after the
-      // lookup.
+      // Checks for a restored table before the lookup, because the projector can add missing rows after the lookup.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));

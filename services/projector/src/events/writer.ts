@@ -100,8 +100,7 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
-      // After a truncation, a new owner of the partition can have recomputed the counts, so the process checks that it is still
-      // the owner.
+      // Before each write, the process confirms that it still owns the partition. A new owner may have recomputed the counts.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
