@@ -6,7 +6,7 @@ const FOLDER = 'deploy/clickhouse';
 
 /** Tables that users query through views, and tables for internal use. */
 const BEHIND_VIEWS =
-  /_(?:by_partition|versions)$|^(?:appends|reject_counts|received_by_process|schema_migrations)$/;
+  /_(?:by_partition|versions)$|^(?:appends|erased_events|expired_sessions|received_by_process|reject_counts|retention_marks|schema_migrations)$/;
 
 interface Column {
   /** Empty for a view, whose columns have the types of its tables. */
@@ -37,7 +37,7 @@ export function clickhousePage(): string {
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query the database. Quotas and counts use\n`received_at`. The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
     'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`. Ingest also deletes erased and expired data.',
-    'The views hide the tables with the suffixes `_by_partition` and `_versions`, which contain older rows until a merge. Three more tables are\nfor internal use: `reject_counts`, `received_by_process`, and `appends`. The table `appends` identifies duplicate appends for three days.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the meanings on this page as comments.',
+    'The views hide the tables with the suffixes `_by_partition` and `_versions`, which contain older rows until a merge. The tables\n`reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal use.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the meanings on this page as comments.',
     ...[...shown].flatMap(([name, relation]) => blocksOf(name, relation, explained)),
   ]);
 }
