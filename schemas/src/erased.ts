@@ -87,7 +87,6 @@ export class ErasedData {
     return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
-  /** True if the field `reports` of an erasure contains the id of the report. */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
@@ -160,9 +159,8 @@ export function isErasedReport(erased: ErasedData, record: ReportLink): boolean 
 }
 
 /**
- * True if the projector does not write the report because the report is erased. While an erasure still searches for the reports
- * of a session, the projector writes these reports. The search then also finds links between these reports and events of other
- * sessions.
+ * True if the projector does not write the report. While an erasure searches for the reports of a session, the projector writes
+ * these reports, so that the search also finds links between these reports and events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

@@ -30,7 +30,6 @@ export function idHead(millis: number, lane: number): string {
   return `${idTime(millis)}7${hex(lane, 3)}-`;
 }
 
-/** Returns the first 14 characters of an event id, which contain the time. */
 export function idTime(millis: number): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
   return `${time.slice(0, 8)}-${time.slice(8)}-`;

@@ -4,7 +4,7 @@
 export const NEVER_WRITTEN = 2 ** 32 - 1;
 
 /**
- * SQL expression for the number of erased events of a record. A block that is projected twice has two counts of its events
- * without rows, so the expression uses their maximum.
+ * SQL expression for the number of erased events of a record. A block that was projected twice has two counts of the events
+ * that the projector never wrote. The expression uses the higher count.
  */
 export const ERASED_EVENT_COUNT = `greatest(sumIf(events, part != ${NEVER_WRITTEN}), maxIf(events, part = ${NEVER_WRITTEN}))`;

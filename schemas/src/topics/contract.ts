@@ -83,7 +83,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
   return found;
 }
 
-/** Returns the minimum number of fields that avsc decodes. If the bytes of a record end early, avsc reads zeros. */
+/** Returns the minimum number of fields in a value of the type. avsc reads missing fields at the end of a record as zeros. */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
@@ -242,7 +242,7 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** Array type that rejects more items than remaining bytes. avsc's array type accepts 2^52 items in a record of a few bytes. */
+/** Array type that rejects arrays with more items than the record has unread bytes. avsc's own type accepts 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
   /** Overrides avsc's method. For records of another schema version, `itemsType` is the item type of that version. */
   _read(tap: Tap): unknown[] {

@@ -19,7 +19,6 @@ export interface Tenant {
   readonly spread: number;
   /** Rate limits for all projects of the tenant together. Null or absent if the tenant has no limits. */
   readonly limits?: RateLimits | null;
-  /** True if the tenant's tokens cannot write. */
   readonly suspended?: boolean;
   readonly createdAt: number;
 }
@@ -43,7 +42,6 @@ export interface Project {
   readonly reportWindow?: ReportWindowMs | null;
   /** Rate limits of the project. Null or absent if only the limits of the tenant apply. */
   readonly limits?: RateLimits | null;
-  /** True if the project's tokens cannot write. */
   readonly suspended?: boolean;
   readonly retentionDays?: RetentionDays | null;
   /** Switches of the project. The first switch that matches an event applies. An event that matches no switch is accepted. */
@@ -150,7 +148,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** Kinds of data whose erased items are counted. `log` counts records of all topics except linked events. */
+/** Kinds of data whose erased items are counted. `log` is the number of records in all topics except linked events. */
 export const ERASURE_PLACES = [
   'events',
   'links',

@@ -1,4 +1,4 @@
-/** The topic `questlog.events.v1` contains accepted events. A record contains events of one request for one partition. */
+/** The topic `questlog.events.v1` contains accepted events. A record has the events of one request that share a partition. */
 import { ByteWriter } from '../byteWriter.ts';
 import {
   COUNTED,

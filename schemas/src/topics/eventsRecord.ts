@@ -172,7 +172,7 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position of a field that is null. Position 0 is the first byte of a record, which never belongs to an optional field. */
+/** Position of an optional field that is null. No optional field starts at position 0, the first byte of a record. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
@@ -352,7 +352,6 @@ function halvesOf(micros: bigint): { readonly low: number; readonly high: number
   return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
 }
 
-/** Returns the value of up to 8 hexadecimal digits in lower case. */
 function hexAt(bytes: Buffer, from: number, to: number): number {
   let value = 0;
   for (let i = from; i < to; i++) {

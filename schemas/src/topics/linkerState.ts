@@ -72,7 +72,6 @@ export const NO_EPOCHS = {
 
 export const POSITION_KEY = 'position';
 
-/** Ids of the appends that one commit processed. */
 export interface SeenAppends {
   readonly ids: readonly string[];
   readonly since: number;

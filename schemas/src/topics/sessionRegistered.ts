@@ -70,7 +70,6 @@ export function contentDigest(
     .digest('hex');
 }
 
-/** Returns the reason why a decoded record is invalid, or undefined if the record is valid. */
 export function sessionFault({ metadata }: SessionRegistered): string | undefined {
   const isUsable = metadata === null || isObjectText(metadata);
   return isUsable ? undefined : 'metadata must be a JSON object';

@@ -57,7 +57,7 @@ export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    // Foreign producers write to this topic (decision 0009) and often use lz4 or snappy, so the broker compresses with zstd.
+    // Foreign producers (decision 0009) often use lz4 or snappy, which Questlog cannot read. The broker recompresses with zstd.
     {
       name: TOPICS.reportLinks,
       partitions,

@@ -52,7 +52,7 @@ async function restoreOutbox(
   return outbox;
 }
 
-/** Returns the offsets of the consumer group, because older versions wrote no position to the changelog. */
+/** Returns the offsets of the consumer group. In older versions, the changelog of the linker contains no position. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -101,7 +101,6 @@ export class Outbox {
     return this.#committed;
   }
 
-  /** Age of the oldest step that is not committed, in milliseconds. The age is 0 if all steps are committed. */
   pendingMs(): number {
     return this.#pendingSinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#pendingSinceMs);
   }
@@ -122,9 +121,9 @@ export class Outbox {
   }
 
   /**
-   * Sets the linker's position in a topic after the processed records.
+   * Sets the linker's position in a topic. All records below `offset` are processed.
    * @param leaderEpoch the epoch of the record before `offset`, or null if the epoch is unknown
-   * @param upToEpoch the upper bound of the epochs, if `leaderEpoch` is null
+   * @param upToEpoch the upper bound of the epochs of the records below `offset`, if `leaderEpoch` is null
    */
   advance(
     topic: string,
@@ -191,7 +190,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // The position is written only with other changes, because records can be read again without an effect.
+    // A new position alone is not written to the changelog, because processing a record twice has no effect.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

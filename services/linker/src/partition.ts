@@ -15,7 +15,7 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Limits of one read. The limits are low, because decoding blocks the process, which can also serve game clients. */
+/** Limits of one read. The limits are low, because a process that decodes records cannot answer game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** Maximum delay of a commit that contains no links. A longer delay reduces the number of writes to the changelog. */
 const COMMIT_EVERY_MS = 200;

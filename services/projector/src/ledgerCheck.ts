@@ -33,7 +33,6 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
   return () => clearInterval(timer);
 }
 
-/** Returns a function that checks all minutes whose records are completely projected. */
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
   let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
   let settledMs: number | undefined;

@@ -46,7 +46,6 @@ export class OffsetPublisher {
     this.#insertStarting = coalesceCalls(() => this.#write(this.#starting.splice(0)));
   }
 
-  /** @param truncations the repaired truncations of the partition, which the caller updates before each `start` */
   of(source: TopicSource, table: string, truncations: readonly TruncationRow[]): PartitionOffsets {
     const name = nameOf(source);
     let own: Row | undefined;
@@ -107,7 +106,6 @@ interface Row extends TopicSource {
   readonly tableUuid: string;
   readonly generation: number;
   readonly nextOffset: number;
-  /** Log id and first offset of lost records. Undefined if the row is not about lost records. */
   readonly lost: { readonly byLogId: string; readonly from: number } | undefined;
 }
 

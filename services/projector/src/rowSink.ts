@@ -10,7 +10,6 @@ export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
-  /** Returns an estimate of the row's size in bytes, from which the size of the buffer is chosen. */
   bytesOf?(row: Row): number;
 }
 
@@ -84,9 +83,7 @@ const ESTIMATED_ROW_BYTES = 256;
 /** Maximum bytes of one insert. The rows of many retractions can be much larger than the block of the retractions. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
-/**
- * Inserts rows into tables that merge rows with the same key and version, so that an insert can be repeated without an effect.
- */
+/** Inserts rows into tables that merge rows with the same key and version. A repeated insert changes nothing. */
 export class RowSink<Row> {
   readonly #store: Store;
   readonly #table: RowTable<Row>;

@@ -38,7 +38,6 @@ export interface DecodedRecord<T> {
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Returns the reason why a message is invalid, or undefined if the message is valid. */
   faultOf?(message: Message): string | undefined;
   /** Counts the records of a block in which all records become dead letters. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;

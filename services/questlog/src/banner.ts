@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/** Returns the text to print. If `isTerminal` is false, the text can go to a log file and omits the admin token. */
+/** Returns the text to print. Omits the admin token if `isTerminal` is false, because the text can go to a log file. */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
@@ -31,7 +31,6 @@ function signIn(local: LocalState, isTerminal: boolean): string {
     : `  (${dataDirPrefix(local)}npx questlog console prints a sign-in address)`;
 }
 
-/** Returns an assignment of `QUESTLOG_DATA_DIR` for printed commands, or an empty text for the default folder. */
 function dataDirPrefix({ dataDir }: LocalState): string {
   return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR=${shellQuoted(dataDir)} `;
 }

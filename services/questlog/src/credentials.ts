@@ -36,7 +36,6 @@ const FILE = 'dev-credentials.json';
 const fileForLog = (log: string): string => `dev-credentials.${log}.json`;
 export const EMBEDDED_CREDENTIALS: readonly string[] = [FILE, fileForLog('embedded')];
 
-/** Returns the path of the credentials file. A data folder has one credentials file for each log engine. */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   const log = isOnKafka ? 'kafka' : 'embedded';
   const path = join(dataDir, FILE);

@@ -51,8 +51,8 @@ export function lowDiskWarning(dataDir: string): string | undefined {
 }
 
 /**
- * Creates a folder and its parents. Node's `recursive` option is not used, because it never returns if a new folder fails with
- * ENOENT in an existing parent, for example in `/proc`. On a read-only disk, the option reports the wrong cause.
+ * Creates a folder and its parents without Node's `recursive` option. This option never returns if the creation of a folder in
+ * an existing parent fails with ENOENT, for example in `/proc`. On a read-only disk, the option reports the wrong cause.
  */
 function makeFolder(path: string): void {
   const first = failureOf(path);

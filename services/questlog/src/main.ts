@@ -110,7 +110,6 @@ function version(): string {
   return manifest.version;
 }
 
-/** Stops the process after a permanent failure, so that a supervisor restarts the process. */
 function stopAfterFailure(error: unknown): void {
   logger.error('cannot_go_on', error, { bug: true });
   void lifecycle.stop().then(

@@ -191,7 +191,6 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
-/** Starts the projector and the linker if the service includes them. Returns promises that reject after a permanent failure. */
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,

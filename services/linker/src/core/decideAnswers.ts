@@ -54,8 +54,8 @@ function decideCheck(
 }
 
 /**
- * True if the record is the first record of its report id in this log. After a truncation, the row in ClickHouse can have a
- * higher offset than the record, because the report was appended again at a lower offset.
+ * True if no earlier record in this log has the same report id. The row in ClickHouse can have a higher offset than this record
+ * if a truncation removed the record of the row and the report was appended again.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
@@ -102,7 +102,6 @@ function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'cl
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
-    // A report that changed during the lookup needs a new lookup.
     if (!isUnchanged(state, key, tracked)) continue;
     const value = kind === 'close' ? null : { ...tracked, askAt: nextLookUpAt(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
@@ -144,7 +143,6 @@ function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): 
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
   for (const [key, session] of isDone ? sessions : []) {
-    // If more late events arrived during the lookup, the session needs a new lookup.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
   const links = free.filter(({ key, record }) => budget.take(key, record));

@@ -24,7 +24,7 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/** Returns the links of an append's events. Requests lookups instead if events of the append can already be linked. */
+/** Returns the links of an append's events, or requests lookups if some of the events are possibly linked already. */
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },

@@ -89,7 +89,6 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   return { ...EMPTY_DECISION, changes: [{ entry: 'report', key, value }] };
 }
 
-/** Requests a new lookup of the report in every partition that owns events of the report. */
 function decideRetry(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };

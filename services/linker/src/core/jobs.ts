@@ -26,7 +26,6 @@ export type Job =
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
-  /** Link source of each named event that this partition owns, by event id. */
   readonly events: ReadonlyMap<string, LinkSource>;
   /** Session whose events are searched, and the time range of the events. Null if another partition owns the session. */
   readonly session: {
@@ -45,7 +44,6 @@ export interface FoundEvent {
 }
 
 export interface ProjectedReport {
-  /** Record of the report with the lane of its session. The lane is null if the session is not registered. */
   readonly record: ReportLink;
   readonly logId: string;
   readonly offset: number;
@@ -58,7 +56,6 @@ export interface FoundLinks {
   readonly below: number;
   /** True if the lookup found all events. Otherwise, the lookup runs again. */
   readonly isComplete: boolean;
-  /** Number of existing links with the source `session`, by report. */
   readonly linkCounts: ReadonlyMap<string, number>;
   /** Ids of named events that do not exist, by report. The lists are complete only if `isComplete` is true. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
@@ -81,8 +78,8 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * Projects that have more data than one lookup returns, with the maximum number of their reports in one lookup. Every second
- * lookup is for one of these projects. The project that has waited the longest is first.
+ * Projects that have more data than one lookup returns, with the maximum number of their reports in one lookup. Lookups
+ * alternate between these projects and all other projects. The project that has waited the longest is first.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -213,7 +210,6 @@ function firstEntries<T>({ max, heavy }: JobOptions, entries: ReadonlyMap<string
   return first;
 }
 
-/** Yields the first key of each project, then the second key of each project, and so on. */
 function* roundRobin({ projects, isNext }: HeavyProjects, keys: readonly string[]): Iterable<string> {
   const byProject = Map.groupBy(keys, projectOf);
   const next = [...projects].find(([project]) => byProject.has(project));

@@ -58,8 +58,8 @@ export class LinkerState {
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /**
-   * True if the log has lost events since the state was restored. A client can send the lost events again in an append that
-   * looks like a duplicate. A lookup then links the events to reports that were created after the first append.
+   * True if the log has lost events since the state was restored. The linker then does not ignore duplicate appends, because a
+   * client can send the lost events again.
    */
   wasTruncated = false;
   readonly waiting = new DueTimes();

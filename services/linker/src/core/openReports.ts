@@ -35,7 +35,6 @@ export class OpenReports {
     return this.#byEvent.get(eventId);
   }
 
-  /** Returns the reports with this session id. Sessions of different projects can have the same id. */
   reportsOfSession(sessionId: string): Iterable<OpenReport> {
     return this.#bySession.get(sessionId);
   }

@@ -21,7 +21,6 @@ export function ownedEventsOf(
   return named;
 }
 
-/** True if this partition owns the session of the report. The report must have a session. */
 export function ownsSession(record: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(record.tenantId, record.sessionLane ?? 0, partitions) === partition;
 }

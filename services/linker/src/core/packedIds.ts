@@ -19,7 +19,6 @@ export class PackedIds {
     return this.#size;
   }
 
-  /** Changelog entry of the oldest id, the arrival time of the oldest id, and the number of ids in that entry. */
   get oldest(): { readonly entry: number; readonly since: number; readonly count: number } | undefined {
     if (this.#size === 0) return undefined;
     const entry = this.#entryOf(0);

@@ -1,14 +1,12 @@
-/**
- * Recent append ids of a partition, with which the linker detects duplicate appends. Commits write new ids to the changelog.
- */
+/** Recent append ids of a partition, with which the linker detects duplicate appends. */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
 /** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
 /**
- * Prefix of the changelog keys of this version. The previous version uses numbered slots and never evicts ids with this prefix,
- * so both versions detect all duplicates during an upgrade.
+ * Prefix of the changelog keys that this version writes. The previous version never deletes entries with this prefix, so both
+ * versions detect all duplicates during an upgrade.
  */
 const ENTRY_PREFIX = '#';
 
@@ -64,7 +62,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts old entries, but always keeps more than `maxIds` ids. A cache with at most `maxIds` ids has never evicted an id. */
+  /** Evicts the oldest entries if more than `maxIds` ids remain. A cache with at most `maxIds` ids has never evicted an id. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -26,7 +26,6 @@ export interface CommittedPosition
 /** End offsets of partitions at the start of a lookup. An array is empty if the lookup does not read the topic. */
 export interface EndOffsets {
   readonly events: readonly number[];
-  /** End offsets of the home partitions that `homePartitionsOf` returns. */
   readonly reports: readonly number[];
   /** End offsets of the sessions topic, for lookups that read the lanes of sessions. */
   readonly sessions: readonly number[];

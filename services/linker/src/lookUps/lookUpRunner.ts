@@ -37,7 +37,6 @@ export class LookUpRunner {
     this.#lookUps = lookUps;
   }
 
-  /** Maximum time in milliseconds for which the partition can wait for new records. */
   get maxWaitMs(): number {
     const waiting = this.#suspended.size === 0 ? Number.POSITIVE_INFINITY : SUSPENDED_POLL_MS;
     return this.#running?.pollMs ?? waiting;
@@ -47,7 +46,6 @@ export class LookUpRunner {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
-  /** Returns a description of the problem if lookups have waited or failed for a long time. */
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
     const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
@@ -108,7 +106,6 @@ export class LookUpRunner {
     );
   }
 
-  /** Suspends a lookup that waits for the projector. The lookup keeps its required offsets. */
   #suspend(lookUp: LookUp): void {
     const { kind } = lookUp.job;
     const { partition } = this.#outbox.state;

@@ -141,7 +141,6 @@ export class LookUps {
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
-  /** Polls until `remaining` returns undefined. Resolves with false if the lookup is overdue. */
   async #waitUntil(lookUp: LookUp, remaining: () => Promise<string | undefined>): Promise<boolean> {
     for (;;) {
       lookUp.waitsFor = await remaining();

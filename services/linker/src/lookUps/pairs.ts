@@ -238,7 +238,6 @@ function isSeen(row: EventLocation, { logId, partition }: LookUpSource, below: n
   return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
-/** Returns the key `project/report/event` of each link that exists or was retracted. */
 async function existingLinks(
   { store }: LookUpSource,
   reports: readonly ReportLink[],

@@ -116,7 +116,7 @@ function countCache<Key>(
         const names = new Set(part.map(nameOf));
         // The result can also contain counts of other keys. These counts are ignored, because the cached counts are newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Keys are marked as loaded only after a successful query, because a loaded key without a stored count starts at zero.
+        // Keys are marked as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }
@@ -196,9 +196,7 @@ export async function appendIdsOfStoredEvents(
   return found;
 }
 
-/**
- * Returns the first event id of each lost record without a row in `appends`. A crash between two inserts causes such records.
- */
+/** Returns the first event id of each lost record that has rows in `events` but, because of a crash, no row in `appends`. */
 export async function partiallyStoredEvents(
   store: Store,
   { partition, orphanIds }: Source,

@@ -123,7 +123,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Maximum age of appends that are certainly in the table `appends`. The value is half of the retention (three days). */
+/** Maximum age of appends that are certainly in the table `appends`. The table keeps rows for twice this time (three days). */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /** Returns the records whose duplicates must be found in `events`, because their first append can be missing in `appends`. */

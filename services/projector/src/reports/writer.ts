@@ -66,7 +66,6 @@ function idOf({ projectId, reportId }: ReportLink): EntityId {
   return { projectId, id: reportId };
 }
 
-/** Writes rows of reports and links. Returns the number of records that were ignored. */
 async function writeReports(
   store: Store,
   source: Source,

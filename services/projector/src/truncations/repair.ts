@@ -40,7 +40,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse writes `)` after a condition. The search text ends with `)`, so that partition 1 does not match partition 10.
+    // ClickHouse lists the condition of a mutation in parentheses. With the final `)`, partition 1 does not match partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -50,7 +50,6 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
   );
 }
 
-/** Returns the statement of a mutation, or undefined if no row meets the condition. */
 async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
   const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
   if (left.length === 0) return undefined;
@@ -108,7 +107,7 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** Returns the steps that recompute counts. Old counts are deleted, because a count with a higher offset replaces others. */
+/** Returns steps that recompute counts. Old counts are deleted, because ClickHouse keeps the count with the highest offset. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

@@ -15,9 +15,8 @@ export interface TopicTables<Message> {
   namesOf(message: Message): readonly string[];
   /** SQL expression that returns the ids of lost records from the table `rows`. */
   readonly ids: string;
-  /** SQL expression that returns the time of a record. */
   readonly at: string;
-  /** Other tables that contain rows of the topic. The field `where` is the SQL condition for these rows. */
+  /** Tables besides `rows` that contain rows of the topic. The field `where` is the SQL condition for these rows. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   readonly hasCounts: boolean;
 }

@@ -50,7 +50,6 @@ export interface TruncationRow {
 /** Returns the truncations of a partition that the projector detected, the oldest first. */
 export type TruncationQuery = (source: TopicSource) => Promise<TruncationRow[]>;
 
-/** Returns a function that reads the truncations of a partition. Concurrent calls share one query for all partitions. */
 export function sharedTruncationQuery(store: Pick<Store, 'query'>, logId: string): TruncationQuery {
   const query = coalesceCalls(() =>
     store.query<TruncationRow & { readonly topic: string; readonly partition: number }>(

@@ -61,7 +61,6 @@ class Backups {
     return backup;
   }
 
-  /** Returns the running, failed, and finished backups, the newest first. */
   async list(): Promise<Backup[]> {
     // The running backup is read first, because the backup can end while the folder is read.
     const { backup } = this.#running ?? {};
@@ -71,7 +70,7 @@ class Backups {
     return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
   }
 
-  /** Returns the backups in the folder. Each manifest is read one time, because a manifest lists every upload. */
+  /** Returns the backups in the folder. Reads each manifest once, because a manifest lists every upload and can be large. */
   async #finished(): Promise<Backup[]> {
     const { into } = this.#deps;
     const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();

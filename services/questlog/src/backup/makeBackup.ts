@@ -138,12 +138,11 @@ async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status
   return status;
 }
 
-/** Stops the `BACKUP` or `RESTORE` statement, because its files are deleted next. */
 async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // `KILL` is repeated, because the statement is possibly not running yet.
+      // `KILL` is repeated, because a `KILL` before the start of the statement has no effect.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }

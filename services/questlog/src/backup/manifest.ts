@@ -17,7 +17,7 @@ const FORMAT = 1;
 const Manifest = Type.Object({
   format: Type.Integer(),
   id: Type.String(),
-  /** Log id of the deployment, because several deployments can share a folder of backups. */
+  /** Log id of the deployment that created the backup. Several deployments can share a folder of backups. */
   logId: Type.String(),
   version: Type.String(),
   startedAt: Type.String(),
@@ -92,7 +92,7 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   if (extra !== undefined) reject(`${extra} was added`);
 }
 
-/** True if a backup can contain the path. Other paths could overwrite files of the data folder. */
+/** True if the path is allowed in a backup. Restoring a file with another path could overwrite files of the data folder. */
 function isBackupFile(path: string): boolean {
   if (path.startsWith(`${PARTS.uploads}/`)) return true;
   return [PARTS.log, PARTS.clickhouse, ...EMBEDDED_CREDENTIALS].includes(path);

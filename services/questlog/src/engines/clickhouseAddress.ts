@@ -27,7 +27,6 @@ export function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-/** Returns the read-only account, or undefined if the settings have none. */
 export function readerAccount(settings: Settings): (Account & { url: string }) | undefined {
   if (settings.clickhouseReaderUrl === '') return undefined;
   const {

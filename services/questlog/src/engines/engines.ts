@@ -58,10 +58,8 @@ export interface Engines {
 
 /** External engines and options that the settings select. An engine that is undefined is embedded. */
 export interface EngineChoice {
-  /** Store of uploaded files. Undefined if uploads are off. */
   readonly uploads: UploadChoice | undefined;
   readonly corsOrigins: AllowedOrigins;
-  /** Public address of the API without a trailing slash. Empty if the setting is empty. */
   readonly publicUrl: string;
   readonly jwt: JwtOptions | undefined;
   readonly trustedProxies: BlockList;

@@ -62,7 +62,6 @@ export const jwtSettings = {
 
 const schema = Type.Object(jwtSettings);
 
-/** Returns the JWT options, or undefined if JWTs are not configured. */
 export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {

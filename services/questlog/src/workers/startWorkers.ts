@@ -14,7 +14,6 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Ready, Running } from '../wiring.ts';
 import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 
-/** Minimum and maximum delay before the parent process restarts a worker that has ended. */
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
@@ -37,7 +36,7 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // A connection for a worker that has ended causes an error event. Without a listener, the event would end this process.
+    // Passing a connection to an ended worker emits an error event. Without a listener, the event would end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -83,8 +82,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // A worker sends a message with `accepted` when it accepts or declines the connection. This listener must run before the
-  // listener of node:cluster, which sends the next connection to the worker.
+  // A message with the field `accepted` shows that the worker has accepted or declined the connection. This listener must run
+  // before the listener of node:cluster, which sends the next connection to the worker.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

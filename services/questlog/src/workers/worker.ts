@@ -69,7 +69,6 @@ export function combineWorkers(
 
 type QueryOthers = <T>(request: WorkerRequest['request'], limitMs: number) => Promise<T[]>;
 
-/** Returns a function that sends a request to all other workers and returns the responses within the time limit. */
 function connectToOthers(
   others: number,
   own: Record<WorkerRequest['request'], () => Promise<unknown>>,

@@ -306,7 +306,6 @@ export class Rollup<Key> {
     return rows;
   }
 
-  /** Removes all counts from memory. Changes that `drain` has not returned are lost. */
   clear(): void {
     this.#counts.clear();
     this.#characters = 0;

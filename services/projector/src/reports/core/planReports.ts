@@ -11,7 +11,6 @@ export interface ReportRecord {
 
 export interface SortedReports {
   readonly filed: readonly ReportRecord[];
-  /** Retractions of reports, and notices about missing events. */
   readonly later: readonly ReportRecord[];
   readonly ignored: readonly ReportRecord[];
 }
