@@ -312,7 +312,7 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/** Matches ClickHouse's message for the memory limit of a single query. Version 24.11 changed the message. */
+/** Matches the message for the memory limit of one query. ClickHouse 24.11 changed the text, so the pattern has two texts. */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */

@@ -6,7 +6,7 @@ import type { Health } from '../process/health.ts';
 
 const REFRESH_INTERVAL_MS = 30_000;
 
-/** Registers a warning about added partitions. The brokers are asked in the background, so that health requests are fast. */
+/** Registers a health warning about partitions that were added to a topic. Health requests do not wait for the brokers. */
 export async function warnOfAddedPartitions(deps: {
   log: Pick<Log, 'addedPartitions'>;
   clock: Clock;

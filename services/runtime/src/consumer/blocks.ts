@@ -41,14 +41,14 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Stores `nextOffset` in ClickHouse. The tables contain all rows of records below this offset. Awaits `confirm` first. */
+  /** Awaits `confirm`, and then stores in ClickHouse that the tables contain the rows of all records below `nextOffset`. */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
   /** Called after the repair of a truncation. @param records the number of records that the log lost. */
   onTruncation(truncation: Truncation, records: number): void;
 }
 
-/** Bytes of keys and values after which a block ends. A block can exceed this limit, but stays below 32 MiB. */
+/** A block ends when the values of its records reach this number of bytes. The size of a block stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
@@ -362,7 +362,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // Checks for restored tables before each attempt, because a plan that was made for other tables contains wrong counts.
+      // Each attempt first checks whether a backup was restored, because the plan's counts are wrong for the restored tables.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;

@@ -1,4 +1,4 @@
-/** Reads the metadata of a group's commit. Computes the commit that a group needs after a truncation. */
+/** Decodes the commits of a consumer group, and computes the commit from which the group continues after a truncation. */
 import type { Committed } from '../log/log.ts';
 import type { CommitMetadata, RecordIdentity } from './findTruncation.ts';
 

@@ -26,8 +26,8 @@ interface SourcePartition {
 const MAX_REASON_CHARACTERS = 2_000;
 
 /**
- * Returns a function that creates the dead letters of a partition. The caller must abort the function's signal when the
- * partition is lost.
+ * Returns a function that creates the writer of a partition's dead letters. The caller passes a signal to this function, and
+ * must abort the signal when this process loses the partition.
  */
 export async function openDeadLetters(deps: {
   log: Log;

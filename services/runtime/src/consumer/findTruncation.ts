@@ -28,7 +28,6 @@ export interface StoredRows {
   hasRowsFrom(offset: number): Promise<boolean>;
   /** Returns the stored row with the highest offset, if this offset is greater than `above`. */
   highestRow(above: number): Promise<StoredRow | undefined>;
-  /** Returns the stored row between the offsets `above` and `below` whose offset is nearest to `about`. */
   nearestRow(between: { above: number; below: number; about: number }): Promise<StoredRow | undefined>;
   rowNamesOf(record: LogRecord): Promise<readonly string[]>;
   /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
@@ -52,7 +51,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id or row name of the last lost record. Truncations at the same offset differ in this value. */
+  /** Id of the last lost record, or name of its stored row. The value distinguishes truncations at the same offset. */
   readonly lost: string;
 }
 

@@ -1,4 +1,4 @@
-/** Measures the lag of each consumer group. Reads only the log, so that the lag is known while no process of the group runs. */
+/** Measures the lag of each consumer group from the log, so that the lag is known even if no process of the group runs. */
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -178,7 +178,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Delays the partition's next batch until each partition has delivered its first batch. Later batches are not needed.
+      // Only the first batch of a partition is needed, so the next batch waits until each partition has delivered a batch.
       await all.promise;
     },
   });

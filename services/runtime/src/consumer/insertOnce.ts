@@ -36,8 +36,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse drops an insert whose token is not new, even if the rows are missing, so each attempt has its own token. All
-  // owners use the same first three tokens, so that ClickHouse drops a late insert of a former owner.
+  // Each attempt has a new token, because ClickHouse drops an insert with an already used token even if the rows are missing.
+  // All owners use the same tokens for the first three attempts, so that ClickHouse drops a late insert of a former owner.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

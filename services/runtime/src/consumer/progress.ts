@@ -25,7 +25,7 @@ export function watchProgress({
     const known = { committed: log.committed.bind(log), offsetRanges: () => pendingRanges };
     const [ranges, positions] = await Promise.all([pendingRanges, positionsOf(known, group, topic)]);
     const partitions = ranges.flatMap((range, partition) => {
-      // Ignores a partition without a leader, because a restart of this process would not help.
+      // A partition without a leader does not make this process unready, because a restart cannot give the partition a leader.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];

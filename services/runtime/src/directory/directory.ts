@@ -33,7 +33,7 @@ export interface Principal {
   readonly scopes: readonly Scope[];
   /** Id of the token. Null if the caller is an operator. For a JWT, the id is derived from the issuer and the subject. */
   readonly tokenId: string | null;
-  /** Id of the oldest token in the chain of rotations. Each rotated token replaces an older token. */
+  /** Id of the first token in a chain of rotations. A rotation replaces a token with a new token. */
   readonly firstTokenId?: string;
   readonly addressRequestsPerSecond?: number;
   /** Ids of the builds that the caller can write to. Undefined if the caller can write to all builds. */
@@ -48,7 +48,7 @@ export function emptyDirectory(): Directory {
   };
 }
 
-/** Replaces the content of `directory` with the content of `other`. Keeps all erased data. */
+/** Replaces the content of `directory` with the content of `other`, but keeps all entries of `directory.erased`. */
 export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tenants, other.tenants);
   replace(directory.projects, other.projects);

@@ -1,10 +1,10 @@
 /**
  * Decides which records of the directory's topic are effective, because two processes can change the same entity at the same
- * time. Only effective records change the directory. Each record has a header with the offset of its predecessor, which is the
- * effective record of the key that the process had read before the append. For each key, the record with the highest
- * predecessor offset is effective. If several records have the same predecessor, the first of these records is effective.
- * The key of a deleted entity is never used again, because compaction can remove the tombstone. Without the tombstone, a new
- * record of the key would have no predecessor.
+ * time. Only effective records change the directory. Each record has a header with the offset of its predecessor. The
+ * predecessor is the record that was effective for the key when the process appended the new record. For each key, the record
+ * with the highest predecessor offset is effective. If several records have the same predecessor, the record with the lowest
+ * offset is effective. The key of a deleted entity is never used again, because a new record needs the tombstone as its
+ * predecessor, and compaction can remove the tombstone.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
@@ -13,7 +13,7 @@ import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
  * present but empty. A record that lacks the header always takes effect.
  */
 export const PREDECESSOR_HEADER = 'questlog-follows';
-/** Header of a copy with the offset of the original record, so that several copies have the same effect as one copy. */
+/** Header of copied records. The header contains the offset of the original, so that several copies count as one record. */
 export const COPY_OF_HEADER = 'questlog-repeats';
 
 const NO_RECORD = -1;
@@ -44,8 +44,8 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // The offset in the header of a copy must be smaller than the copy's own offset. A greater offset is ignored, because it
-    // would make all later changes of the key ineffective.
+    // The original record has a lower offset than its copy. The code ignores a copy's header that contains a higher offset,
+    // because later changes of the key would otherwise have no effect.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A predecessor has a lower offset than its record, unless a truncation removed the predecessor from the log.
@@ -116,7 +116,6 @@ function headerOf(offset: number): string {
   return offset === NO_RECORD ? '' : String(offset);
 }
 
-/** Parses the offset in a header. Ignores an invalid offset, because it would make all later changes ineffective. */
 function offsetFrom(header: string | undefined): number | undefined {
   if (header === '') return NO_RECORD;
   const offset = Number(header);

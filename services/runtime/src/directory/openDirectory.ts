@@ -98,7 +98,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // While a truncation of the log is repaired, requests use the directory in memory, so that valid tokens are not rejected.
+    // During the repair, requests use the directory as it was before the truncation, because the log can lack valid tokens.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);

@@ -6,7 +6,7 @@ import { nearestName } from './nearestName.ts';
 
 export interface SettingOptions {
   readonly env: string;
-  /** Alternative name of the variable. If both variables are set, the variable `env` applies. */
+  /** Second environment variable for the setting. If both variables have a value, the value of `env` applies. */
   readonly alias?: { readonly env: string; readonly isDeprecated: boolean };
   readonly description: string;
 }
@@ -68,7 +68,6 @@ export function deprecatedNames(schema: TObject, env: Env): DeprecatedName[] {
   });
 }
 
-/** Returns the settings for display. Secrets and passwords in URLs are masked. */
 export function shownConfig(schema: TObject, values: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(
     Object.entries(values).map(([field, value]) => {

@@ -107,7 +107,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** Lets a component report that it cannot continue. `failed` then rejects. An unhandled rejection does not end the process. */
+/** Lets a component report a fatal error. `fail` rejects `failed`. The process continues even if no code awaits `failed`. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;

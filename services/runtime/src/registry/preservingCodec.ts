@@ -45,8 +45,6 @@ export async function createPreservingCodec<T>(
         ? codec.encode(message)
         : frame(latest.id, latest.type.toBuffer(mergeUnknownFields(message))),
     decode: async (value) => {
-      // Decodes with this version's schema first, because the error message of this schema's decoder describes an invalid
-      // value.
       const message = await codec.decode(value);
       const framed = value === null ? undefined : unframe(value);
       const later = framed && (await laterSchema(framed.schemaId));

@@ -1,4 +1,4 @@
-/** Decodes the records of a tail, which follows a topic. Waits for the registry, because an error would end the tail. */
+/** Decodes the records of a tail (a reader of a topic). Retries while the registry fails, because an error ends the tail. */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
@@ -8,8 +8,8 @@ export interface TailDecoder<T> {
   /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
   /**
-   * Stops waiting for the registry. Must be called before the tail (the reader of the log) is closed, because the close waits
-   * until the current record is decoded.
+   * Ends each wait of `decode` for the schema registry. The caller must close the decoder first and the tail (the reader of the
+   * topic) second, because the tail's `close` waits until `decode` has ended.
    */
   close(): void;
 }

@@ -8,7 +8,7 @@ import { TOO_SLOW_CODE } from './rejections.ts';
 export const MAX_WAITING = 16;
 /** Maximum number of waiting requests that start in one turn of the event loop. The limit keeps other clients responsive. */
 const MAX_STARTS_PER_TURN = 4;
-/** Maximum number of bytes that were read but not parsed, over all connections. A connection above the limit is closed. */
+/** Maximum number of unparsed bytes of all connections together. The connection that exceeds this limit is closed. */
 const MAX_UNPARSED_BYTES = 64 * 1024 * 1024;
 
 /** Error code of llhttp. The parser pauses after the headers of a request if `on_headers_complete` returns this code. */
@@ -116,8 +116,8 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // Unparsed bytes show that the request is incomplete because this class has stopped the parser, and not because the client
-    // is slow.
+    // If the connection has unparsed bytes, the client is not slow. The client's request is incomplete because this class has
+    // stopped the parser.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -236,7 +236,7 @@ function rejectRunning(
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
-/** Returns true if the body is chunked. Parsing a chunk costs about 200 bytes of memory and two microseconds. */
+/** The parser pauses before a chunked body, because each chunk costs about 200 bytes of memory and two microseconds. */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;
 }

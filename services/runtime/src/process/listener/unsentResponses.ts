@@ -22,7 +22,7 @@ interface UnsentResponse {
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** Counts an ended response as unsent. While the unsent bytes exceed `MAX_UNSENT_BYTES`, closes other connections. */
+  /** Counts a response until all bytes are sent. If `MAX_UNSENT_BYTES` is exceeded, closes connections of older responses. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;

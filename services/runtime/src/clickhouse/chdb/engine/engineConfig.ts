@@ -77,7 +77,6 @@ export function usersConfig(): string {
 `;
 }
 
-/** Pattern for the names of Questlog's databases. Several deployments can share an engine. */
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
   'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';

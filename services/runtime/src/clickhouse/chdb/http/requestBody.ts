@@ -7,7 +7,7 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * Decompresses the body of a request. `clickhouse-connect` compresses each block of a body separately.
+ * Decompresses a body. The body can have several members, because `clickhouse-connect` compresses each block separately.
  * @throws ClickHouseException for an unknown coding or, while the body is read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
