@@ -96,7 +96,7 @@ export interface IngestServiceDeps {
     /** Origins of the web pages that can use the games' listener (CORS). */
     readonly corsOrigins: AllowedOrigins;
     readonly hasDocs: boolean;
-    /** Maximum number of links that a report gets through its session. */
+    /** Maximum number of links from one report to the events of its session. */
     readonly maxSessionLinks: number;
     /** Maximum number of erased sessions and reports, because all of their ids are in memory. */
     readonly maxErasedIds: number;
@@ -192,7 +192,6 @@ async function openListeners(
   const admin = settings.hasOperators
     ? await listen(operators, settings.toOperators, malformedRequest, undefined, guard)
     : undefined;
-  // Stops both listeners at the same time, because the shutdown of the process has one time limit.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }

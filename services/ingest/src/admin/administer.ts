@@ -134,7 +134,7 @@ function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | n
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // If a newer version of Questlog has written unknown fields, their keys are symbols, which `Object.values` omits.
+  // Unknown fields from newer versions of Questlog have symbol keys, which `Object.values` omits.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 

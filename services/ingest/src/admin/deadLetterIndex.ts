@@ -59,7 +59,7 @@ export class DeadLetterIndex {
   }
 
   /**
-   * Removes from the index the dead letters and decisions that the log lost in a truncation. `offset` is the first lost offset.
+   * Removes dead letters and decisions that the log lost in a truncation. `offset` is the first lost offset of the partition.
    */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {

@@ -328,7 +328,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Returns a warning if a dead letter has no decision. Does not wait for the log, because readiness checks must be fast. */
+/** Warns if an operator must handle dead letters. Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;

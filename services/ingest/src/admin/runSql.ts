@@ -14,7 +14,6 @@ export const SQL_LIMITS = {
   /** Maximum number of running and waiting queries per process, because further queries would wait for minutes. */
   maxConcurrent: 32,
 } as const;
-/** Advice by ClickHouse error code, for an operator whose query exceeds a limit. */
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED

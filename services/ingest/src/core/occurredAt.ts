@@ -2,7 +2,7 @@
 
 export type ParsedOccurredAt =
   | { readonly ok: true; readonly micros: bigint }
-  /** A valid time outside of the years 1900 to 2299 has the reason `range`. Invalid text has the reason `format`. */
+  /** `range` means that the year of the time is not between 1900 and 2299. `format` means that the text is not a valid time. */
   | { readonly ok: false; readonly reason: 'format' | 'range' };
 
 /**

@@ -17,8 +17,8 @@ export interface Span {
 }
 
 /**
- * Decides how the scanner handles a field. `parsed` returns the parsed value, `bytes` returns the byte range of the value, and
- * a function scans the value. A list of names returns the parsed value and reports other names inside the value.
+ * Selects how a value is handled. For `parsed`, the scanner parses the value. For a list of names, the scanner also reports
+ * names that are not in the list. For `bytes`, the scanner finds the byte range. A function scans the value itself.
  */
 export type FieldShape =
   | 'parsed'
@@ -30,7 +30,7 @@ export type ObjectShape = Readonly<Record<string, FieldShape>>;
 export interface ScannedObject {
   /** Values of the parsed fields by name. Omits `null` values. If a name is repeated, the last value counts. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Byte ranges of the fields that are returned as bytes, by name. Omits `null` values. */
+  /** For each field with the shape `bytes`, the byte range of the value. Omits `null` values. */
   readonly spans: Readonly<Record<string, Span>>;
   /** Byte range of the member `id` and its comma. The body stays valid JSON if these bytes are removed. */
   readonly idMember: Span | undefined;

@@ -27,7 +27,6 @@ export interface CursorCiphersDeps {
   readonly clock: Clock;
 }
 
-/** Creates ciphers from a secret in the directory, which all ingest processes share. */
 export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
   return {
     for: async (use, projectId) =>

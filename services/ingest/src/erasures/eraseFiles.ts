@@ -6,7 +6,7 @@ import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Maximum age in days of an uploaded file that no report names. Ingest removes older files. */
+/** If no report refers to an uploaded file, ingest removes the file after this number of days. */
 const UNNAMED_DAYS = 3;
 
 /** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */
@@ -26,7 +26,7 @@ export async function removeFiles(
   for (const key of keys) await uploads?.remove(key);
 }
 
-/** Finds uploaded files that no report row names. An erasure of sessions searches only files of recent days. */
+/** Finds uploaded files that belong to no report. If an erasure names sessions, searches only files of recent days. */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,

@@ -18,7 +18,6 @@ import {
   ZERO_COUNTS,
 } from './core/scope.ts';
 
-/** Counts the rows to erase. The rows of links are counted in one query, because the query scans all events of a project. */
 export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
   const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
@@ -201,7 +200,6 @@ async function removeOldParts(store: Store): Promise<void> {
 /** Id of a partition that does not exist. Real partition ids are months or `all`. */
 const NO_PARTITION = 'none';
 
-/** Resets the table settings that an erasure has changed, including settings that a killed process has left. */
 export async function restoreSettings(store: Store): Promise<void> {
   const settings = await settingsOf(store);
   const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
@@ -212,7 +210,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** Table setting that shows that an erasure has changed the settings of the table. */
+/** This setting marks a table whose settings were changed by an erasure. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

@@ -1,4 +1,4 @@
-/** Handles requests of `/admin/erasures`. The directory keeps erasures permanently. */
+/** Handles requests of `/admin/erasures`. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -35,7 +35,7 @@ export interface Erasures {
   list(): ErasureOutput[];
 }
 
-/** Maximum number of erasures per response. The directory keeps erasures permanently. */
+/** Maximum number of erasures per response. Erasures are never deleted, so their number grows. */
 export const MAX_LISTED = 1_000;
 
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
@@ -73,7 +73,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // The id of a part of the erasure request is accepted too, because an operator can find this id in log messages.
+      // Log messages can contain the id of a part instead of the request's id, so this function accepts both ids.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);

@@ -136,7 +136,7 @@ function runSteps(
   };
 }
 
-/** Caches the merged data of all parts of an erasure, because merging 25 parts for each part would take seconds. */
+/** Caches the merged parts of an erasure request. A request can have 25 parts, and merging all parts 25 times takes seconds. */
 class MergedParts {
   #requestId = '';
   #erased = new ErasedData();
@@ -205,7 +205,7 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Erases links and sessions first. Reports and events must stay until the projector has inserted all of their links.
+    // Erases links and sessions first. Reports and events are still needed to find links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
@@ -221,7 +221,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Removes hidden rows from disk. Returns false if a projector that had lost its partition has inserted erased data again. */
+  /** Removes hidden rows from disk. Returns false if a projector inserted erased data again after it had lost its partition. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();

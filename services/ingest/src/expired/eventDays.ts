@@ -1,7 +1,7 @@
 /** Splits a statement over many events by days, so that each resulting statement ends within the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** Maximum number of events per statement. A statement over more events can exceed the time limit on a slow disk. */
+/** A statement that processes more events than this number can exceed the time limit on a slow disk. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
 /** Splits a query about events into several queries by day. Returns one condition on `received_at` for each query. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {

@@ -62,9 +62,9 @@ export async function recordSessions(
 }
 
 /**
- * Updates the time of a session's row in `expired_sessions` before other data of the session is removed from ClickHouse. The
- * newer time keeps the row while the log can contain data of the session. The parameter `expired` is an SQL condition for the
- * removed rows.
+ * Sets the time of a session's row in `expired_sessions` to now. Callers do this before they remove other data of the session,
+ * because retention later removes rows with an old time. `expired` is an SQL condition for the rows of `table` that will be
+ * removed.
  */
 export async function renewNamed(
   store: StoreQueries,
@@ -81,8 +81,8 @@ interface RenewalRange {
 }
 
 /**
- * Updates the time of old rows of `expired_sessions` if ClickHouse still has data of the session. Returns an SQL condition for
- * the old rows that were not updated.
+ * Sets the current time in old rows of `expired_sessions` whose sessions still have data in ClickHouse. Returns an SQL
+ * condition for all rows whose time is still old.
  */
 export async function renewOld(
   store: StoreQueries,
@@ -109,7 +109,7 @@ export async function renewOld(
   return old;
 }
 
-/** Adds sessions that an older version of Questlog deleted without recording their players. */
+/** Adds to `expired_sessions` the sessions that an older version of Questlog deleted without recording their players. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],

@@ -1,4 +1,4 @@
-/** Reads the time before which data of a project has expired. Responses then show older data as expired, not as missing. */
+/** Reads the expiry time of a project's data. Responses describe data from before this time as expired instead of missing. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 

@@ -1,6 +1,6 @@
 /**
- * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. An HMAC would reveal the
- * key, because ClickHouse hides keys from its logs only in the function `encrypt`.
+ * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. ClickHouse writes queries
+ * to its logs and hides the key only in `encrypt`, so an HMAC would reveal the key.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 

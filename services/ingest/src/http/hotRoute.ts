@@ -140,7 +140,7 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
   freeBytes(body);
 }
 
-/** Maximum size of a body that is converted to a string. For larger bodies, a second write is faster than the conversion. */
+/** A body above this size is sent separately from the response head, because converting the body to a string takes longer. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -11,8 +11,8 @@ export type Handling = 'lenient' | 'strict';
 /** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Removes the quotes around a single word. Replaces other quoted text, because a comma inside quotes does not separate two
-  // preferences.
+  // Removes the quotes around a single word. Replaces other quoted text with the word `quoted`, because a comma in the text
+  // does not separate preferences.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
@@ -31,10 +31,7 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/**
- * True if the request has `handling=strict`. Endpoints that accept a single object call this function and ignore
- * `handling=lenient`.
- */
+/** True if the request has `handling=strict`. Endpoints that accept a single object ignore `handling=lenient`. */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }

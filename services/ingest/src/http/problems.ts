@@ -82,7 +82,6 @@ export async function isBodyIncomplete(request: IncomingMessage): Promise<boolea
   return !request.complete;
 }
 
-/** Starts a request. Takes the request id from the client's header if the id has a valid form. */
 export function startRequest({ headers }: IncomingMessage): StartedRequest {
   const given = String(headers['x-request-id'] ?? '');
   const requestId = REQUEST_ID.test(given) ? given : randomUUID();
@@ -212,7 +211,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** True for server errors and for successful uploads, which need no token. Such requests do not count as unauthenticated. */
+/** True if the request failed with a server error or is a successful upload. Uploads need no token. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }

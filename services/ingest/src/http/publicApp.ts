@@ -124,7 +124,7 @@ async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: Rout
   json(ctx, body);
 }
 
-/** Streams linked events and checks the token periodically. @throws Rejected, Unavailable before the first byte */
+/** Streams linked events and checks the token periodically. @throws Rejected or Unavailable if the stream cannot start */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,
@@ -237,7 +237,7 @@ export function reportRoutes(
 }
 
 /**
- * If the request contains times that suggest a wrong clock, sets a response header and adds the times to the rejection counts.
+ * Sets a response header about times that suggest a wrong clock. Also passes these times to the code that counts rejections.
  */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));

@@ -163,7 +163,7 @@ async function stored(
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
-/** Returns the base URL from the `Host` header. An ingest behind a proxy needs the setting `publicUrl` instead. */
+/** Returns the base URL from the `Host` header. Behind a proxy, ingest needs the setting `publicUrl` instead. */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');
   if (HOST.test(host)) return `http://${host}`;

@@ -7,7 +7,7 @@ export interface Range {
   /** Start offsets (inclusive) and end offsets (exclusive), by partition. */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** Reading of a partition ends after the first batch with a record of this time or later. */
+  /** Reading of a partition ends after a batch whose last record has this time or a later time. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
@@ -50,8 +50,8 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // For a completely read partition, `onBatch` waits until all partitions are read. Until `onBatch` returns, the log
-      // delivers no further batch of that partition.
+      // A partition that was read to its end needs no further batch. While `onBatch` waits here, the log delivers no batch of
+      // this partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -10,13 +10,13 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Number of accepted events that were not stored because a switch excluded them. Undefined if there are no such events. */
+  /** Number of accepted events that an operator has excluded from storage. Undefined or 0 if no event was excluded. */
   readonly sampled?: number;
 }
 
 export interface RequestOutcome {
   readonly tenantId: string;
-  /** Requests have the outcome `accepted`, `replayed`, or a problem code. Events have `logged`, `uncertain`, or `sampled`. */
+  /** A request is `accepted` or `replayed`, or it has a problem code. An event is `logged`, `uncertain`, or `sampled`. */
   readonly outcome: string;
   readonly accepted: AcceptedEvents | undefined;
 }

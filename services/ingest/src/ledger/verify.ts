@@ -1,6 +1,6 @@
 /**
- * Serves POST /admin/verify: compares log records with rows in ClickHouse. Not every record must have rows: a record can be
- * expired, unprojected, a dead letter, or a duplicate append.
+ * Serves POST /admin/verify: compares log records with rows in ClickHouse. A record without rows is correct if the record is
+ * expired, unprojected, a dead letter, or a duplicate of another record.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -49,7 +49,7 @@ export const VERIFY_LIMITS = {
   /** Maximum difference between `receivedAt` and the time of the record in the log. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** Delay between two checks of the same minute, if the first check has found a difference. */
+  /** If verification finds wrong event counts, verification checks the counts again after this delay. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
@@ -112,7 +112,6 @@ class Verification {
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
   readonly #unexplained = new Map<string, Unexplained>();
-  /** Append ids that this verification has read. If an append id occurs a second time, the record is a duplicate append. */
   readonly #appendIds = new Set<string>();
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
@@ -292,7 +291,7 @@ class Verification {
     );
   }
 
-  /** If a minute has a difference, checks the minute again, because ClickHouse inserts events a moment before their counts. */
+  /** Reports only differences that a second check confirms, because ClickHouse inserts events shortly before their counts. */
   async #reportPersistentDifferences(
     what: Difference['what'],
     settledMs: number,
@@ -332,7 +331,7 @@ class Verification {
   }
 }
 
-/** Maximum number of append ids in memory. The limit equals the limit of the projector. */
+/** The limit must equal the projector's `MAX_RECENT_APPENDS`, so that verification detects the same duplicate appends. */
 const MAX_APPEND_IDS = 50_000;
 
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {

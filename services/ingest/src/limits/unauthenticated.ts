@@ -19,7 +19,7 @@ export interface UnauthenticatedDeps {
   readonly credentialsOf: (request: IncomingMessage) => Credentials;
 }
 
-/** Result of a check without much CPU time. `unknown` means that only the route can check the credentials. */
+/** Result of a quick check of the credentials. `unknown` means that the request needs the full check. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
 /**
@@ -27,7 +27,7 @@ export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
  */
 const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
-/** Maximum number of new connections per second from a rejected address. More connections are closed without a response. */
+/** A rate-limited address can open this many connections per second. Ingest closes further connections without a response. */
 const CONNECTIONS_PER_SECOND = 100;
 /** Maximum number of client addresses in memory. The address that was inactive for the longest time is evicted. */
 const MAX_ADDRESSES = 10_000;

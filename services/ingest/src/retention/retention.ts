@@ -198,7 +198,7 @@ const FIRST_KEY: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/** Removes sessions from `expired_sessions` if the log and ClickHouse have no other data of the session. */
+/** Removes the rows of `expired_sessions` whose sessions have no data in the log or in any other table of ClickHouse. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
   const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';

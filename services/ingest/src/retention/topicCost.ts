@@ -63,8 +63,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // For a sampled partition, `onBatch` waits until all partitions are sampled. Until `onBatch` returns, the log delivers no
-      // further batch of that partition.
+      // One batch per partition is enough. While `onBatch` waits here, the log delivers no further batch of the partition.
       await all.promise;
     },
   });

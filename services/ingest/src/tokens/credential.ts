@@ -1,4 +1,4 @@
-/** Identifies the token or JWT that requested an upload. The signed upload address contains this credential. */
+/** Creates a text that identifies the token or JWT of an upload request. The signed upload address contains this text. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 

@@ -12,8 +12,8 @@ import { Rejected } from '../rejected.ts';
 import { newToken } from './tokenText.ts';
 
 /**
- * Writes the new token before the expiry of the old token, so that a failure cannot leave a game without a token. @throws
- * Rejected if the token is unknown or was already rotated; Unavailable
+ * First writes the new token and then ends the old token, so that a failure cannot leave a game without a token.
+ * @throws Rejected if the token is unknown or was already rotated; Unavailable
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,

@@ -32,7 +32,7 @@ export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): str
 export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
   const id = requestIdOf(first);
-  // Ingest writes the part with the request's id last. If this part is missing, the erasure request is incomplete.
+  // Each part of an erasure request is a record. The record with the request's id is written last and completes the request.
   const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
   if (!isComplete) problems.add('the request ended before all parts were written: request the erasure again');

@@ -10,8 +10,8 @@ export interface ErasureScope {
   readonly report_versions: string;
   readonly report_link_versions: string;
   /**
-   * SQL condition for links that the linker created for an erased report after the erasure request. Undefined for an erasure of
-   * sessions, because that erasure records the ids of all its reports.
+   * SQL condition for links that the linker created for an erased report after the erasure request. If the erasure names
+   * sessions, the condition is undefined, because the erasure stores the ids of all reports.
    */
   readonly laterLinks?: string;
 }
@@ -54,8 +54,8 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
       // Selects links by the time of the link, because the rows of the linked event and report can already be expired.
       `changed_at < ${before}`,
     );
-    // Selects links by the arrival time of the linked event too, because the linker's clock can be slow. A link can then seem
-    // older than the erasure request although the linked event arrived after the request.
+    // If the linker's clock is slow, the time of a new link can be before the erasure request. For this reason, the condition
+    // also uses the arrival time of the linked event.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -123,7 +123,7 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger number for each kind of erased data, because a repeated step counts only the remaining data. */
+/** For each kind of data, returns the larger of the two counts, because a repeated step counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

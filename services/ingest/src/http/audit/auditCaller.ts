@@ -16,9 +16,9 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
 };
-/** Number of SHA-256 digits of a credential in the audit. Eight digits do not help to guess the credential. */
+/** Number of hex digits of a token's SHA-256 hash in the audit. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;
-/** Number of SHA-256 digits of a console session in the audit. With 8 digits, an operator could create two equal digests. */
+/** The audit identifies a console session by this many hash digits. An operator could create sessions with equal 8 digits. */
 const SESSION_DIGEST_DIGITS = 16;
 
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {

@@ -119,7 +119,7 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-/** Returns a function that redacts the admin token, and game tokens without the prefix `qlt_`. */
+/** Returns a function that redacts the admin token. The function also redacts any game token that has no prefix `qlt_`. */
 function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));

@@ -26,7 +26,7 @@ export interface StoredOffset {
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Log records without stored rows in ClickHouse. Possible causes are a duplicate append, a dead letter, or missing rows. */
+  /** Log records that have no rows in ClickHouse, such as duplicate appends, dead letters, and records with lost rows. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }

@@ -1,6 +1,6 @@
 /** Counts received requests and appended records by tenant and minute. */
 
-/** Ledger outcomes of events. Requests have different outcomes, such as `accepted`. */
+/** Outcomes that the ledger counts for events. For requests, the ledger counts other outcomes, such as `accepted`. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
 /** Outcome of accepted events that were not stored, because an operator has limited the events of the project to a sample. */
@@ -21,7 +21,7 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Maximum number of counts in memory, each of about 100 bytes. Tenants with existing counts can exceed the limit. */
+/** If memory contains this many counts, ingest does not count additional tenants. Each count takes about 100 bytes. */
 export const MAX_CELLS = 40_000;
 /**
  * Number of seconds for which the counts of a minute stay in memory. All requests that started in the minute end within this

@@ -60,7 +60,6 @@ export function activeSwitches(switches: readonly Switch[] | undefined, nowMs: n
   return (switches ?? []).filter(({ until }) => until === null || until > nowMs);
 }
 
-/** Returns 32 bits of a hash of the player, or of the session if the session has no player. */
 export function playerNumber(player: string | null, sessionId: string): number {
   return hash32(`player/${player ?? sessionId}`);
 }

@@ -6,7 +6,7 @@ import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
 export interface OffendingPart {
   /** JSON of the part that has a problem, truncated to `MAX_SAMPLE_BYTES`. Empty if the part was not found. */
   readonly sample: string;
-  /** Type of the event that contains the part. Empty if the type is unknown. */
+  /** Type of the event that has the problem. Empty if the type is unknown. */
   readonly eventType: string;
 }
 
@@ -78,9 +78,6 @@ function walk(
   return { at, eventType };
 }
 
-/**
- * Returns the position of the member with the given name, and the event type. If a name is repeated, the last member counts.
- */
 function membersOf(
   json: JsonBytes,
   at: number,

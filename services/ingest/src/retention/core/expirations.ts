@@ -10,7 +10,7 @@ export interface Expiration {
   readonly projectId: string;
   /** Exclusive end of the expired time range. The end is midnight UTC, so that data is removed one time per day. */
   readonly beforeMs: number;
-  /** Time before which expired data was already removed. Undefined if no data was removed yet. */
+  /** Retention has already removed all data from before this time. Undefined if retention has not removed any data yet. */
   readonly sinceMs: number | undefined;
 }
 

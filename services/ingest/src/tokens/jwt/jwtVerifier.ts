@@ -60,8 +60,7 @@ export function openJwtVerifier(
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // Warns the operator about a key that cannot be used, because the mistake is in the issuer's keys and not in the
-        // request.
+        // The client cannot repair a bad key of the issuer, so the operator gets a warning.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });
@@ -106,7 +105,6 @@ function listIn(claim: unknown): readonly unknown[] | undefined {
   return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
-/** Returns why a JWT is not valid. Undefined if the JWT did not cause the error. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof errors.JWTExpired) return 'it has expired';
   if (error instanceof errors.JWTClaimValidationFailed) {

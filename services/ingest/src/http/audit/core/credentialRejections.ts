@@ -10,7 +10,7 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** Maximum number of addresses per minute with their own audit record. Further addresses share one record. */
+/** In each minute, this many addresses get an audit record of their own. All further addresses share one record. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
