@@ -2,13 +2,13 @@ ALTER TABLE events
     MODIFY COMMENT 'One row per event. Filter by tenant_id, project_id and a time.'
 ;
 ALTER TABLE sessions
-    MODIFY COMMENT 'One row per session, from the first registration of the session id. Filter by project_id. The view game_sessions limits the start of a session.'
+    MODIFY COMMENT 'One row per session, from the first registration of the session id. Filter by project_id. In the view game_sessions, a wrong start is replaced.'
 ;
 ALTER TABLE quota_usage
     MODIFY COMMENT 'Number of events per tenant and UTC month of received_at.'
 ;
 ALTER TABLE event_counts_by_minute
-    MODIFY COMMENT 'Number of events per type and minute of received_at. The numbers include erased events.'
+    MODIFY COMMENT 'Number of events per type and minute of received_at. Erased events are included in the numbers.'
 ;
 ALTER TABLE reports
     MODIFY COMMENT 'One row per bug report, with the time of its retraction if the report was retracted. Filter by project_id.'
@@ -17,10 +17,10 @@ ALTER TABLE report_links
     MODIFY COMMENT 'One row per link of a report and an event, in the latest state of the link. Filter by project_id.'
 ;
 ALTER TABLE events_with_reports
-    MODIFY COMMENT 'Events with the ids of the reports to which each event is currently linked. Filter by tenant_id, project_id and a time. To find single events, use report_links.'
+    MODIFY COMMENT 'Events with the ids of the reports to which each event is currently linked. Filter by tenant_id, project_id and a time. To find the events of one report, use report_links.'
 ;
 ALTER TABLE game_sessions
-    MODIFY COMMENT 'One row per session. The start is never NULL and never more than 90 days before the registration. Filter by project_id.'
+    MODIFY COMMENT 'One row per session. The column started_at is never NULL and never more than 90 days before the registration. Filter by project_id.'
 ;
 ALTER TABLE builds
     MODIFY COMMENT 'One row per build with which a session was registered. Filter by project_id.'
@@ -29,7 +29,7 @@ ALTER TABLE players
     MODIFY COMMENT 'One row per player with whom a session was registered. Filter by project_id. To group players by their first day, use first_played.'
 ;
 ALTER TABLE game_events
-    MODIFY COMMENT 'Events with the player and the build of the session of each event. Filter by tenant_id, project_id and a time.'
+    MODIFY COMMENT 'One row per event, with the player and the build of its session. Filter by tenant_id, project_id and a time.'
 ;
 ALTER TABLE report_groups
     MODIFY COMMENT 'Number of bug reports per fingerprint, without retracted reports. Filter by project_id.'
@@ -41,7 +41,7 @@ ALTER TABLE ledger
     MODIFY COMMENT 'Number of accepted, logged and projected events per tenant and minute. After the projector has processed a minute, missing_events and unlogged_events of the minute are 0.'
 ;
 ALTER TABLE audit
-    MODIFY COMMENT 'Changes by operators and rejected requests on the listener for operators. Rows are kept for one year.'
+    MODIFY COMMENT 'Changes that operators made, and requests that the listener for operators rejected. Rows are kept for one year.'
 ;
 ALTER TABLE truncations
     MODIFY COMMENT 'Truncations of the log that the projector detected. Rows are kept forever.'
@@ -56,4 +56,4 @@ ALTER TABLE expired_sessions
     MODIFY COMMENT 'Sessions whose rows have expired. An erasure of a player finds expired sessions of the player in this table. A row is kept until ClickHouse has no other rows and the log has no records of the session.'
 ;
 ALTER TABLE projected_offsets
-    MODIFY COMMENT 'Offset per partition below which ClickHouse has all rows. Read this view in a separate query before you read rows. The view omits a partition whose offset is unknown. After a restore, all offsets are unknown until the projector has compared the tables with the log. The lost records of each truncation have a separate row.'
+    MODIFY COMMENT 'For each partition, ClickHouse has all rows below the offset next_offset. An incremental load reads this view in a separate query before it reads the rows. The view omits a partition whose offset is unknown. After a restore, every offset is unknown until the projector has compared the tables with the log. Each truncation has a separate row for the records that the log lost.'

@@ -9,18 +9,19 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `compares larger deployments with a small base, which is measured before and after each
-deployment. \`--only spread\` measures only the deployments whose name contains "spread". All deployments together take about 20 minutes.
+export const FLAT_WORDS = `measures larger deployments. Before and after each larger deployment, the benchmark measures
+a small deployment, the base. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
+minutes.
 
 The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. An uncached session needs a ClickHouse lookup, which many
-requests share. An event is compared with each open report of its session. A request causes one append for each lane
-that its sessions use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
+requests share. An event is compared with each open report of its session. If a tenant is spread over several
+partitions, a request causes one append for each partition that its sessions use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
   const shapes = new Map(measured.map((one) => [nameOf(one), one as Shape]));
   return [
-    `${factsLine(run)}\nThe base deployment has these properties: ${changeName(base)}.`,
+    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.`,
     ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
     ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
     ...rows.flatMap(({ change, figures }) =>
@@ -34,7 +35,7 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\nThe base deployment has these properties: ${changeName(base)}. Each cell has two ratios to the base: the CPU time per event and the throughput.`,
+    `${factsLine(run)}\nProperties of the base: ${changeName(base)}. Each cell of the table has two ratios: the CPU time per event and the throughput of the larger deployment, each divided by the figure of the base.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       measured.map(({ change, figures }) => [
@@ -93,7 +94,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `With ${changeName(change)}, the throughput relative to spread 1 is ${each.join(' and ')}. The target of ${SPREAD_TO_REACH} is ${isReached ? '' : 'not '}reached.`;
+  return `${changeName(change)}: the throughput divided by the throughput of spread 1 is ${each.join(' and ')}. The target for this ratio is ${SPREAD_TO_REACH}, which is ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

@@ -15,7 +15,7 @@ import { nameOf, type Shape, TO_REACH } from './pathOptions.ts';
 
 const TITLES: Readonly<Record<PeerName, string>> = {
   questlog: 'Questlog',
-  afternoon: 'simple version',
+  afternoon: 'simple server',
   floor: '`node:http` server',
   collector: 'Collector',
 };
@@ -47,7 +47,7 @@ export function pathSummary(result: PathResult): string {
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
-    'The next table has the maximum requests per second of each server. After the semicolon are the latencies p50/p99 in ms, at half of the\nmaximum of the slowest server. The latency of a request starts at the time at which the request should have been sent.',
+    'The next table has two figures per server: the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of\nlatency, every server gets half of the requests per second that the slowest server can answer. Latency is measured from the planned time of a\nrequest.',
     table(
       ['events × connections', ...NAMES.map((name) => TITLES[name])],
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),

@@ -11,9 +11,10 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
-\`--missing\`, the command runs only the rows that do not have enough passed runs. With \`--together\`, several rows run one
-after the other on the same deployment. A failed check counts for every row of the deployment, unless the check names a single row.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). The
+tables below call a kind of fault a row. With \`--missing\`, the command runs only the rows that have fewer passed runs than required. With
+\`--together\`, one deployment gets the faults of several rows, one after the other. A failed check then counts as a failed run of each of
+these rows, unless the check names a single row.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -54,7 +55,7 @@ export function reliabilityPage(all: readonly Result[]): string {
     `<!-- Generated from ${RESULTS}. To add results, run: npm run test:faults -->`,
     INTRODUCTION,
     ...Object.entries(GROUPS_OF_ROWS).flatMap(([group, rows]) => [`## ${group}`, rowsOf(rows, ofLong)]),
-    '## Short form',
+    '## Short campaign',
     shortForm(ofShort),
     ...mutationBlocks(),
     '## Failed runs',
@@ -83,17 +84,16 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   if (of.length === 0) return 'None of these rows has run yet.';
   const stored = `${sum(of, ({ events }) => events)} events and ${sum(of, ({ links }) => links)} links`;
   const longest = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
-  return `The ${of.length} deployments of these runs stored ${stored}, and returned ${sum(of, ({ refused }) => refused)} responses with status 503. The longest recovery took ${longest} s.`;
+  return `The faults in this table were injected into ${of.length} deployments, which stored ${stored}. The deployments returned ${sum(of, ({ refused }) => refused)} responses with status 503. The longest recovery took ${longest} s.`;
 }
 
 function shortForm(results: readonly Result[]): string {
-  const said =
-    '`npm run test:all` runs the short form of the campaign: the fast rows, one after the other, on one deployment.';
-  if (results.length === 0) return `${said} The short form has not run for this page yet.`;
+  const said = '`npm run test:all` runs a short campaign with the fast rows on one deployment.';
+  if (results.length === 0) return `${said} The short campaign has not run for this page yet.`;
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} runs of the short form passed. The short form checked ${checked}, and the longest run took ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} short campaigns passed. The short campaigns checked ${checked}, and the longest short campaign took ${Math.round(longest)} s.`;
 }
 
 /** Returns a table of the causes, with the date, commit, and seed of each failed run. */

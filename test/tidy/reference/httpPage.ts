@@ -24,7 +24,7 @@ export function httpPage(): string {
     'Games use this listener. A bearer token belongs to one project and has scopes.',
     endpoints(PUBLIC, true),
     '## The admin listener',
-    'Operators use this listener. Never expose the admin listener to the internet. A request needs the\nadmin token as a bearer token, except requests to the last four endpoints.',
+    'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints of the table need no token.',
     endpoints(ADMIN, false),
   ]);
 }

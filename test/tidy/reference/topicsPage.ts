@@ -91,10 +91,10 @@ export function topicsPage(): string {
       ['topic', 'key', 'partitions', 'kept', 'maximum record', 'records'],
       [...topicDefinitions(0).map(topicRow), LOG_ROW],
     ),
-    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. The lane is 0, except for a tenant that is spread over several
-partitions. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
+    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. The lane is a number that distributes the
+sessions of a large tenant over several partitions. For other tenants, the lane is 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
     `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
-    'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use [schemas/readers](../../schemas/readers/README.md), where all names are unique.',
+    'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use the copies of the schemas in\n[schemas/readers](../../schemas/readers/README.md). In these copies, every record type has a different name.',
     ...CONTRACTS.flatMap(({ topic, schema }) => [
       `## ${topic}`,
       fence('avdl', idlOf(JSON.parse(schema), shown).join('\n')),

@@ -16,7 +16,7 @@ interface ProjectQueue<Row> {
   waiting: number;
 }
 
-/** Lookups of a project that arrive during a query of the same project share the next query. */
+/** Combines lookups. All lookups of a project that start while a query is running share the next query of this project. */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();
   const startBatch = (projectId: string, queue: ProjectQueue<Row>): LookupBatch<Row> => {

@@ -60,7 +60,7 @@ export interface EntityCache<Message, Entity> {
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if a restored ClickHouse table lacks rows of the tenant or, without a tenant, of evicted entities. */
+  /** Returns an error if a restored ClickHouse table lacks rows of the tenant. Without `tenantId`, checks all tenants. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
@@ -148,7 +148,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks for a restored table before the lookup, because the projector can add missing rows after the lookup.
+      // Checks the table before the lookup. A later check would succeed if the projector had just written the missing rows.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -311,7 +311,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps a copy of every record. A report that the linker forwarded creates no entity, but must survive a truncation.
+          // Keeps a copy of every record, even if it creates no entity, because lost records are appended to the log again.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;

@@ -12,7 +12,7 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
   readonly weight: number;
 }
 
-/** Compact storage for entities that never change and that ClickHouse might not have yet. */
+/** Storage with low memory use for entities that never change and that ClickHouse might not have yet. */
 export interface PackedEntities<Entity> {
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
@@ -26,22 +26,22 @@ export interface EntityRules<Entity> {
   merge(earlier: Entity, later: Entity): Entity;
   /** True if the entity includes the content of its first record. False if only ClickHouse has the first record. */
   isComplete(entity: Entity): boolean;
-  /** Returns the memory of the entity in units of about 600 bytes, and at least 1. */
+  /** Returns the weight of an entity. The weight is the memory use in units of about 600 bytes, but at least 1. */
   weightOf(entity: Entity): number;
   /** True if the entity was erased. The next record with the same id then creates a new entity. */
   isErased?(projectId: string, entity: Entity): boolean;
-  /** Compact storage that receives unprojected entities if the weight of the index exceeds `maxWeight`. */
+  /** Low-memory storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to this storage. */
   readonly packed?: PackedEntities<Entity>;
 }
 
 export interface IndexBounds {
-  /** Maximum weight of entities that ClickHouse already has. Entities that ClickHouse might not have stay in memory. */
+  /** If all entities together exceed this memory use (weight), the index evicts entities that ClickHouse already has. */
   readonly maxWeight: number;
-  /** Weight at which this process rejects new registrations. Registrations of other processes are still added to the index. */
+  /** If all entities together reach this memory use (weight), this process rejects new registrations. */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of the compact storage. If the index has a compact storage, this limit replaces `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
-  /** Number of sessions in the cache that `peek` reads. Must be a power of two. */
+  /** Number of slots in the cache of recently used sessions. Must be a power of two. */
   readonly recentSlots?: number;
 }
 

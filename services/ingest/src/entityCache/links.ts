@@ -40,10 +40,10 @@ export async function linkedReports(
 
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Maximum age of a report whose response also contains session events that the linker has not linked yet. */
+/** For reports up to this age, the API also returns session events that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
-/** Returns the links of a report. A link to a named event is `pending` until ClickHouse has the event, and then `linked`. */
+/** Returns the links of a report. The link to an event that the report names is `pending` until ClickHouse has the event. */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(

@@ -82,7 +82,6 @@ export async function openReportCache(
   };
 }
 
-/** Returns true if ClickHouse's table is complete. Repeats the check after a timeout. */
 async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | undefined>): Promise<boolean> {
   for (let attempt = 1; ; attempt += 1) {
     const incomplete = await errorIfIncomplete();
@@ -91,7 +90,7 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Maximum checks of ClickHouse's table of reports when the process starts. Each check takes at most one second. */
+/** Maximum number of checks of the report table when the process starts. Each check takes at most one second. */
 const MAX_CHECKS = 10;
 
 function reportType(deps: {

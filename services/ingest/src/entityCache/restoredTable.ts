@@ -1,6 +1,6 @@
 /**
- * Detects a ClickHouse table that was restored from a backup, until the projector has written the missing rows again. Each
- * commit of the projector contains the UUID of its table, and a restored table has a different UUID (docs/decisions/0040).
+ * Detects ClickHouse tables that were restored from a backup and still lack rows. Each commit of the projector contains the
+ * UUID of the table, and a restored table has a different UUID (docs/decisions/0040).
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';

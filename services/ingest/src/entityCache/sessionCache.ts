@@ -145,7 +145,7 @@ export function excludeErasedSessions(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** @param rejection function that returns the error for an invalid request. This error is thrown instead of Unavailable */
+/** Returns the sessions by id. If the lookup is not possible, throws the error from `rejection` in place of Unavailable. */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,

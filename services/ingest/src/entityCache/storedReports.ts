@@ -31,8 +31,8 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
 }
 
 /**
- * Returns reports whose time window can still be open, newest first. Omits the ids of named events, which take up to 80 KB per
- * report.
+ * Returns reports whose time window can still be open, newest first. The result contains no event ids, because the event ids of
+ * a report take up to 80 KB.
  */
 export async function storedOpenReports(
   store: Store,

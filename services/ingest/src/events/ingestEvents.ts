@@ -118,7 +118,7 @@ function excludedProblems(
   return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
 }
 
-/** Looks up the sessions of the valid elements. An element with an unknown session becomes a problem. */
+/** Looks up the sessions of the valid elements. If a session is unknown, adds a problem for the element. */
 async function check(
   { sessions }: IngestDeps,
   { principal, idempotencyKey, isLenient }: IngestRequest,
@@ -199,7 +199,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Gives each event a separate record, because a retry can store events that this request excluded.
+    // Writes one record per event, so that a retry can add events that this request excluded.
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);

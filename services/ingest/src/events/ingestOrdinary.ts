@@ -37,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Handles ordinary requests. Requests share the same arrays, because no request uses the arrays after its first `await`. */
+/** Fast path for events. Requests share the same arrays, because a request uses the arrays only before its first `await`. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();

@@ -19,7 +19,7 @@ export interface LostAppendsDeps {
   readonly clock: Clock;
 }
 
-/** The check for lost appends waits for this time, so that running retries and the projector's current block can finish. */
+/** Waiting time before the check for lost appends. Retries and the projector's current insert can finish in this time. */
 export const CHECK_DELAY_MS = 10_000;
 
 export async function reportLostAppends(

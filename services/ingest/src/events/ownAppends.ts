@@ -6,7 +6,7 @@ export interface OwnAppend {
   readonly receivedAt: number;
 }
 
-/** Maximum appends in memory (4 MB), enough for several minutes. The loss of older appends is not reported. */
+/** Maximum number of appends in memory (4 MB). If the log loses appends that are several minutes old, no error is logged. */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
 const REMOVED = 2 ** 32 - 1;

@@ -23,7 +23,7 @@ interface TrackedQuota {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** First read of the rollup table. Undefined after the read has succeeded. */
+  /** Promise of the first query of the rollup table. Undefined after this query has succeeded. */
   opening: Promise<void> | undefined;
 }
 
@@ -99,7 +99,7 @@ async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Needs no projected offsets, because the new ledger contains no appends of this process.
+  // Passes no offsets. Offsets would only remove appends of this process, and the new ledger has no appends.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }

@@ -180,7 +180,7 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
-/** Waits until ClickHouse has the events of the lanes and their links. Returns true if the project has bug reports. */
+/** Waits until ClickHouse has the events of the lanes. If the project has reports, also waits for links and returns true. */
 async function waitForProjection(
   { projection, waitForLinks, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,

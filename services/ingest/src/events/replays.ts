@@ -29,7 +29,7 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Clears the cache, because the log can have lost cached events. Consumers drop duplicates that retries then append. */
+  /** Clears the cache, because the log can have lost cached events. If a retry appends an event again, consumers drop it. */
   onTruncated(): void;
 }
 

@@ -47,7 +47,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the latest time of the first records of the partitions, or the current time if a partition is empty. */
+/** Reads the first record of each partition. Returns the latest record time, or the current time if a partition is empty. */
 async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

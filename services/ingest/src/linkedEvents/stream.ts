@@ -87,7 +87,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // Checks whether the client disconnected before the listeners were added.
+    // The client can disconnect before the listeners are added, and then no listener is called.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -118,7 +118,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Updates the position last. After an earlier update, a client that resumes from another message could miss the event.
+      // Sets the position only after all waits, because a heartbeat during a wait must contain the previous position.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));

@@ -64,7 +64,6 @@ export async function completeEvents(
   return { events, isCompleted: added.length > 0 };
 }
 
-/** Appends the inline events. @throws IncompleteReport if the append fails, because the report is already in the log */
 export async function appendInlineEvents(
   deps: StoreEventsDeps,
   principal: Principal,
@@ -86,7 +85,7 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
 /** If a report closes within this time after an event was stored, the linker's final search can miss the event. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Makes the linker search for a report's events again. Does nothing if the report stays open for another minute. */
+/** Makes the linker search again for the events of a report that is closed or that closes within one minute. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,

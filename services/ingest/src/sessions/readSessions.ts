@@ -59,7 +59,7 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // Queries ClickHouse a second time if the cache has the session. The session can have been registered during the first query.
+  // Queries ClickHouse again if the cache has the session, because the registration can have ended during the first query.
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {

@@ -183,7 +183,7 @@ function uploadRemoved(): Rejected {
   return new Rejected('invalid_upload_address', 'the upload was removed; request a new upload');
 }
 
-/** Returns the saved signing key. Generates a key at the first start, so that upload addresses stay valid after a restart. */
+/** Returns the signing key. The first start saves a new key, so that upload addresses stay valid after a restart. */
 async function persistedKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(undefinedIfMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
@@ -249,7 +249,7 @@ async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey
   }
 }
 
-/** Disk errors that only an operator can fix. Clients then get the HTTP status 503. */
+/** Disk errors that only an operator can fix. For these errors, clients get the HTTP status 503. */
 const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
 
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {

@@ -13,7 +13,7 @@ import type { UploadReceiver } from './uploadStore.ts';
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** If the timer of the rate limit fires late for a chunk, the next chunks wait less, by at most this time. */
+/** Maximum timer delay that the rate limit compensates. If a timer fires late, the next chunks wait less. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 

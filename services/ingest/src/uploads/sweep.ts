@@ -17,8 +17,8 @@ const DAY_MS = 24 * HOUR_MS;
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
 /**
- * Number of days whose files are checked. If ClickHouse loses reports, only reports of the last 7 days can be restored from the
- * log. Older files stay, because a lost report might name these files.
+ * The sweep checks the files of this number of past days. If ClickHouse loses reports, the log can restore the reports of the
+ * last 7 days. Older files stay, because a lost report might name these files.
  */
 const SWEPT_DAYS = 6;
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };

@@ -33,10 +33,11 @@ type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLi
 /** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
 /**
- * Maximum ids of events that open reports name. An id takes about 260 bytes. The linker also links events whose id was evicted.
+ * Maximum number of cached ids of events that open reports name. An id takes about 260 bytes. The linker also links events
+ * whose id is not cached.
  */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum ids of retracted reports in memory. When an id is evicted, the linker has already retracted the report's links. */
+/** Maximum number of cached ids of retracted reports. The linker retracts a report's links before the cache evicts the id. */
 export const MAX_RETRACTED = 100_000;
 /** Maximum open reports per session or event. The limit saves storage, because a link copies a payload of up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
@@ -44,7 +45,7 @@ export const MAX_OPEN_REPORTS_PER_KEY = 50;
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Bug reports that are being appended to the log, by the ids of their sessions and events. */
+  /** Reports whose append to the log is in progress. The keys contain the ids of the sessions and of the events. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -118,7 +119,7 @@ export class OpenReports {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
-  /** Returns the ids of the event's reports. `linked` contains the ids of the reports to which ClickHouse has a link. */
+  /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,

@@ -8,9 +8,9 @@ export interface CachedSession {
   readonly lane: number;
   /** Start of the session in microseconds since the epoch. The default is the time of registration. */
   readonly startedAt: bigint;
-  /** Time in milliseconds since the epoch. Erasing a project removes only sessions that were registered before the erasure. */
+  /** Registration time in milliseconds since the epoch. A project's erasure removes only sessions from before the erasure. */
   readonly registeredAt: number;
-  /** 32 bits of the hash of the player or, without a player, of the session. Sampling switches select players by this hash. */
+  /** Hash of the player id, or of the session id if the player is unknown. Sampling switches select players by this hash. */
   readonly player: number;
   /** First 64 bits of a hash of the registration's fields. Equal registrations have equal hashes. */
   readonly content: bigint;

@@ -10,7 +10,7 @@ import type { Draft, Elements } from './envelope.ts';
 /** A valid element with its lane. The tenant and the lane determine the partition of the event. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
-  /** First 32 bits of the hash of the player id of the event's session. Undefined if the event has no session. */
+  /** 32-bit hash of the session's player id. Undefined if the event has no session. */
   readonly player?: number | undefined;
   /** Fraction between 0 and 1 of the events that a sampling switch keeps. Undefined if no switch samples the event. */
   readonly sampleRate?: number;
@@ -27,7 +27,7 @@ export interface AcceptInput {
   /** Number of events that are still within the quota. Negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
-  /** True if each event of a request with an idempotency key gets a separate record, because a retry can add events. */
+  /** True if each event of a request with an idempotency key gets its own record. A retry can then append further events. */
   readonly isSplit: boolean;
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
@@ -152,7 +152,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // The hash includes the first event id, because a retry of a lost report creates new events, which need a new append id.
+    // The append id depends on the first event id. The retry of a lost report creates new events, which need a new append id.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }
@@ -172,8 +172,8 @@ export interface AssignedDrafts {
 }
 
 /**
- * Adds to each draft (valid element) the lane and the build of the draft's session. A draft without a session gets the lane of
- * the request.
+ * Copies the lane and the build of each draft's session into the draft. A draft is a valid element of the request. A draft
+ * without a session gets the lane of the request.
  */
 export function assignLanes(
   { drafts, problems }: Elements,

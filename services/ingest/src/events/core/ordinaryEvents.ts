@@ -148,7 +148,7 @@ export class OrdinaryEvents {
     return i;
   }
 
-  /** Parses an event type that contains no escapes. The response copies the bytes of the event type. */
+  /** Parses an event type. Fails at an escape, because the log record receives the bytes without decoding. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {

@@ -15,7 +15,7 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** Maximum appends of this process in memory per partition, about 40 bytes each. Further appends are merged. */
+/** Maximum number of remembered appends per partition. An append takes about 40 bytes of memory. Further appends are merged. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -30,8 +30,8 @@ export class QuotaLedger {
   /** For each partition of the current log, the highest offset that the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
   /**
-   * For each partition, the number of events that the rollup table counts under other log ids, such as events that a truncation
-   * removed.
+   * For each partition, the number of events in the rollup table that have another log id. After a truncation, the projector
+   * gives lost records another log id.
    */
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
@@ -59,9 +59,8 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the counts with the counts of new rows from the rollup table. Removes the appends of this process that the new
-   * rows already count.
-   * @param projected for each partition, the offset below which all records were projected before the query
+   * Replaces the rollup counts with the counts of `rows`. Removes the appends of this process that `rows` already include.
+   * @param projected offset for each partition. Before the query, ClickHouse had all records below this offset
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -74,7 +73,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // After a truncation, the new row can have the old row's offset, but the number of events with other log ids differs.
+      // Compares two values, because after a truncation the new row can have the same offset as the outdated row.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -96,7 +95,7 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /** Counts events before their append, so that concurrent requests include them. Returns the count before the call. */
+  /** Adds events to the count before their append, so that concurrent requests see the new count. Returns the old count. */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;

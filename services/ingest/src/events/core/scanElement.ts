@@ -11,10 +11,10 @@ import {
 } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 
-/** Field that should be a string: the decoded string, the JSON type of another value, or undefined if the field is omitted. */
+/** Field that must be a string. `kind` is the JSON type of a value that is not a string. Undefined if the field is omitted. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** Field that should be a number: the number, the JSON type of another value, or undefined if the field is omitted. */
+/** Field that must be a number. `kind` is the JSON type of a value that is not a number. Undefined if the field is omitted. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
@@ -205,7 +205,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View of the body for comparing four bytes at a time. Undefined if the body is a single event, which repeats no strings. */
+  /** View for comparing the body with cached strings, four bytes at a time. Undefined for a single event. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 

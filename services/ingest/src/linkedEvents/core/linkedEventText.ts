@@ -43,7 +43,6 @@ export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
 }
 
-/** Formats the first message of a stream: the delay before reconnections, and a gap or the start position. */
 export function openingText(positionId: string, retryMs: number, gap?: Gap): string {
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }

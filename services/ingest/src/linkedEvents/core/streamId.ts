@@ -80,5 +80,5 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 /** First byte of a message id of an earlier version, whose ids were not encrypted. */
 const UNENCRYPTED = 1;
 const LOG_ID_BYTES = 16;
-/** Bytes of an offset in a position. An offset of 48 bits is enough for nine years at a million records per second. */
+/** Size of an encoded offset in bytes. An offset of 48 bits is enough for nine years at a million records per second. */
 const OFFSET_BYTES = 6;
