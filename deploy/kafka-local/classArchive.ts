@@ -12,7 +12,7 @@ import { waitUntil } from './waitUntil.ts';
 
 const TIMEOUT_MS = 180_000;
 
-/** Runs a broker, which writes the archive when the broker stops. Does nothing if the archive exists. */
+/** Creates the class archive if it does not exist. Starts and stops a broker, because a stopping broker writes the archive. */
 export async function provideClassArchive(jars: Jars): Promise<void> {
   const archive = classArchive(jars);
   if (existsSync(archive)) return;
@@ -33,7 +33,7 @@ async function writeArchive(folder: string, jars: Jars, path: string): Promise<v
   const [broker] = brokers;
   if (broker === undefined) return;
   await formatBrokers(folder, { ...stack, brokers }, jars);
-  // Removes the option `SharedArchiveFile`, because Java cannot write an archive if this option names a missing file.
+  // Removes `SharedArchiveFile`, because Java creates no archive if this option names a file that does not exist yet.
   const options = brokerArguments(folder, broker, jars).filter((option) => !option.includes('SharedArchive'));
   const args = [`-XX:ArchiveClassesAtExit=${path}`, ...options];
   const log = join(folder, 'broker.log');

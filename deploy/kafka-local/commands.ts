@@ -36,8 +36,8 @@ export async function provideParts(
 }
 
 /**
- * Starts the nodes that are not running, and returns when all nodes respond. After a failure, stops the started nodes.
- * @param brokerCount by default the number of brokers of the latest start, or 1 for a new stack.
+ * Starts the nodes that do not run, and waits until all nodes respond. After a failure, stops the nodes that this call started.
+ * @param brokerCount - the default is the number of brokers of the latest start, or 1 for a new stack.
  */
 export async function bringUp(
   { folder, jarsFolder }: StackFolders,

@@ -1,4 +1,4 @@
-/** Starts background processes. Later commands recognize these processes even if another process gets the same pid. */
+/** Starts background processes. Later commands do not confuse an ended process with a new process that has the same pid. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';

@@ -58,7 +58,7 @@ function brokerIdsIn(answer: Buffer): number[] {
     at += 4;
     at += 2 + answer.readInt16BE(at);
     at += 4;
-    // The length -1 means that the broker has no rack.
+    // If the length of the rack name is -1, the broker has no rack.
     at += 2 + Math.max(0, answer.readInt16BE(at));
   }
   return ids;

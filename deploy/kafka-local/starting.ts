@@ -16,7 +16,7 @@ const READY_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 10_000;
 const LAST_LINES = 10;
 
-/** Starts the nodes that are not running, and returns when all nodes respond. After a failure, stops the started nodes. */
+/** Starts the nodes that do not run. Waits until all nodes respond. After a failure, stops the nodes that this call started. */
 export async function startAll(
   folder: string,
   stack: Stack,

@@ -56,7 +56,7 @@ async function follow(): Promise<number> {
   }
 }
 
-/** Prints the changed reports, then saves the links. After a crash before the save, the tracker prints the reports again. */
+/** Prints the changed reports, then saves their links. A crash before the save makes the tracker print the reports again. */
 function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {

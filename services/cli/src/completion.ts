@@ -1,4 +1,4 @@
-/** The command `questlog completion`. It prints a script for a shell that completes commands and options. */
+/** The command `questlog completion`. It prints a shell script that completes the commands and options of `questlog`. */
 import { Argument, Command, type Option } from 'commander';
 import { example } from './manage.ts';
 

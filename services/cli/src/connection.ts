@@ -66,7 +66,7 @@ export class Endpoint {
   }
 }
 
-/** Reports on standard error that Questlog does not answer, at most one time per interval for all concurrent requests. */
+/** Prints a message to standard error while Questlog does not answer. Concurrent requests share one message per interval. */
 class Outage {
   #sinceMs: number | undefined;
   #nextMs = 0;
@@ -146,7 +146,7 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** Returns the path of the file with the addresses and tokens. Without Kafka, returns the file that the latest start wrote. */
+/** Returns the path of the credentials file. If Questlog does not use Kafka, chooses the newest credentials file. */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');

@@ -47,7 +47,7 @@ function table(findings: readonly Finding[]): string {
   return lines.join('');
 }
 
-/** Runs the checks. With `QUESTLOG_ADMIN_URL`, Questlog can run on another machine, so local folders are not checked. */
+/** Runs the checks. If `QUESTLOG_ADMIN_URL` is set, checks no local folders, because Questlog can be on another machine. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const { Endpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];

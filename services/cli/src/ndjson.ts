@@ -11,7 +11,7 @@ const LINE_FEED = 0x0a;
 
 /**
  * Yields the lines. Only a line feed ends a line, because a JSON string may contain other line separators.
- * @throws Error that names a line that is too long or not UTF-8.
+ * @throws Error if a line is too long or is not UTF-8. The message names the line.
  */
 export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;

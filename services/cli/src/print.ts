@@ -18,7 +18,7 @@ export function withPayload(fields: object, payload: string, space = 0): string 
   );
 }
 
-/** Returns JSON text from a game for printing. Escapes control characters only if standard output is a terminal. */
+/** Prepares JSON text from a game for printing. Escapes control characters only if standard output is a terminal. */
 export function unchangedJson(json: string): string {
   return process.stdout.isTTY ? escapeControls(json) : json;
 }
@@ -37,7 +37,7 @@ export function escapeControls(json: string): string {
   );
 }
 
-/** Prints the progress of a command to standard error, on a terminal as one line that appears after two seconds. */
+/** Prints the progress of a command to standard error. On a terminal, the progress is one line, which appears after 2 s. */
 export class Progress {
   #nextMs = performance.now() + (process.stderr.isTTY ? SLOW_MS : INTERVAL_MS);
 

@@ -11,7 +11,6 @@ import { type Line, MAX_LINE_BYTES, readLines } from './ndjson.ts';
 import { count, escapeControls, Progress } from './print.ts';
 
 const MAX_EVENTS_PER_REQUEST = 200;
-/** Maximum bytes of the events in one request. Questlog accepts a request body that is twice as large. */
 const MAX_BYTES_PER_REQUEST = MAX_LINE_BYTES;
 
 export function sendCommand(connect: () => Promise<Connection>): Command {

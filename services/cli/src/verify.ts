@@ -64,7 +64,6 @@ export function parseTime(text: string): string {
   );
 }
 
-/** Starts a verification. If another verification is running, waits for its end, because Questlog runs only one at a time. */
 async function startVerification({ admin }: Connection, body: object): Promise<Response> {
   for (;;) {
     try {

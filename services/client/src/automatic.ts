@@ -12,7 +12,7 @@ export interface AutomaticOptions {
 
 const SLOW_FRAME_MS = 50;
 const PERIOD_MS = 10_000;
-/** Limits the `error` events per period, because a game with an error in every frame would fill its queue. */
+/** Maximum number of `error` events in ten seconds. A game with an error in every frame would otherwise fill its queue. */
 const MAX_ERRORS = 10;
 
 interface PageEvent {

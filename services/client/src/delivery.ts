@@ -125,16 +125,16 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Sends no entries after a session. A browser sends the requests of a closing page at the same time, so an event could
-      // arrive before its session.
+      // Sends no further request after a session. The browser sends the requests of a closing page at the same time, so an
+      // event could arrive before its session.
       if (head.kind === 'session') return;
       at += unit.length;
     }
   }
 
   /**
-   * Sends one request, or returns the result of the running request for the same entries.
-   * @param closingUnit the entries to send immediately because the page closes.
+   * Sends one request. If a request for the same entries is running, returns the result of that request instead.
+   * @param closingUnit - entries that the client must send immediately because the page closes.
    * @returns true if the next request can start.
    */
   #send(at: number, closingUnit?: Unit): Promise<boolean> {

@@ -18,8 +18,8 @@ const MAX_APPENDED_BYTES = 1_048_576;
 const REWRITE_RETRY_MS = 5_000;
 
 /**
- * Creates a queue for one process in the file `path`. When `event()` returns, the file contains the event. The idempotency key
- * of a batch is flushed to disk before the batch is sent.
+ * Creates a queue in the file `path`, which only one process can use. `event()` returns after the event is written to the file,
+ * without a flush to disk. Before a batch is sent, the idempotency key of the batch is flushed to disk.
  */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();

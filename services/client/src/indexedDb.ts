@@ -33,8 +33,8 @@ interface Locks {
 type Key = [tab: string, id: number];
 
 /**
- * Creates a queue with separate entries for each browser tab. A new tab takes over the entries of closed tabs. Web Locks show
- * which tabs are open, and browsers provide Web Locks only on https and localhost.
+ * Creates a queue with separate entries for each browser tab. A new tab takes over the entries of closed tabs. The queue needs
+ * Web Locks to recognize open tabs. Browsers provide Web Locks only on https and localhost.
  */
 export function indexedDbQueue(name = 'questlog'): QueueStore {
   const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');

@@ -1,4 +1,4 @@
-/** Reports to the game when Questlog becomes unreachable and when Questlog responds again. */
+/** Tells the game when Questlog becomes unreachable, and when Questlog responds again. */
 import type { ClientProblem } from './gameOptions.ts';
 
 const REPORT_INTERVAL_MS = 60_000;

@@ -2,8 +2,8 @@
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
 /**
- * Maximum bytes of one batch, and of all requests that are sent when the page closes. After the page closes, a browser finishes
- * requests only up to 64 KiB in total.
+ * Maximum bytes of one batch. The same limit applies to the total size of all requests of a closing page, because a browser
+ * sends at most 64 KiB for a closing page.
  */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
@@ -18,7 +18,7 @@ const UNSENT_CODES = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 export interface Content {
   readonly text: string;
   readonly headers?: Record<string, string>;
-  /** True if the request body can be compressed. False if the page closes, because the request must start without a wait. */
+  /** True if the request body can be compressed. False while the page closes, because compression would delay the request. */
   readonly mayGzip: boolean;
   /** Returns false to cancel the request. Called directly before the request starts. */
   isWanted(): boolean;
@@ -123,7 +123,6 @@ export async function upload(
   return { uploadId, ...file };
 }
 
-/** Returns the code of a response body that is a problem document of Questlog. Returns undefined for any other body. */
 export function codeOf(body: unknown): string | undefined {
   const code = fieldOf(body, 'code');
   return fieldOf(body, 'type') === `urn:questlog:problem:${code}` ? code : undefined;
@@ -152,7 +151,7 @@ async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Response(zipped).arrayBuffer());
 }
 
-/** Returns a UUIDv7 if a time is given, otherwise a UUIDv4. Pages without TLS have no `crypto.randomUUID`. */
+/** Returns a UUIDv7 if a time is given, otherwise a UUIDv4. Avoids `crypto.randomUUID`, which pages without TLS do not have. */
 export function uuid(ms?: number): string {
   const random = [...crypto.getRandomValues(new Uint8Array(16))];
   const hex = random.map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -136,7 +136,7 @@ export class Queue {
     return { id: item.id, dropped: dropped.length };
   }
 
-  /** Counts lost events in the unsent event `questlog_lost`, and adds this event to the queue if necessary. */
+  /** Adds a number of lost events to the unsent event `questlog_lost`. Creates the event if the queue does not contain it. */
   countLost(kind: keyof Lost, events: number, createText: (lost: Lost) => string): void {
     const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
     const before = item?.lost ?? { dropped: 0, uncertain: 0 };

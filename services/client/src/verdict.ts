@@ -46,7 +46,7 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
-  // A rejection after a redirect does not prove that the token is invalid, because `fetch` sends no token to another host.
+  // After a redirect to another host, `fetch` sends no token, so the rejection does not prove that the token is invalid.
   if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
   if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
     return { kind: 'refused', ...problem };

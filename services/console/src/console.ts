@@ -1,4 +1,4 @@
-/** Combines the parts of the console, which the admin listener serves: the pages, the sign-in, the live tail, and the lag. */
+/** Combines the pages, the sign-in, the live tail, and the lag of the console. The admin listener serves the console. */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';

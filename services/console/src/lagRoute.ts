@@ -1,6 +1,6 @@
 /**
  * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, in time, and as a fraction of
- * the log's retention time. The log also deletes unprocessed records after the retention time.
+ * the log's retention time. If this fraction exceeds 1, the log can delete unprocessed records.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';

@@ -34,8 +34,8 @@ export interface LiveTailDependencies {
 
 export const MAX_SUBSCRIBERS = 32;
 /**
- * Maximum bytes of records that the live tail decodes per window. Filters that parse payloads have a separate limit of the same
- * size. Decoding at the maximum takes about 2 % of a thread.
+ * Maximum bytes of records that the live tail decodes in one time window (`BUDGET_WINDOW_MS`). Filters that parse payloads have
+ * a separate limit of the same size. Decoding at the maximum takes about 2 % of a thread.
  */
 const MAX_BYTES_PER_WINDOW = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -120,7 +120,7 @@ export class LiveTail {
           continue;
         }
         subscriber.receive(accepted, { partition, offset: record.offset });
-        // Moves the subscriber to the end of the list, so that each subscriber gets a share of the byte limit.
+        // Moves a served subscriber to the end of the list, because the first subscribers use up the shared byte limit.
         if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
           this.#subscribers.add(subscriber);
       }
@@ -147,7 +147,7 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /** Returns false if the byte limit of this window is reached. Bytes above the limit reduce the limit of the next windows. */
+  /** Returns false if the byte limit of the current time window is used up. Excess bytes reduce the limits of later windows. */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);

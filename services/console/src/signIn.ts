@@ -1,6 +1,6 @@
 /**
  * Exchanges the admin token for a cookie, which the browser sends with each request. The server stores no sessions. The admin
- * token signs the cookie, so every ingest process accepts the cookie until the admin token changes.
+ * token is the signing key of the cookie, so every ingest process accepts the cookie until the admin token changes.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
@@ -21,8 +21,8 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Compares the whole cookie, because several base64 texts can encode the same signature. The audit would show each text as
-    // a separate session.
+    // Compares the whole cookie, because several base64 texts encode the same signature. Otherwise, the audit would show each
+    // text as a separate session.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
@@ -73,8 +73,8 @@ function cookieName(host: string): string {
 }
 
 /**
- * Returns true if a page of another origin sent the request. Pages on other ports also send the cookie (RFC 6265bis, 5.2; Fetch
- * Metadata, 2.4).
+ * Returns true if a page of another origin sent the request. The cookie does not prove the origin, because a browser also sends
+ * the cookie with requests of pages on other ports of the host (RFC 6265bis, 5.2; Fetch Metadata, 2.4).
  */
 function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));

@@ -1,5 +1,5 @@
 /**
- * Serves `GET /admin/tail`, which sends new events as server-sent events at a limited rate, and the number of all matching
+ * Serves `GET /admin/tail`: sends new events as server-sent events at a limited rate. Also sends the number of all matching
  * events. The payload of an event is a string with the text that the game sent.
  */
 import type { ServerResponse } from 'node:http';
@@ -15,7 +15,7 @@ import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter 
 const FLUSH_MS = 200;
 const FLUSHES_PER_COUNT = 5;
 const MAX_EVENTS_PER_FLUSH = 20;
-/** Limits the memory of a connection, because one event can have a size of 256 KiB. */
+/** Limits the memory that the waiting events of one connection use, because a single event can have a size of 256 KiB. */
 const MAX_CHARACTERS_PER_FLUSH = 1024 * 1024;
 const STALL_TIMEOUT_MS = 60_000;
 const RETRY_MS = 1_000;

@@ -52,7 +52,7 @@ function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // The offset of a time zone depends on the time. The first result is approximate, so the offset is computed again.
+  // The offset of a time zone depends on the UTC time, which is first estimated with the offset at the local time.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 

@@ -15,7 +15,7 @@ const CHARACTER_WIDTH = 7;
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
-/** @param times seconds since the epoch, in ascending order. @param totalOf name of the time range that the totals cover. */
+/** @param times - ascending list of times in seconds since the epoch. @param totalOf - name of the time range of the totals. */
 export function Chart({
   label,
   times,
@@ -62,7 +62,7 @@ export function Chart({
         width: element.clientWidth || 600,
         height: HEIGHT,
         axes,
-        // Reserves space for half of the last label, which is centered below the newest value, and a margin for wide fonts.
+        // Reserves space on the right for half of the last label, which is centered below the newest value.
         padding: [null, (CHARACTER_WIDTH * LONGEST_TIME + LABEL_GAP) / 2, null, null],
         ...(areBars && { scales: { x: { range: withMargin } } }),
         series: [

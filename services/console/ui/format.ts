@@ -12,7 +12,7 @@ const AGES = [
   { unit: 'months', seconds: 30.4 * DAY, below: 730 * DAY },
   { unit: 'years', seconds: 365.25 * DAY, below: Number.POSITIVE_INFINITY },
 ];
-/** Shorter ages are shown as `just now`, because the clocks of two machines can differ by a few seconds. */
+/** Ages below this limit are shown as `just now`, because the clocks of two machines can differ by a few seconds. */
 const JUST_NOW_SECONDS = 5;
 
 export function count(n: number): string {
@@ -49,7 +49,7 @@ export function dayName(at: Date): string {
   return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 }
 
-/** Formats the numbers of an axis as short labels, but never two numbers with the same label. */
+/** Formats the numbers of an axis as short labels. Different numbers always get different labels. */
 export function axisNumbers(values: readonly number[]): string[] {
   const largest = Math.max(...values.map(Math.abs));
   const isShort = largest < 10_000;
@@ -72,7 +72,7 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of values that have neither a previous nor a next value. A line chart would not show these values. */
+/** Returns the indices of values whose previous and next values are missing, because a line chart cannot show these values. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],
@@ -87,7 +87,7 @@ export interface LabelledField {
   readonly scale?: number;
 }
 
-/** Replaces field names in an error message of the API by labels of the form, and converts numbers to the form's units. */
+/** Adapts an error message of the API to a form. The result contains the labels and the units of the form. */
 export function problemInWords(detail: string, fields: readonly LabelledField[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
     const apiName = name.replaceAll('/', '.');

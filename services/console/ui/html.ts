@@ -146,7 +146,7 @@ function widthOf(content: ComponentChildren): string | undefined {
   return LONG_WORD.test(content) ? 'long' : isShort(content) ? 'one-line' : undefined;
 }
 
-/** A table. On a phone, each row is a card. @param scrolls the directions in which the table scrolls inside its box. */
+/** A table. On a phone, each row is a card. */
 export function Table<Row>({
   label,
   rows,

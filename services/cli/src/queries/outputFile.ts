@@ -7,7 +7,7 @@ import { messageOf } from '@questlog/runtime/process/errors';
 
 /**
  * Writes to a temporary file and renames the file at the end, so that a failure leaves an older file unchanged. @throws Error
- * that names the file if the write fails, or if the path is not a regular file.
+ * if the write fails or if the path is not a regular file. The message names the file.
  */
 export async function writeAtomically(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {

@@ -124,8 +124,8 @@ async function change(
   const path = pathOf(project);
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('GET', path);
-    // Removes `W/` from the `ETag`. A proxy that compresses a response weakens the `ETag`, and `If-Match` never matches a weak
-    // `ETag` (RFC 9110, 13.1.1).
+    // Removes the prefix `W/`, which a compressing proxy adds to the `ETag`. `If-Match` never matches an `ETag` with this
+    // prefix (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });

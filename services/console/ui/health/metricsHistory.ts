@@ -10,16 +10,16 @@ export interface Rates {
   readonly atMs: number;
   readonly events: number;
   readonly requests: number;
-  /** Responses with a 5xx status per second. */
+  /** Number of responses per second that have a 5xx status. */
   readonly errors: number;
-  /** Responses with a 4xx status per second. */
+  /** Number of responses per second that have a 4xx status. */
   readonly rejected: number;
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
 }
 
 export const HISTORY_MS = 10 * 60 * 1000;
-/** Route of the stream of linked events. The rates exclude this route, because its requests stay open for a long time. */
+/** Route of the stream of linked events. Request rates exclude this route, because its requests stay open for a long time. */
 const STREAM = '/v1/linked-events';
 
 export function ratesBetween(before: Scrape, after: Scrape): Rates {

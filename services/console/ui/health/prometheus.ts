@@ -41,7 +41,7 @@ export function total(
   return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Returns the increase of a counter. A smaller new value means a reset, and the increase is then the new value. */
+/** Returns the increase of a counter. A counter that became smaller was reset, so the increase is the new value. */
 export function increase(before: number, after: number): number {
   return after < before ? after : after - before;
 }

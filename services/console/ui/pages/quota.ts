@@ -49,7 +49,7 @@ async function loadMonth(): Promise<Month> {
       Number(events) / Math.max((now - first) * 1000, MIN_SPAN_MS),
     ]),
   );
-  // The clock of ClickHouse is preferred, because the clock of the operator's machine can be wrong.
+  // Uses the clock of ClickHouse if possible, because the clock of the operator's machine can be wrong.
   const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
   const usages = tenants.map((tenant) => {
     const usedByTenant = usedBy.get(tenant.id) ?? 0;

@@ -33,7 +33,7 @@ interface RejectedField {
 }
 
 interface Step {
-  /** Start of the time step in seconds since the epoch. */
+  /** Start of one step on the time axis of the chart, in seconds since the epoch. */
   readonly at: number;
   readonly name: string;
   readonly times: number;

@@ -55,7 +55,7 @@ const MAX_LANES = 7;
 const MIN_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
-/** Shows a link as `expired` if retention has removed the event. The event id contains the time of the event. */
+/** Shows a link as `expired` if retention has removed the event. The query reads the time of the event from the event id. */
 const SHOWN_STATE = `if(state IN ('pending', 'unresolved') AND UUIDv7ToDateTime(event_id) > toDateTime(0) AND UUIDv7ToDateTime(event_id) <
     (SELECT max(expired_before) FROM retention_marks WHERE project_id = {projectId:UUID} AND what = 'events'),
   'expired', toString(state))`;
@@ -89,7 +89,7 @@ const DOTS_QUERY = `WITH ${LINKS_CTE}
   FROM events
   WHERE ${EVENT_CONDITION} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   GROUP BY type, bucket ORDER BY type, bucket`;
-/** A sequence number that is more than 1 above the previous number follows a gap. An equal number is a duplicate. */
+/** Events are missing if the sequence number increases by more than 1. An event is a duplicate if the number stays the same. */
 const GAPS_QUERY = `SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
       groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing,

@@ -152,7 +152,6 @@ function createVisit(player: Player, atMs: number, endMs: number): Visit {
   const hasCrashed = random.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
   const lengthMs = hasCrashed ? Math.ceil(plannedMs * random.next()) : plannedMs;
   const played = [...eventsOf(player, atMs, lengthMs, hasCrashed)]
-    // Removes events after the end of the session. For example, a player can leave before `match_found`.
     .filter((happened) => happened.atMs <= atMs + lengthMs)
     .sort((a, b) => a.atMs - b.atMs);
   const sent = played.map(({ eventType, atMs: happenedMs, payload }, n) => ({
@@ -294,7 +293,7 @@ interface Batch {
   readonly to: number;
 }
 
-/** Splits events into batches. The simulated game sends even a full batch only `batchMs` after the first event. */
+/** Splits events into batches. The simulated game waits `batchMs` after the first event, even if the batch is already full. */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {
