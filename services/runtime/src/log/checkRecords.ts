@@ -16,7 +16,7 @@ export function checkRecords(
   });
 }
 
-/** Returns the number of bytes of a record that count against the topic's limit for records. */
+/** Returns the size of a record in bytes. The topic's `maxRecordBytes` limits this size. */
 export function recordBytes({ key, value, headers }: NewRecord): number {
   let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
   if (headers === undefined) return bytes;

@@ -63,7 +63,7 @@ export class FollowingTail implements Tail {
     }
   }
 
-  /** Stops the tail without waiting for its source to close (see `ended`). */
+  /** Stops the log reader. The promise `ended` resolves later, when the connections of the reader are also closed. */
   async close(): Promise<void> {
     this.#stop(new Unavailable(`the tail of ${this.#options.topic} was closed`));
     await this.#following;

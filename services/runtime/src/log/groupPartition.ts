@@ -151,7 +151,7 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/** Adds the adapter's cursor to a commit. @throws Error if the partition belongs to another log. */
+/** Combines a commit with the owner and the cursor of its partition. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,
@@ -184,7 +184,7 @@ export function checkCommit(
   }
 }
 
-/** Returns true if the error only reports the loss of the partition. The loss aborts `signal`. */
+/** Returns true if the error only results from an aborted `signal`, for example because another member owns the partition. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (

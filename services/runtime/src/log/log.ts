@@ -49,7 +49,7 @@ export interface Log {
   /** Returns the topics that have more partitions than at their creation. */
   addedPartitions(): Promise<readonly AddedPartitions[]>;
 
-  /** Joins a consumer group. A member owns the same partition numbers in all topics, whose partition counts must be equal. */
+  /** Joins a consumer group. A member owns the same partition numbers in each topic, so the partition counts must be equal. */
   consume(options: ConsumeOptions): Promise<Consumer>;
 
   /** Opens a transactional producer and fences older producers with the same transactional id (KIP-98). */
@@ -88,7 +88,7 @@ export interface TopicSpec {
   /** Policy `delete` removes expired records. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression that the brokers use for every batch. Questlog cannot read lz4 or snappy from external producers. */
+  /** Compression to which the brokers convert each batch, because Questlog cannot read lz4 and snappy batches. */
   readonly compression?: 'zstd';
 }
 
@@ -141,7 +141,7 @@ export interface TailOptions {
   readonly from: readonly number[] | 'earliest';
   /** Partitions to read. Undefined for all partitions. */
   readonly partitions?: readonly number[];
-  /** Called with the batches in offset order, one call at a time per partition. A rejected promise ends the tail. */
+  /** Called with the batches in offset order, one call at a time per partition. A rejected promise stops the log reader. */
   onBatch(batch: Batch): void | Promise<void>;
   /**
    * Called if the log was truncated at `offset`, below the position of the tail or below `from`. The tail then continues at
@@ -152,10 +152,10 @@ export interface TailOptions {
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** Partition count at creation. Partition numbers start at 0, so the first added partition has this count as its number. */
+  /** Partition count when the topic was created. Partitions with this number or a higher number were added later. */
   readonly originalPartitions: number;
   readonly partitions: number;
-  /** Number of records that external producers wrote to the added partitions. */
+  /** Number of records in the partitions that were added later. External producers wrote these records. */
   readonly records: number;
 }
 
@@ -164,7 +164,6 @@ export interface Tail {
   positions(): readonly number[];
   /** Resolves when every partition has reached its offset in `offsets`. Rejects if the tail is closed or fails. */
   waitForOffsets(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
-  /** Rejects if the tail fails. Never resolves. */
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -192,7 +191,7 @@ export interface Consumer {
 
 export interface OwnedPartition {
   readonly partition: number;
-  /** Signal that aborts when the partition is lost or the consumer stops. */
+  /** Signal that aborts when another member takes over the partition or the consumer stops. */
   readonly signal: AbortSignal;
   /** Returns the group's committed offset at the time when the member received the partition. */
   committed(topic: string): Committed | undefined;
@@ -205,8 +204,8 @@ export interface OwnedPartition {
    */
   seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**
-   * Returns the next batch, or undefined if no records arrive within `waitMs` or the partition is lost. Concurrent reads are
-   * not allowed.
+   * Returns the next batch. Returns undefined if no records arrive within `waitMs` or another member takes over the partition.
+   * Concurrent reads are not allowed.
    * @throws LogTruncated one time if the log was truncated below the position.
    */
   read(options: ReadOptions): Promise<Batch | undefined>;

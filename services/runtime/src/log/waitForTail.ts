@@ -1,4 +1,4 @@
-/** Waits until a tail of the log has read the given offsets, with a time limit because a client waits for the response. */
+/** Waits until a log reader (`Tail`) reaches the given offsets. The wait has a limit, because a client waits for a response. */
 import { Unavailable } from '../process/errors.ts';
 import type { Tail } from './log.ts';
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
-/** Controls the log under test. An optional method is missing if the adapter does not support the operation. */
+/** Functions with which tests control the log. An adapter omits the optional functions that it does not support. */
 export interface LogHarness {
   /** Opens the log under test. Called one time per suite. The log can contain topics of other tests. */
   open(): Promise<Log>;

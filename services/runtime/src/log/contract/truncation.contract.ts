@@ -99,9 +99,9 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * The truncated partition receives new records until its end offset is above the reader's position. Only the leader epochs
-     * reveal such a truncation. The embedded log needs no leader epochs, because an older copy of its file also contains older
-     * commits.
+     * After the truncation, new records move the end offset above the reader's position. Only leader epochs reveal this
+     * truncation. The embedded log needs no leader epochs, because its file contains both the records and the committed
+     * offsets. A restored file therefore contains records and offsets of the same time.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];

@@ -7,8 +7,8 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   readonly path: string;
   /**
-   * Consumer groups whose commits are read before `beforeCopy` is called. The metadata of these commits is not copied, because
-   * the metadata refers to tables that are not part of the backup.
+   * For these consumer groups, the copy contains the offsets that were committed before `beforeCopy` is called. The metadata of
+   * the commits is not copied, because the metadata names tables that are not part of the backup.
    */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` were read and before the records are copied. */

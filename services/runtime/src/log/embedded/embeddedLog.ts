@@ -28,7 +28,7 @@ import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
 
 export interface EmbeddedLogOptions {
-  /** Directory of the log's file, which is created if it is missing. Only one process at a time can use the directory. */
+  /** Directory of the log's file. A missing directory is created. Only one process at a time can use the directory. */
   readonly directory: string;
   readonly clock: Clock;
   /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
@@ -43,7 +43,7 @@ export interface EmbeddedExtras {
   maintain(): Promise<void>;
   /** Deletes a partition's records from `offset` to the end. Tests call `truncate` to simulate the restore of an older file. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if an older Questlog version created the file, which keeps deleted records' bytes until `questlog compact` runs. */
+  /** True if an old Questlog version created the file. Before `questlog compact`, the file keeps bytes of deleted records. */
   readonly needsCompact: boolean;
   /** Copies the log while the log is in use. The copy contains every record that was appended before the call. */
   copy(copy: LogCopy): Promise<void>;

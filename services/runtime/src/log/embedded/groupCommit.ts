@@ -8,7 +8,7 @@ import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
-  /** Number of bytes of the write, which count against the maximum size of the queue. */
+  /** Number of bytes that the write adds to the queue of pending writes. */
   readonly bytes: number;
   /** Called directly before the transaction. Throws if the write must not happen, for example after a change of owner. */
   check?(): void;

@@ -90,7 +90,7 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // If no limit ended the read, the next read starts at the end offset, after all markers and compacted records.
+      // If the read did not stop at a limit, the next read starts at the end offset. Earlier offsets contain no more records.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };

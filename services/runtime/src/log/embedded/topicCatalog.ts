@@ -18,7 +18,7 @@ export interface PartitionState {
   /** End offset of the durable records. Updated after each database commit. */
   endOffset: number;
   compactedOffset: number;
-  /** Offsets at which the partition was truncated after the file was opened, oldest first. */
+  /** Offset of each truncation of the partition after the file was opened, in the order in which the truncations happened. */
   readonly truncations: number[];
   readonly readers: Set<() => void>;
 }

@@ -54,7 +54,7 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page. A trunk page starts with page numbers, which are in use (section 1.5). */
+/** Returns the unused bytes of a free page. If the page is a trunk page, its list of page numbers is in use (section 1.5). */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);

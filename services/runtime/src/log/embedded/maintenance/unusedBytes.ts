@@ -20,7 +20,6 @@ import {
 export class UnusedBytes {
   readonly #database: LogDatabase;
   readonly #zeros: Buffer;
-  /** True if records were deleted after the latest pass over the file started. Initially true. */
   #isPassNeeded = true;
   #nextPage = FIRST_PAGE;
 
@@ -33,7 +32,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Overwrites unused bytes in the next part of the file. First empties the write-ahead log, which contains old pages. */
+  /** Empties the write-ahead log, which contains old pages. Then overwrites the unused bytes in one part of the file. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -62,7 +61,6 @@ export class UnusedBytes {
     }
   }
 
-  /** Reads the next pages whose entries are in the same pointer map page. The chunk is empty at the end of the file. */
   async #readChunk(): Promise<Chunk> {
     const { pageBytes } = this.#database;
     const first = this.#nextPage;
@@ -142,9 +140,9 @@ interface Chunk {
 
 /** First page that is checked for unused bytes. Page 1 contains the schema, and page 2 is a pointer map page. */
 const FIRST_PAGE = 2;
-/** Byte position in the file header at which SQLite stores the number of the first trunk page. */
+/** The file header contains the number of the first trunk page at this byte position. A trunk page lists free pages. */
 const FIRST_TRUNK_AT = 32;
-/** One call processes at most this number of bytes in about 0.1 s. With a call per minute, a pass over 100 GB takes 14 h. */
+/** One call checks at most this number of bytes, which takes about 0.1 s. With one call per minute, 100 GB take 14 h. */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;
 /** Maximum number of pages per read. One read blocks the event loop for less than 1 ms. */
 const PAGES_PER_READ = 64;

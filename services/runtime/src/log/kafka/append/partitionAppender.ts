@@ -173,7 +173,7 @@ export class AppendBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns false if the append must be rejected. If no append is pending, an append above the whole budget is accepted. */
+  /** Returns false if the append does not fit into the budget. If no append is pending, an append of any size is accepted. */
   reserve(bytes: number, partitionBytes: number): boolean {
     if (this.#reserved > 0 && partitionBytes + bytes > this.#maxBytes - this.#reserved) return false;
     this.#reserved += bytes;

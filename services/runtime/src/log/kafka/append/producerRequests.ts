@@ -1,6 +1,6 @@
 /**
- * Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). kafkajs encodes the requests for
- * producer ids.
+ * Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). For InitProducerId requests, the
+ * encoder of kafkajs is used.
  */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';

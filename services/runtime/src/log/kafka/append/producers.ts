@@ -17,7 +17,6 @@ export interface ProducersDeps {
   readonly kafka: Kafka;
   readonly logger: Logger;
   readonly sendLimitMs?: number;
-  /** Maximum time that the broker waits for the replicas of all partitions in a shared request. */
   readonly sharedWaitMs?: number | undefined;
 }
 

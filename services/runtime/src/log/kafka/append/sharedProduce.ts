@@ -5,7 +5,7 @@ import { clusterForTopics, type ReplaceableClient } from '../client/replaceableC
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
 
-/** Maximum time that a broker waits for the replicas in a shared request. Healthy replicas need a tenth of this time. */
+/** If a request contains several partitions, brokers wait at most this time for replicas. Healthy replicas need 0.1 s. */
 export const SHARED_WAIT_MS = 1000;
 
 export class SharedProduce {
@@ -14,8 +14,8 @@ export class SharedProduce {
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
   /**
-   * Client whose connections carry only shared requests. A broker responds to the requests of one connection in order, so a
-   * slow request of another kind would delay the shared requests.
+   * Client for requests that several appends share. The client sends no other requests, because a broker responds to the
+   * requests of one connection in order. A slow request would delay all later requests.
    */
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
@@ -117,7 +117,7 @@ function takePending({ pending }: BrokerQueue): PendingBatch[] {
   return pending.splice(0, firstExcluded === -1 ? pending.length : firstExcluded);
 }
 
-/** Maximum size of a batch in a shared request. The broker can send and write such a batch within milliseconds. */
+/** A larger batch is sent in its own request. Brokers process a batch of this size within milliseconds. */
 const MAX_BATCH_BYTES = 64 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
 /** Maximum time to wait for a broker's response. The sum of this time and the wait for replicas is below `FAILING_AFTER_MS`. */

@@ -48,7 +48,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
 
 const CONNECT_LIMIT_MS = 3000;
 
-/** Time after which kafkajs fails a request. Kafka needs only 9 s to remove a dead follower from the in-sync replicas. */
+/** Timeout of a request. The timeout exceeds the 9 s after which Kafka removes a dead follower from the in-sync replicas. */
 const REQUEST_LIMIT_MS = 12_000;
 
 /**
@@ -62,7 +62,7 @@ const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Messages of errors that are normal while a broker starts. A long outage is logged by the code that waits for the broker.
+  // Messages of errors that are normal while a broker starts. If such an error persists, Questlog logs the outage itself.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

@@ -9,7 +9,7 @@ export class Outage {
   readonly #failing = new Set<string>();
   #sinceMs = 0;
 
-  /** @param event the prefix of the log events `<event>_interrupted` and `<event>_resumed`, which contain `fields`. */
+  /** @param event the prefix of two event names in the program's log: `<event>_interrupted` and `<event>_resumed`. */
   constructor(logger: Logger, event: string, fields: Fields) {
     this.#logger = logger;
     this.#event = event;

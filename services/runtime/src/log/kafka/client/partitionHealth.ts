@@ -6,11 +6,11 @@ import { Outage } from './outage.ts';
 
 type WatchedPartition = Pick<UnavailablePartition, 'operation' | 'topic' | 'partition'>;
 
-/** Reports the state of one partition. Each appender and each reader of the partition uses its own object. */
+/** Reports the state of one partition. Each appender and each reader of the partition has its own `PartitionWatch`. */
 export interface PartitionWatch {
   failed(cause: unknown): void;
   recovered(): void;
-  /** Withdraws the failure that this object has reported. Must be called when the partition's appender or reader closes. */
+  /** Removes the failure that this object has reported. Must be called when the partition's appender or reader closes. */
   end(): void;
 }
 

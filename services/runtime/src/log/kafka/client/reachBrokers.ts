@@ -48,7 +48,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
     await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    // A wrong setting is reported even if another broker is down.
+    // If one broker reveals a wrong setting, this error is thrown, even if the other brokers do not respond.
     const startRefused = failures.find((failure) => failure instanceof StartRefused);
     if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');
@@ -131,7 +131,7 @@ function notKafka(broker: string, connection: KafkaConnection): StartRefused {
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
-/** Metadata request for an empty list of topics. A broker that requires SASL closes the connection after this request. */
+/** Metadata request for zero topics. If the broker requires SASL, the broker closes the connection after this request. */
 const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 
 const CORRELATION_ID = 1;

@@ -8,7 +8,7 @@ export interface RetryOptions {
   /** Start of the error message, for example "the topics cannot be created". */
   readonly message: string;
   readonly limitMs: number;
-  /** Maximum time of retries after UNKNOWN_TOPIC_OR_PARTITION for a new topic. Undefined if the topic must exist. */
+  /** Maximum time of retries after UNKNOWN_TOPIC_OR_PARTITION. If undefined, this error is retried for `limitMs`. */
   readonly unknownLimitMs?: number;
 }
 
@@ -31,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // An `Unavailable` from `attempt` means that no broker can be reached or the log was closed. A retry would not help.
+  // `attempt` throws `Unavailable` if the log is closed or its own retries reached no broker. More retries would not help.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

@@ -9,7 +9,7 @@ export interface Request<Response> {
   readonly apiName: string;
   /** First version of Kafka that supports this version of the request. */
   readonly since: string;
-  /** Bytes of the request after the client id. In a flexible version, the bytes start with the header's tagged fields. */
+  /** Request bytes after the client id. In versions with tagged fields, the bytes start with the header's tagged fields. */
   readonly body: Buffer;
   decode(bytes: Buffer): Response;
 }

@@ -1,4 +1,4 @@
-/** Partition assigner for kafkajs. Assigns the partitions with the same number in all topics to the same member. */
+/** Partition assigner for kafkajs. A member owns the same partition numbers in every topic of its group. */
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 

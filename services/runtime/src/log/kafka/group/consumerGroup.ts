@@ -27,7 +27,7 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
 
 /** Time limit for `process` to return when the member stops. After this time, commits of the partition are rejected. */
 const STOP_LIMIT_MS = 7_000;
-/** Maximum time to wait for the brokers when the member leaves. Stopping the member and closing the log take under 15 s. */
+/** Maximum time to wait for the brokers when the member leaves. With this limit, a member and the log stop within 15 s. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -74,7 +74,7 @@ class GroupMember implements Consumer {
       partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
-        // The group leader can also assign added partitions, for which this member has no start offset.
+        // The group leader can assign partitions that were added later. This member has no start offset for these partitions.
         const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
         this.#release(this.#generations.join(memberId, knownPartitions));
       },

@@ -47,8 +47,8 @@ export class Generations {
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the latest join and contained an older generation. The current heartbeat
-      // corrects only the generation number, because the partitions are already known.
+      // The previous heartbeat was sent before the latest join and contained an older generation number. Only the number
+      // changes now. The partitions of the member stay the same.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -72,7 +72,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /** Returns true for the second heartbeat of a generation after a join. The first heartbeat can be older than the join. */
+  /** Returns true after two heartbeats with the current generation. A single heartbeat can be older than the join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

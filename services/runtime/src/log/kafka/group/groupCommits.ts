@@ -1,4 +1,4 @@
-/** Commits offsets with an exact generation, because kafkajs's `commitOffsets` does nothing while the consumer is stopped. */
+/** Commits offsets with a given group generation. kafkajs's own `commitOffsets` does nothing while the consumer is stopped. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker, Cluster } from 'kafkajs';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
@@ -30,7 +30,7 @@ const COMMIT_LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 
-/** Errors that report the end of a generation. The commit is retried, because the member can keep the partition. */
+/** Errors that report an outdated generation. The commit is retried if the member still owns the partition. */
 const REBALANCE_ERRORS = [
   'ILLEGAL_GENERATION',
   'UNKNOWN_MEMBER_ID',

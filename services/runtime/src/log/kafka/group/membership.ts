@@ -1,6 +1,6 @@
 /**
- * Keeps a member in its Kafka consumer group with a kafkajs consumer that never fetches records. A crashed consumer is
- * replaced, because kafkajs sometimes stops its retries and sometimes restarts a stopped consumer.
+ * Keeps a member in its Kafka consumer group with a kafkajs consumer that never fetches records. After a crash, a new consumer
+ * is created. kafkajs's own restarts are disabled, because they are unreliable and can even start a stopped consumer.
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -117,7 +117,7 @@ export class Membership {
       await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
-      // kafkajs can leave the group only after the join. Without a leave request, the member would keep its partitions.
+      // Waits until the consumer has joined. Earlier, kafkajs cannot send the leave request that frees the partitions.
       const leave = () => consumer.disconnect().catch(() => undefined);
       await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }

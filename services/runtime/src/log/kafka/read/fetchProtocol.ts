@@ -1,4 +1,4 @@
-/** Encodes Fetch 12 (Kafka 2.7), which sends the latest fetched leader epoch for comparison by the broker (KIP-595). */
+/** Encodes version 12 of the Fetch request (Kafka 2.7), which contains the latest fetched leader epoch (KIP-595). */
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
@@ -14,7 +14,7 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /** Leader epoch of the record before the offset, or an upper bound. -1 disables the broker's comparison (KIP-595). */
+  /** Leader epoch of the record before `offset`, or an upper bound. With -1, the broker does not compare epochs (KIP-595). */
   readonly lastFetchedEpoch: number;
 }
 
@@ -34,14 +34,14 @@ export interface PartitionResponse {
   readonly diverging: Diverging | undefined;
 }
 
-/** Highest leader epoch in the broker's log that is at most the requested epoch, and the end offset of this epoch. */
+/** Leader epoch in the broker's log and its end offset. The epoch is the requested epoch or the nearest lower epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;
 }
 
 const READ_COMMITTED = 1;
-/** Value -1 in the request: the replica id of a consumer, the session epoch without a session, or an unknown leader epoch. */
+/** The value -1 means that the sender is a consumer, that the request has no session, or that a leader epoch is unknown. */
 const NONE = -1;
 const NO_TAGS = 0;
 

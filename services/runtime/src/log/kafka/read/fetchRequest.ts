@@ -9,14 +9,14 @@ import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 /** Maximum time that a broker waits for new records. A partition that the request omits is fetched only after this time. */
 const LONG_POLL_MS = 250;
-/** Maximum wait of a request that omits a partition with a full buffer. The next request can then fetch the partition soon. */
+/** Maximum wait of a request that omits partitions with full buffers. A short wait lets the next request start soon. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;
 
 /** Maximum size of a decompressed batch. Topics with a higher batch limit use their own limit. */
 const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
-/** Maximum decompressed bytes taken from one partition and from one response. A later request fetches the other records. */
+/** Maximum decompressed bytes of a response, per partition and in total. A later request fetches the other records. */
 const MAX_PARTITION_BYTES = 8 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
 /** Number of bytes to process before other tasks of the event loop can run. */

@@ -22,7 +22,7 @@ import { Diverged, fetchFromBroker, type ReadLimits, type WantedPartition } from
 import { PartitionBuffer } from './partitionBuffer.ts';
 import { InvalidBatch } from './recordBatches.ts';
 
-/** Opens a tail. @throws Error if the topic is missing. @throws Unavailable if no broker responds. */
+/** Opens a log reader (`Tail`). @throws Error if the topic is missing. @throws Unavailable if no broker responds. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
   const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN_RANGE);
@@ -44,13 +44,13 @@ export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
   /** Names of the topics without the configured prefix. */
   readonly topics: readonly string[];
-  /** Consumer group of the reader. Undefined for a tail, which does not report expired records as a loss. */
+  /** Consumer group of the reader. If undefined, expired records are not reported as a loss. */
   readonly group?: string;
   /** Called with a permanent error that affects more than one partition, for example a missing read permission. */
   onFailed(error: unknown): void;
 }
 
-/** Maximum bytes in all buffers of one reader. Above this limit, only empty buffers are filled. */
+/** If the buffers of one reader contain this number of bytes, the reader fetches only partitions with an empty buffer. */
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;

@@ -5,7 +5,7 @@ import { type LogRecord, LogTruncated } from '../../log.ts';
 import type { Diverging } from './fetchProtocol.ts';
 import type { Chunk, LeaderEpoch } from './recordBatches.ts';
 
-/** Maximum bytes in the buffer of a partition. The latest fetch can exceed this limit. */
+/** A partition is not fetched while its buffer contains this number of bytes or more. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 /** Estimated bytes of a record in addition to the key and the value. */
 const RECORD_OVERHEAD_BYTES = 128;
@@ -149,7 +149,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. After the release, the buffer can still be used to commit offsets. */
+  /** Discards the buffered records. A released buffer can still be used to commit offsets. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];

@@ -30,7 +30,7 @@ export interface Chunk {
   /** Offset after the final batch. Transaction markers and compacted records before this offset are skipped. */
   readonly nextOffset: number;
   readonly bytes: number;
-  /** Leader epochs that start in the chunk and their first offsets (KIP-101), in the order of the offsets. */
+  /** Leader epochs that start in the chunk, each with its first offset (KIP-101). The list is in the order of the offsets. */
   readonly epochs: readonly LeaderEpoch[];
 }
 
@@ -48,7 +48,7 @@ export interface DecodeOptions {
   readonly isCompacted: boolean;
   readonly aborted: readonly AbortedTransaction[];
   readonly maxDecompressedBytes: number;
-  /** Decoding stops at the first batch end after this number of bytes. */
+  /** After this number of bytes, decoding continues only to the end of the current batch. */
   readonly maxBytes: number;
 }
 
@@ -107,7 +107,7 @@ class ChunkDecoder {
     };
   }
 
-  /** Adds the records of a batch. @throws InvalidBatch if the batch is invalid. No record of the batch is added. */
+  /** Adds the records of a batch. @throws InvalidBatch if the batch is invalid. In this case, the decoder adds no record. */
   add(batch: Buffer): void {
     checkBatch(batch);
     const baseOffset = int64(batch, 0);

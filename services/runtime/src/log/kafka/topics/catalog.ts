@@ -20,7 +20,7 @@ export interface KafkaDeps {
   nameOf(name: string): string;
 }
 
-/** Methods of the catalog for consumers. The names of topics and groups have no prefix. */
+/** Methods of the catalog that consumers use. Callers pass the names of topics and groups without the configured prefix. */
 export type KafkaCatalog = Pick<
   BrokerCatalog,
   'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
@@ -41,7 +41,7 @@ export class BrokerCatalog {
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
-  /** Coordinators by group name with the prefix. A broker object works only with the client that created the object. */
+  /** Map from group name (with prefix) to the group's coordinator. A broker object works only with its own `cluster`. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {

@@ -87,7 +87,7 @@ export async function describeTopic(
 
 export interface TopicDescription extends TopicLimits {
   readonly policy: string;
-  /** Smallest number of replicas of any partition. */
+  /** Number of replicas of the partition with the fewest replicas. */
   readonly replicas: number;
   readonly minInSync: number;
   /** Value of `retention.ms`, which is -1 if records do not expire. */
@@ -97,7 +97,7 @@ export interface TopicDescription extends TopicLimits {
   readonly compactionLagMs: number;
 }
 
-/** Returns the retention of a topic. Kafka deletes a segment when its newest record has expired. */
+/** Returns the retention of a topic. `deletedAfterMs` exceeds `retentionMs`, because Kafka deletes only whole segments. */
 export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription): TopicRetention {
   if (retentionMs < 0 || !policy.includes('delete'))
     return { retentionMs: Number.POSITIVE_INFINITY, deletedAfterMs: Number.POSITIVE_INFINITY };
@@ -244,13 +244,13 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Maximum time until Kafka removes superseded records. By default, Kafka compacts a partition only when half of its bytes were
- * written after the previous compaction, which can take years (KIP-354). The setting also closes the active segment at the next
- * append.
+ * Value of `max.compaction.lag.ms`, the time until Kafka removes superseded records. With the brokers' default, Kafka waits
+ * until half of a partition's bytes are new, and this can take years (KIP-354). After the configured time, the next append also
+ * closes the active segment.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/** Compaction lag that causes a warning: the brokers' defaults of 7 days of retention plus 7 days per segment. */
+/** Questlog warns about a higher compaction lag. The limit adds two broker defaults of 7 days: retention and segment age. */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
