@@ -78,7 +78,7 @@ export class ErasedData {
     return first?.id;
   }
 
-  /** True if the erasure is still searching for data of its sessions. The search also finds rows of records that arrive now. */
+  /** True if the erasure is still searching ClickHouse for the data of the erased sessions. */
   isSearching(erasureId: string): boolean {
     return this.#searching.has(erasureId);
   }
@@ -152,15 +152,15 @@ export function isErasedLink(
   );
 }
 
-/** True if an erasure covers the report. The record can be newer than the erasure, so the report's id is also checked. */
+/** True if an erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
 /**
- * True if the projector does not write the report. While an erasure searches for the reports of a session, the projector writes
- * these reports, so that the search also finds links between these reports and events of other sessions.
+ * True if the projector omits the report because of an erasure. False while the erasure still searches for the session's
+ * reports. The search needs the report's row to find links between the report and events of other sessions.
  */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;

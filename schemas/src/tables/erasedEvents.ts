@@ -4,7 +4,7 @@
 export const NEVER_WRITTEN = 2 ** 32 - 1;
 
 /**
- * SQL expression for the number of erased events of a record. A block that was projected twice has two counts of the events
- * that the projector never wrote. The expression uses the higher count.
+ * SQL expression for the number of a record's erased events. After a block was projected twice, a record can have two counts of
+ * events that the projector omitted. The expression uses the higher count.
  */
 export const ERASED_EVENT_COUNT = `greatest(sumIf(events, part != ${NEVER_WRITTEN}), maxIf(events, part = ${NEVER_WRITTEN}))`;

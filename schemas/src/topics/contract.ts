@@ -12,7 +12,7 @@ export interface MessageContract<T> {
   readonly schema: string;
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Encodes a record with Confluent's header. Only topics for which the encoder of `type` is too slow define this function. */
+  /** Encodes a record with Confluent's header. Undefined if the encoder of `type` is fast enough. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
@@ -83,7 +83,7 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
   return found;
 }
 
-/** Returns the minimum number of fields in a value of the type. avsc reads missing fields at the end of a record as zeros. */
+/** Returns the minimum number of fields that avsc reads for a value. Fields after the end of the record are read as zeros. */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
@@ -105,7 +105,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/** Parses an Avro schema into a type that decodes any value without checks and encodes the decoded value without a change. */
+/** Parses an Avro schema into a type. The type decodes any value without checks and encodes the value to the same bytes. */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
@@ -278,7 +278,7 @@ class BoundedMap extends avsc.types.MapType {
   }
 }
 
-/** Reads all items of an array or a map. Each item must take at least one byte, which limits the duration of a read. */
+/** Reads an array or a map. Rejects items without bytes. Otherwise, a short input could claim billions of items. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
     // The size in bytes that an Avro block claims is ignored, because a wrong size could move avsc's cursor back.

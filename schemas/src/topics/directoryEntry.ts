@@ -91,7 +91,7 @@ export interface Token {
   readonly buildIds?: readonly string[] | null;
   readonly rotatedFrom?: string | null;
   readonly rotatedTo?: string | null;
-  /** Id of the oldest token of a rotation. The newest token can retract the reports of all older tokens of the rotation. */
+  /** Id of the first token in a chain of rotated tokens. By this id, the newest token can retract the older tokens' reports. */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }

@@ -80,7 +80,7 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Message contract of the topic of events. avsc is too slow to encode every incoming event, so the encoder is hand-written. */
+/** Message contract of the events topic. The encoder is hand-written, because avsc is too slow to encode every event. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 export interface RecordHead extends Omit<EventsAccepted, 'events'> {

@@ -172,7 +172,7 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position of an optional field that is null. No optional field starts at position 0, the first byte of a record. */
+/** Marks an optional field as null. The mark is 0, because no optional field starts at position 0 of a record. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
@@ -201,7 +201,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // Avro encodes the two values of the field `revision` in the same way as the two branches of an optional field.
+  // `hasValue` also reads the field `revision`, because Avro encodes its two values like the branches of an optional field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
@@ -233,7 +233,7 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
   fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
-/** Reads the fields of a record. If the bytes are irregular, `isIrregular` is true and the returned values are meaningless. */
+/** Reads a record in Questlog's encoding. For any other encoding, `isIrregular` is true and the read values are meaningless. */
 class Reader {
   readonly #bytes: Buffer;
   at: number;

@@ -22,12 +22,12 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Consumer group that moves reports from added partitions of the topic of report links to their home partitions. */
+/** Consumer group for added partitions of the report-links topic. The group moves each report to its home partition. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];
 
-/** Header with the append id (a UUID). Readers detect duplicate appends with this header before they decode a record. */
+/** Header with the append id (a UUID). The append id lets a reader detect a duplicate append without decoding the record. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
 /** Header with the append id of a dead letter, in the replayed record and in the operator's decision about the dead letter. */

@@ -44,15 +44,15 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // The restored position is committed, so that the consumer group shows no lag until the next record. A position after the
-    // end of the log is not committed, because Kafka rejects the commit.
+    // The restored position is committed even without new records. Otherwise, the consumer group would show a lag. A position
+    // after the end of the log is not committed, because Kafka rejects the commit.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
 
-/** Returns the offsets of the consumer group. In older versions, the changelog of the linker contains no position. */
+/** Returns the offsets of the consumer group, for an upgrade from a version whose changelog contains no position. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -144,7 +144,7 @@ export class Outbox {
           };
   }
 
-  /** Moves the position in a topic back after a truncation. Keeps the highest known epoch to detect another truncation. */
+  /** Sets the position in a truncated topic to an earlier offset. Keeps the highest known epoch to detect new truncations. */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
@@ -190,7 +190,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // A new position alone is not written to the changelog, because processing a record twice has no effect.
+    // A new position alone is not stored, because the linker can safely process the same records a second time.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

@@ -15,7 +15,7 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Limits of one read. The limits are low, because a process that decodes records cannot answer game clients. */
+/** Limits of one read. The limits are low, because decoding blocks the event loop and delays responses to game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** Maximum delay of a commit that contains no links. A longer delay reduces the number of writes to the changelog. */
 const COMMIT_EVERY_MS = 200;
@@ -110,7 +110,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // The linker does not retract the links of lost records, because the log acknowledged these records to their clients.
+    // The linker keeps the links of lost records, because the clients received acknowledgments for these records.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -119,7 +119,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/** Returns the topics that the linker reads next. A `close` lookup always needs the topic of events. */
+/** Returns the topics that the linker reads next. While a `close` lookup waits, the linker always reads the events topic. */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -143,7 +143,7 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
 
 /**
  * Returns the links, notices, and changes that one record causes. Skips a record that cannot be decoded, because the projector
- * writes a dead letter for the record. A report that is too large for its home partition becomes a dead letter here.
+ * writes a dead letter for the record. Writes a dead letter if the forwarded copy of a report is too large.
  */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,

@@ -13,7 +13,7 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/** Interval of the checks. A difference is found at most two intervals after its minute is complete. */
+/** Interval of the checks. After a minute is complete, a difference in the minute's counts is found within two intervals. */
 const CHECK_INTERVAL_MS = 60_000;
 
 export function startLedgerChecks(deps: LedgerCheckDeps): () => void {

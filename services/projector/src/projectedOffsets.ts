@@ -21,7 +21,7 @@ export interface PartitionOffsets {
    * @param confirm checks that this process still owns the partition
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
-  /** Publishes a later offset. The caller must already have committed the offset. */
+  /** Publishes a new, higher offset. The caller must already have committed the offset. */
   advance(nextOffset: number): void;
 }
 

@@ -52,7 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** Time for which table UUIDs are cached, so that an idle partition detects a restored table within 30 seconds. */
+/** Maximum age of a cached table UUID. With this age, an idle partition detects a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {

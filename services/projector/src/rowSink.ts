@@ -1,4 +1,4 @@
-/** Encodes rows in ClickHouse's RowBinary format and inserts rows, either exactly once or in a way that can be repeated. */
+/** Encodes rows in ClickHouse's RowBinary format and inserts the rows. A retried insert adds no duplicates to query results. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';

@@ -1,4 +1,4 @@
-/** The file `dev-credentials.json` with the addresses and tokens of a deployment, which the first start creates. */
+/** The first start creates the file `dev-credentials.json`, which contains the addresses and tokens of the deployment. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

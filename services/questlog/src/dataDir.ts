@@ -80,8 +80,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Removes the access of other users. The folder itself is changed last, so that the next start repeats an interrupted change.
- * In a folder with foreign files, such as `/tmp`, only Questlog's files are changed.
+ * Removes other users' access to the files. A folder is changed after its files, because the next start skips a folder that is
+ * already restricted. In a folder with foreign files, such as `/tmp`, only Questlog's files are changed.
  */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);

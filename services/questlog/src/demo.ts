@@ -6,7 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Credentials } from './credentials.ts';
 
-/** Creates the token, the project, and finally the tenant. Skips an existing tenant, so that a revoked token stays revoked. */
+/** Creates the demo token, project, and tenant. Does nothing if the tenant exists, so that a revoked token is not recreated. */
 export async function ensureDemo(
   directory: DirectoryHandle,
   { tenantId, projectId, token }: Credentials,

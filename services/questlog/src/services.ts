@@ -43,7 +43,7 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   }
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
-    // A worker does not check the address for games, because the worker's parent process already listens on this address.
+    // A worker does not require a free address for game clients, because the worker's parent process already listens on it.
     ...(hasIngest(service) && worker === undefined ? [toGames] : []),
     ...((worker?.isFirst ?? true) ? [toOperators] : []),
     ...(choice.address === undefined ? [ofClickHouse] : []),

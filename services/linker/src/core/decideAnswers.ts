@@ -54,8 +54,8 @@ function decideCheck(
 }
 
 /**
- * True if no earlier record in this log has the same report id. The row in ClickHouse can have a higher offset than this record
- * if a truncation removed the record of the row and the report was appended again.
+ * True if no earlier record in this log has the same report id. Accepts a row with a higher offset, which remains in ClickHouse
+ * if a truncation removes the record and the report is appended again.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
@@ -72,7 +72,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction is valid only after its report. The home partition has already checked the order of a forwarded retraction.
+    // A retraction must come after its report. For a forwarded retraction, the home partition has already checked the order.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -135,7 +135,7 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/** Links late events. If a report has a pending retraction, the session of the late events is looked up again instead. */
+/** Links late events. While a report of the session has a pending retraction, the lookup of the session is repeated. */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
   const budget = new SessionLinkBudget(state, answer.linkCounts);
@@ -157,7 +157,7 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Returns the deferred links to events at or after the offset `below`, which the lookup did not read. */
+/** Returns the deferred links to events at or after the offset `below`. The lookup did not read these events. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,

@@ -15,7 +15,7 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum bytes of links that the linker writes for one append. For a larger append, a lookup writes the links in portions. */
+/** Maximum bytes of the links of one append. Above this size, the linker runs a lookup and writes the links in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
@@ -75,9 +75,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/**
- * True if the cache can have evicted an append with this idempotency key, because the key's time precedes the cached appends.
- */
+/** True if an append with this idempotency key might no longer be cached, because the key is older than all cached appends. */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
@@ -101,7 +99,6 @@ function collectMatches(state: LinkerState, record: EventsRecord, event: number,
   }
 }
 
-/** True if the report names the event. The lane in the event's id determines which partition links a named event. */
 function isNamed({ record }: OpenReport, eventId: string): boolean {
   return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
 }

@@ -67,14 +67,14 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Keeps a new report as `waiting` until ClickHouse contains the report and shows that no earlier record has the same report id.
- * A copy from the home partition is opened immediately, because the home partition has already checked the report.
+ * Tracks a new report. The report is `waiting` until ClickHouse shows that no earlier record has the same report id. A
+ * forwarded copy is `open` immediately, because the home partition has already checked the report id.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // If the same report now has a lower offset, the log was truncated and the report was appended again.
+  // A lower offset than the tracked offset means that the log was truncated and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;

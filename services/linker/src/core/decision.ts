@@ -28,7 +28,7 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/** Link that is written after the running lookup of its report has ended. This lookup does not read the link's event. */
+/** Link to an event that the running lookup of the report does not read. The link is written after the lookup. */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;

@@ -16,11 +16,9 @@ export type Job =
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
   /** `ask`: finds events that belong to open reports and are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /**
-   * `close`: final `ask` of a report. The lookup runs after all events of the report's grace period are processed or projected.
-   */
+  /** `close`: finds a report's events for the last time, after all events of the grace period are processed or projected. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `late`: finds closed reports to which late events of the sessions belong. */
+  /** `late`: finds late events that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
 export interface LinkQuery {
@@ -78,8 +76,8 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * Projects that have more data than one lookup returns, with the maximum number of their reports in one lookup. Lookups
- * alternate between these projects and all other projects. The project that has waited the longest is first.
+ * Projects with more data than one lookup can return. `projects` maps each project to its maximum number of reports per lookup.
+ * The first project has waited the longest. `isNext` is true if the next lookup is for these projects.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -87,7 +85,7 @@ export interface HeavyProjects {
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
-/** Halves a project's maximum number of reports after an incomplete answer, and doubles the number after a complete answer. */
+/** Adapts how many reports of a project one lookup reads: half as many after an incomplete answer, otherwise twice as many. */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
@@ -137,8 +135,8 @@ export function nextJob(
 }
 
 /**
- * True if a lookup of this kind can start while the lookups in `suspended` wait for the projector. While an `ask` or `close`
- * lookup waits, the linker defers new links. Another lookup of events would write the deferred links a second time.
+ * True if a lookup of this kind can start while the `suspended` lookups wait. During an `ask` or `close` lookup, the linker
+ * defers the links of new events. A second lookup of events would cause the deferred links to be written twice.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));

@@ -29,7 +29,7 @@ export const LINKER_BOUNDS = {
   appends: 50_800,
   /** Maximum bytes of deferred links. Above this size, the linker repeats the lookup instead of deferring a link. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /** Maximum number of sessions in the Bloom filter. With more sessions, every event with a wrong clock causes a lookup. */
+  /** Maximum number of sessions in the Bloom filter. With more sessions, the filter is off, and late events cause lookups. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -246,7 +246,7 @@ class DueTimes {
   }
 }
 
-/** Limits the session links of each report to the first events in the log. Links to named events are not limited. */
+/** Limits the number of session events that are linked to a report. Links to events that the report names are not limited. */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;

@@ -62,7 +62,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts the oldest entries if more than `maxIds` ids remain. A cache with at most `maxIds` ids has never evicted an id. */
+  /** Evicts the oldest entries, but always keeps more than `maxIds` ids. A smaller cache has never evicted an id. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

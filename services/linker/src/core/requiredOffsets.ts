@@ -15,9 +15,7 @@ export interface RequiredOffset {
   readonly leaderEpoch: number | null;
 }
 
-/**
- * Committed position of the linker. The links of all events below the offset `events` have offsets below the offset `links`.
- */
+/** Committed position of the linker. All links to events below the offset `events` are in the log below the offset `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;

@@ -190,7 +190,7 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // The lookup waits while ClickHouse does not answer, because a restarted lookup would have to wait for higher offsets.
+      // If ClickHouse is unavailable, the lookup waits. A restarted lookup would wait longer, because the log has grown.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }

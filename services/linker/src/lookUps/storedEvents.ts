@@ -44,7 +44,7 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/** Returns the events of as many links as fit into the byte limit, in log order. */
+/** Returns the events of the first links, up to the byte limit. `taken` is the number of links whose events are returned. */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],

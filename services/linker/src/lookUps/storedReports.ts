@@ -27,7 +27,7 @@ export async function projectedReports(
   );
 }
 
-/** Returns the reports of the sessions whose windows overlap the times of late events. Retracted reports are omitted. */
+/** Returns the sessions' reports whose windows overlap the time range of the late events. Retracted reports are omitted. */
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],

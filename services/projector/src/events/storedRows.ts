@@ -114,7 +114,7 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // The result can also contain counts of other keys. These counts are ignored, because the cached counts are newer.
+        // The query can return counts of keys outside `part`. These counts are ignored, because the cached counts are newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Keys are marked as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
         for (const key of part) rollup.load(key, undefined);
@@ -128,7 +128,7 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL condition for the rows of records below the offset `{start}`, and of all records that the log has lost. */
+/** SQL condition. Selects the rows of records below the offset `{start}` and the rows of records that a truncation removed. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 

@@ -75,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // From here on, `plan` must not throw, because a repeated `plan` would drop the counted records as duplicates.
+      // After this line, `plan` must not throw, because a second run would drop the records as duplicates of the first run.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -118,12 +118,12 @@ export async function openEventsWriter(
   });
 }
 
-/** Describes the events of a dead letter. ClickHouse rejects the whole record and names only the first wrong event. */
+/** Describes how many events a dead letter contains, because ClickHouse's error names only the first wrong event. */
 function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Maximum age of appends that are certainly in the table `appends`. The table keeps rows for twice this time (three days). */
+/** Maximum age at which an append is certainly in the table `appends`. The table deletes rows after three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 /** Returns the records whose duplicates must be found in `events`, because their first append can be missing in `appends`. */

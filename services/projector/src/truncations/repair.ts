@@ -13,7 +13,7 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** Mutation, or SQL text of an `INSERT`, in a repair. A mutation can be repeated, because the second run finds no rows. */
+/** Step of a repair: either a mutation, or the SQL text of an `INSERT`. A mutation is skipped if no row needs the change. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
 /** Runs all steps of the repair. Throws `Unavailable` if ClickHouse still runs a step of an earlier attempt. */
@@ -40,7 +40,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // ClickHouse lists the condition of a mutation in parentheses. With the final `)`, partition 1 does not match partition 10.
+    // The searched text ends with the `)` of ClickHouse's SQL, so that partition 1 does not match partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -76,7 +76,7 @@ function stepsOf(
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
-    // Counts of records without rows are moved unchanged, because these counts cannot be recomputed.
+    // The counts of excluded records cannot be recomputed from `events`, so only the log id of the counts changes.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
@@ -107,7 +107,7 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** Returns steps that recompute counts. Old counts are deleted, because ClickHouse keeps the count with the highest offset. */
+/** Returns steps that recompute counts. Old counts must be deleted, because their higher offsets would hide the new counts. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

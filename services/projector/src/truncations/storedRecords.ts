@@ -64,8 +64,8 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
       const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
       // A crash between two inserts can leave rows in `events` without a row in `appends`. The search for these rows starts
-      // after the latest row of `appends`. If all rows of `appends` have expired, the search starts after the latest record in
-      // the quota counts.
+      // after the latest row of `appends`. If all rows of `appends` have expired, the search starts after the latest record
+      // that the quota counts include.
       const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
       const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;

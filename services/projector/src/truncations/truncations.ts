@@ -27,7 +27,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Inserts the row of a truncation. The row never changes, because lost records cannot be counted after the repair. */
+/** Inserts the row of a truncation, with counts of the lost records. These records can be counted only before the repair. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }

@@ -62,7 +62,7 @@ class Backups {
   }
 
   async list(): Promise<Backup[]> {
-    // The running backup is read first, because the backup can end while the folder is read.
+    // The running backup is read first. Otherwise, a backup that ends while the folder is read would be missing in the list.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();
@@ -98,7 +98,7 @@ class Backups {
     await this.#running?.done;
   }
 
-  /** Creates a backup. Logs an error and never rejects. */
+  /** Creates a backup. If the backup fails, logs the error and resolves. */
   async #make(backup: Backup): Promise<void> {
     const { into, logger } = this.#deps;
     const { id, startedAt } = backup;

@@ -56,7 +56,7 @@ export interface Engines {
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
-/** External engines and options that the settings select. An engine that is undefined is embedded. */
+/** Options from the settings, and the connections to external engines. An engine is embedded if its connection is undefined. */
 export interface EngineChoice {
   readonly uploads: UploadChoice | undefined;
   readonly corsOrigins: AllowedOrigins;

@@ -228,7 +228,7 @@ export class RecentAppends {
   #next = 0;
   #isComplete: boolean;
 
-  /** @param oldestFirst the latest ids in the table `appends`. A list that is shorter than the maximum contains all ids. */
+  /** @param oldestFirst the latest ids in the table `appends`. With fewer ids than the maximum, the list is complete. */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
