@@ -1,4 +1,4 @@
-/** Reading position in one partition. Each adapter implements this interface. */
+/** Position of a reader in one partition. Each adapter implements this interface. */
 import type { Batch, ReadOptions } from './log.ts';
 
 export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;

@@ -1,4 +1,4 @@
-/** A partition that a member of a consumer group owns. Implements reads, commits, and the loss of ownership. */
+/** A partition that a consumer group member owns. Reads records and commits offsets until the member loses the partition. */
 import { Fenced } from '../process/errors.ts';
 import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
@@ -151,7 +151,6 @@ export interface PartitionCommit<AdapterCursor extends Cursor> {
   readonly committed: Committed;
 }
 
-/** Combines a commit with the owner and the cursor of its partition. @throws Error if the partition belongs to another log. */
 export function toPartitionCommit<AdapterCursor extends Cursor>(
   { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
   cursorClass: new (...of: never[]) => AdapterCursor,

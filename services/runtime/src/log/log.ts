@@ -111,7 +111,7 @@ export interface LogRecord {
 }
 
 export interface Appended {
-  /** Offset of the first record. The other records have the following offsets. */
+  /** Offset of the first record. The offsets of the other records follow without gaps. */
   readonly baseOffset: number;
 }
 
@@ -127,7 +127,7 @@ export interface Batch {
   readonly partition: number;
   /** Records of the batch. Empty if the read only skipped transaction markers or compacted records. */
   readonly records: readonly LogRecord[];
-  /** Offset at which the next read starts. Reads skip transaction markers and gaps, so that a reader reaches the end offset. */
+  /** Offset at which the next read starts. A read skips transaction markers and gaps, so a reader can reach the end offset. */
   readonly nextOffset: number;
   /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;

@@ -1,4 +1,4 @@
-/** Waits at the start until a partition has a leader. A restart would not help, because the new process would also wait. */
+/** When a process starts, waits until a partition has a leader. The process does not exit, because a restart would not help. */
 import type { Logger } from '../process/logger.ts';
 import { retryUntilAvailable } from '../process/waiting.ts';
 import type { Log } from './log.ts';

@@ -99,9 +99,9 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * After the truncation, new records move the end offset above the reader's position. Only leader epochs reveal this
-     * truncation. The embedded log needs no leader epochs, because its file contains both the records and the committed
-     * offsets. A restored file therefore contains records and offsets of the same time.
+     * After a truncation, new records can move the end offset above a reader's position. In this case, only leader epochs
+     * reveal the truncation. The embedded log needs no leader epochs, because one file contains the records and the committed
+     * offsets, and a restore replaces the whole file.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];

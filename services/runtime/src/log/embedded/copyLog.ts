@@ -8,7 +8,7 @@ export interface LogCopy {
   readonly path: string;
   /**
    * For these consumer groups, the copy contains the offsets that were committed before `beforeCopy` is called. The metadata of
-   * the commits is not copied, because the metadata names tables that are not part of the backup.
+   * the commits is not copied, because the metadata contains names of tables that are not in the backup.
    */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` were read and before the records are copied. */

@@ -76,7 +76,7 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
-/** `secure_delete` is ON because the mode FAST does not overwrite free pages. `auto_vacuum` affects only new files. */
+/** `secure_delete` is ON because the mode FAST does not overwrite free pages. An existing file keeps its `auto_vacuum` mode. */
 function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {

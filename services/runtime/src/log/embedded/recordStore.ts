@@ -236,7 +236,7 @@ function toRecord(row: RecordRow, partition: PartitionState): LogRecord {
   };
 }
 
-/** Decodes the headers of a row. Returns an empty object if another program has changed the text. */
+/** Decodes the JSON text of a row's headers. Returns an empty object if another program has made the text invalid. */
 function decodeHeaders(text: string): Headers {
   try {
     const headers: unknown = JSON.parse(text);

@@ -208,7 +208,7 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // Waits for the requests for topic limits, because an append enters an appender's queue only after the limits are known.
+    // Appends that wait for topic limits are not in a queue yet. The close first waits until these appends are in a queue.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;

@@ -1,4 +1,4 @@
-/** Runs retention and compaction, and removes the bytes of deleted records. Appends and reads run between two chunks. */
+/** Runs retention and compaction in chunks, and overwrites deleted records. Appends and reads can run between two chunks. */
 import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';

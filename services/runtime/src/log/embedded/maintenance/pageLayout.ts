@@ -8,7 +8,7 @@ export interface ByteRange {
 /** Types of SQLite pages in the pointer map (section 1.8 of the file format). Only `auto_vacuum` creates a pointer map. */
 export const PAGE_TYPE = { root: 1, free: 2, btree: 5 } as const;
 
-/** Position of the lock bytes in an SQLite file. SQLite does not use the page at this position (section 1.3). */
+/** Position of the lock bytes in a file. SQLite does not use the page at this position (SQLite file format, section 1.3). */
 const PENDING_BYTE = 0x40000000;
 const MAP_ENTRY_BYTES = 5;
 
@@ -54,7 +54,7 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page. If the page is a trunk page, its list of page numbers is in use (section 1.5). */
+/** Returns the unused bytes of a free page. The page numbers in a trunk page are in use (SQLite file format, section 1.5). */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);

@@ -12,8 +12,8 @@ export interface TopicLimits {
 }
 
 /**
- * Upper bound of the overhead of a one-record batch: 61 bytes, up to 40 bytes for the record, and 10 bytes per header. The
- * `max.message.bytes` of a new topic is its `maxRecordBytes` plus this bound.
+ * Maximum overhead that a batch with one record has: 61 bytes for the batch, up to 40 bytes for the record, and 10 bytes per
+ * header. The `max.message.bytes` of a new topic is its `maxRecordBytes` plus this overhead.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 

@@ -65,7 +65,7 @@ export class BrokerRetries {
 
   /** Refreshes the metadata after an error from a broker. After other errors or a failed refresh, replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // After CONCURRENT_TRANSACTIONS, the metadata is still valid. The previous transaction ends within milliseconds.
+    // CONCURRENT_TRANSACTIONS requires no refresh. The error stops when the previous transaction ends, within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&

@@ -72,8 +72,8 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await withRetries((broker) => this.#produce(broker, request));
-      // Frees the request's buffer for reuse, although an earlier attempt may still be in progress. If kafkajs has not yet
-      // copied the bytes of that attempt, the broker rejects the changed bytes.
+      // Frees the request's buffer for reuse. The reuse can change the bytes of an earlier attempt that is still in progress.
+      // The change is harmless, because the broker rejects the changed bytes.
       freeBytes(request.body);
       sequenceState.sequence = nextSequence(sequenceState.sequence, records.length);
       return baseOffset;

@@ -8,8 +8,8 @@ import { type PartitionBatch, PartitionProducer } from './partitionProducer.ts';
 import { SharedProduce } from './sharedProduce.ts';
 
 /**
- * Maximum time of a send, which is longer than a leader election of 8 to 13 s. An append has the same limit, which includes the
- * time of the append in the queue.
+ * Maximum time of a send. The time is longer than a leader election, which takes 8 to 13 s. An append has the same limit,
+ * including the time that the append waits in the queue.
  */
 export const SEND_LIMIT_MS = 16_000;
 

@@ -117,7 +117,7 @@ function takePending({ pending }: BrokerQueue): PendingBatch[] {
   return pending.splice(0, firstExcluded === -1 ? pending.length : firstExcluded);
 }
 
-/** A larger batch is sent in its own request. Brokers process a batch of this size within milliseconds. */
+/** Maximum size of a batch in a shared request. Brokers process a batch of this size within milliseconds. */
 const MAX_BATCH_BYTES = 64 * 1024;
 const MAX_REQUEST_BYTES = 1024 * 1024;
 /** Maximum time to wait for a broker's response. The sum of this time and the wait for replicas is below `FAILING_AFTER_MS`. */

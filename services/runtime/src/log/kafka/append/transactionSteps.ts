@@ -11,7 +11,7 @@ import type { PartitionBatch } from './partitionProducer.ts';
 import { initProducerId, nextSequence, produceRequest, sendProduceRequest } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 
-/** Steps of a transaction. No attempt of a step starts after its deadline on the clock of `performance.now()`. */
+/** Steps of a transaction. A `deadlineMs` is the `performance.now()` time after which a step is not attempted again. */
 export interface TransactionSteps {
   initialize(deadlineMs: number): Promise<void>;
   begin(batches: readonly PartitionBatch[], deadlineMs: number): Promise<void>;

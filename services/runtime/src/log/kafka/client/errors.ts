@@ -50,7 +50,7 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/** Authentication errors stop only the start of a process. A running process retries, because a token server can be down. */
+/** After an authentication error, a starting process ends. A running process retries, because a token server can be down. */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',

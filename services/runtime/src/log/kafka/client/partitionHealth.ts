@@ -14,7 +14,7 @@ export interface PartitionWatch {
   end(): void;
 }
 
-/** A partition without a new failure for this time has an unknown state and is not listed as unavailable. */
+/** After this time without another failure, a partition's state is unknown, and the partition is not listed as unavailable. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {

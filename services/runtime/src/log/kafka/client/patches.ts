@@ -15,9 +15,8 @@ export function patchMissingLeaders(): void {
 }
 
 /**
- * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs encodes the request after this
- * check, and a re-authentication can start during the encoding (KIP-368). The broker rejects a request that arrives during a
- * re-authentication.
+ * Encodes a request before kafkajs checks the session of the connection. Unpatched kafkajs checks the session first, so a
+ * re-authentication can start while kafkajs encodes the request. The broker then rejects the request (KIP-368).
  */
 export function patchReauthentication(): void {
   patchOnce(connection.prototype, (prototype) => {

@@ -48,7 +48,7 @@ async function contactAnyBroker(connection: KafkaConnection): Promise<void> {
     await Promise.any(contacts);
   } catch (error) {
     const failures: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    // If one broker reveals a wrong setting, this error is thrown, even if the other brokers do not respond.
+    // An error about a wrong setting takes precedence over the errors of brokers that do not respond.
     const startRefused = failures.find((failure) => failure instanceof StartRefused);
     if (startRefused !== undefined) throw startRefused;
     const reasons = [...new Set(failures.map(messageOf))].slice(0, MAX_REASONS).join('; ');

@@ -31,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // `attempt` throws `Unavailable` if the log is closed or its own retries reached no broker. More retries would not help.
+  // If `attempt` throws `Unavailable`, the log is closed or `attempt` has retried the request. More retries would not help.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

@@ -165,7 +165,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Returns the start offset of each topic and partition. Must be called after earlier owners can no longer commit. */
+  /** Returns the start offset of each topic and partition. Must not be called while an earlier owner can still commit. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;

@@ -47,8 +47,8 @@ export class Generations {
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // The previous heartbeat was sent before the latest join and contained an older generation number. Only the number
-      // changes now. The partitions of the member stay the same.
+      // A heartbeat from before the latest join contained an older generation number. The current heartbeat corrects the
+      // number. The member keeps its partitions.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }

@@ -117,7 +117,7 @@ export class Membership {
       await Promise.race([crashed, this.#untilClosing()]);
     } finally {
       end();
-      // Waits until the consumer has joined. Earlier, kafkajs cannot send the leave request that frees the partitions.
+      // Waits until the consumer has joined. Before the join, kafkajs cannot send the leave request that frees the partitions.
       const leave = () => consumer.disconnect().catch(() => undefined);
       await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }

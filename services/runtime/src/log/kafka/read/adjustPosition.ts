@@ -7,9 +7,9 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
  * Handles OFFSET_OUT_OF_RANGE, which can also mean an unknown leader epoch. Returns true if the position of the reader moved.
- * @param group undefined for a reader without a consumer group, which does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. A single error can come from a former leader with fewer
- *   records. If the leader epoch of the position is known, the position moves back only after the second error.
+ * @param group undefined if the reader has no consumer group. Such a reader does not report expired records as a loss.
+ * @param isRepeated true if the previous response had the same error. A position with a known leader epoch moves back only
+ *   after the second error, because the first error can come from a former leader that has fewer records.
  */
 export async function adjustPosition(
   deps: Deps,

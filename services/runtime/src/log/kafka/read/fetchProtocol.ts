@@ -34,14 +34,14 @@ export interface PartitionResponse {
   readonly diverging: Diverging | undefined;
 }
 
-/** Leader epoch in the broker's log and its end offset. The epoch is the requested epoch or the nearest lower epoch. */
+/** A leader epoch in the broker's log and the epoch's end offset. The epoch is the requested or the nearest lower epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;
 }
 
 const READ_COMMITTED = 1;
-/** The value -1 means that the sender is a consumer, that the request has no session, or that a leader epoch is unknown. */
+/** Depending on the field, -1 means that the sender is a consumer, no fetch session is used, or a leader epoch is unknown. */
 const NONE = -1;
 const NO_TAGS = 0;
 

@@ -34,7 +34,7 @@ export class PartitionBuffer implements Cursor {
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
   #epochs: LeaderEpoch[] = [];
-  /** Upper bound of the leader epoch of the record before `fetchOffset`. Used if the exact epoch is unknown. */
+  /** Maximum possible leader epoch of the record before `fetchOffset`, if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
   #truncation: LogTruncated | undefined;
   #isAfterExpired = false;
@@ -149,7 +149,7 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. A released buffer can still be used to commit offsets. */
+  /** Discards the buffered records. Offsets can still be committed with this buffer. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];

@@ -41,7 +41,7 @@ export class BrokerCatalog {
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
-  /** Map from group name (with prefix) to the group's coordinator. A broker object works only with its own `cluster`. */
+  /** Map from group name (with prefix) to the group's coordinator. A `broker` works only with the `cluster` that created it. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {

@@ -244,13 +244,13 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Value of `max.compaction.lag.ms`, the time until Kafka removes superseded records. With the brokers' default, Kafka waits
- * until half of a partition's bytes are new, and this can take years (KIP-354). After the configured time, the next append also
- * closes the active segment.
+ * Value of `max.compaction.lag.ms`, the time until Kafka removes superseded records. With the brokers' default, the removal can
+ * take years, because Kafka waits until half of a partition's bytes are new (KIP-354). After the configured time, the next
+ * append closes the active segment, because Kafka compacts only closed segments.
  */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
-/** Questlog warns about a higher compaction lag. The limit adds two broker defaults of 7 days: retention and segment age. */
+/** Maximum compaction lag without a warning: the brokers' default retention (7 days) plus default segment age (7 days). */
 const LONG_COMPACTION_LAG_MS = 14 * MAX_COMPACTION_LAG_MS;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
