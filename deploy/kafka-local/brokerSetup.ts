@@ -53,7 +53,7 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // With Kafka's default of 50 partitions per internal topic, one machine would have to recover 300 replicas after a kill.
+    // With Kafka's defaults, three brokers would recover 300 replicas of internal topics after a crash.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
     // If Kafka created missing topics, the topics would not have the number of partitions and the settings that Questlog needs.

@@ -1,4 +1,4 @@
-/** Starts background processes. Later commands do not confuse an ended process with a new process that has the same pid. */
+/** Starts background processes, and identifies each process by its pid and start time. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';

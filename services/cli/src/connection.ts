@@ -66,7 +66,6 @@ export class Endpoint {
   }
 }
 
-/** Prints a message to standard error while Questlog does not answer. Concurrent requests share one message per interval. */
 class Outage {
   #sinceMs: number | undefined;
   #nextMs = 0;
@@ -146,7 +145,6 @@ export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
-/** Returns the path of the credentials file. If Questlog does not use Kafka, chooses the newest credentials file. */
 export async function credentialsOf(config: Settings): Promise<string> {
   const { credentialsPath, latestCredentialsPath } = await import('@questlog/questlog/credentials');
   const { isOnKafka } = await import('@questlog/questlog/config');

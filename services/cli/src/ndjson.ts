@@ -33,7 +33,6 @@ export async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<L
 
 function lineOf(number: number, bytes: Buffer): Line {
   try {
-    // `TextDecoder` removes a byte order mark at the start of the line.
     return { number, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
   } catch (cause) {
     throw new Error(`line ${number} is not valid UTF-8`, { cause });

@@ -133,7 +133,7 @@ export class Game {
     void this.flush();
   }
 
-  /** Clears the queue and starts a session without a player. Required consent must be given again with `consent(true)`. */
+  /** Clears the queue, withdraws a required consent, and starts a session without a player. */
   forget(): void {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();

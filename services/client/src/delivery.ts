@@ -42,7 +42,6 @@ export class Delivery {
   #running: Promise<boolean> | undefined;
   /** The client sends entries up to this id immediately. Entries with a higher id wait for a full batch. */
   #upTo = 0;
-  /** Idempotency key of the batch for which the client registered the session again. */
   #registeredFor: string | undefined;
 
   constructor(game: Game, queue: Queue) {
@@ -116,7 +115,6 @@ export class Delivery {
     }
   }
 
-  /** Sends entries with `keepalive` when the page closes. A browser limits the total bytes of requests with `keepalive`. */
   sendBeforeClose(): void {
     let availableBytes = KEEPALIVE_BYTES;
     for (let at = 0; this.canSend() && performance.now() >= this.#notBeforeMs; ) {
@@ -125,8 +123,7 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // Sends no further request after a session. The browser sends the requests of a closing page at the same time, so an
-      // event could arrive before its session.
+      // A request with events could reach Questlog before the request that registers the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }

@@ -1,4 +1,4 @@
-/** Combines the pages, the sign-in, the live tail, and the lag of the console. The admin listener serves the console. */
+/** Combines the parts of the console: pages, sign-in, live tail, and consumer lag. */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';

@@ -61,7 +61,6 @@ export function pageFiles(router: RouterInstance): void {
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
     const loaded = cache.get(key) ?? load().then((text) => ({ text, tag: etagOf(text) }));
     cache.set(key, loaded);
-    // Removes a failed read from the cache. A read can fail because too many files are open.
     loaded.catch(() => cache.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });

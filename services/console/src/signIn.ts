@@ -21,8 +21,7 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Compares the whole cookie, because several base64 texts encode the same signature. Otherwise, the audit would show each
-    // text as a separate session.
+    // Compares the whole cookie, because several base64 texts decode to the same signature.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;

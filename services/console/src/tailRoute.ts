@@ -1,7 +1,4 @@
-/**
- * Serves `GET /admin/tail`: sends new events as server-sent events at a limited rate. Also sends the number of all matching
- * events. The payload of an event is a string with the text that the game sent.
- */
+/** Serves `GET /admin/tail`, which sends new events as server-sent events at a limited rate. */
 import type { ServerResponse } from 'node:http';
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -107,7 +104,6 @@ async function sessionsOf(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The connection of one subscriber of the live tail. Counts all matching events, and drops events above the rate limit. */
 class Stream implements Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;

@@ -47,12 +47,11 @@ export function isNumeric(type: string): boolean {
 
 const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;
 
-/** Returns a time in seconds. The time is in UTC if the type of the column names no time zone. */
 function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // The offset of a time zone depends on the UTC time, which is first estimated with the offset at the local time.
+  // Computes the offset two times, because the first computation uses only an estimate of the time.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 

@@ -15,7 +15,7 @@ const CHARACTER_WIDTH = 7;
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
-/** @param times - ascending list of times in seconds since the epoch. @param totalOf - name of the time range of the totals. */
+/** @param times - list of times in seconds since the epoch, in ascending order. */
 export function Chart({
   label,
   times,

@@ -72,7 +72,6 @@ export function axisTimes(seconds: readonly number[], stepSeconds: number): stri
   });
 }
 
-/** Returns the indices of values whose previous and next values are missing, because a line chart cannot show these values. */
 export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
   return Array.from(values).flatMap((value, i) =>
     value != null && values[i - 1] == null && values[i + 1] == null ? [i] : [],

@@ -25,7 +25,7 @@ function useRoute(onToken: () => void): { path: string; argument: string } {
   return routeOf(hash);
 }
 
-/** Shows the console or the sign-in form. Chooses without a request, because the browser would log a 401 as an error. */
+/** Reads the sign-in state without a request, because browsers log a 401 response as an error. */
 function App(): VNode {
   const [isIn, setIn] = useState(() => localStorage.getItem(SIGNED_IN_KEY) !== null && !addressHasToken());
   const set = (isNow: boolean) => {

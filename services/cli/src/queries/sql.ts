@@ -13,10 +13,6 @@ import { writeAtomically } from './outputFile.ts';
 import type { Names } from './statements.ts';
 
 const TABLE_FORMAT = 'PrettyCompactMonoBlock';
-/**
- * Matches a FORMAT clause at the end of a statement. If the pattern does not match, the command adds a FORMAT clause. If the
- * pattern wrongly matches text in a comment or a string, the response has the default format JSON.
- */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const NAMES_QUERY = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
 

@@ -9,7 +9,7 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 
-/** The command treats a connection without data for this time as lost. Questlog sends a message every second. */
+/** Questlog sends a message every second on each connection of a live tail. */
 const SILENCE_TIMEOUT_MS = 15_000;
 const COUNT_INTERVAL_MS = 5_000;
 const TYPE_WIDTH = 24;

@@ -115,7 +115,6 @@ async function clear(
   print(remaining, isJson);
 }
 
-/** Replaces the switches by the result of `update`. Retries if another operator has changed the switches in the meantime. */
 async function change(
   admin: Endpoint,
   project: string,

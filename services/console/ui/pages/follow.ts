@@ -51,7 +51,6 @@ const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;
 const SLOW_POLL_MS = 5_000;
-/** The page shows no insert time if ClickHouse merged the row more than this time after Questlog received the event. */
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
@@ -103,7 +102,6 @@ function EventPath({ id, projects }: { id: string; projects: PageProps['projects
   </div>`;
 }
 
-/** Loads the status of the event. Uses the current time as insert time if the previous call did not find the event. */
 function useStatus(id: string): () => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);

@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests the ledger of one minute. One minute is enough, because `difference` always covers the last day. */
+/** The field `difference` of a ledger covers the last day for every requested time range. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);

@@ -339,7 +339,6 @@ function Secret({ token, onClose }: { token: string; onClose: () => void }): VNo
       await navigator.clipboard.writeText(token);
       setMessage('Copied.');
     } catch {
-      // Selects the token for a manual copy, because browsers let a page copy text only with TLS or on localhost.
       if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
       setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
     }

@@ -1,4 +1,4 @@
-/** The page of rejected requests, ignored fields, and warnings, grouped by field and with a sample of each. */
+/** The page that shows rejected requests, ignored fields, and warnings, grouped by field. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
@@ -199,6 +199,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // Removes line breaks from field names, because the names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // Removes series without values in the chart. A row just outside of the time range creates a series without values.
+  // A row outside of the time range of the chart would create a series of zeros.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

@@ -4,7 +4,7 @@ import { SeededRandom } from './seededRandom.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const BATCH_MS = 5_000;
-/** Maximum number of events per request that both revisions of the contract accept. */
+/** Revision B of the Questlog API accepts at most 200 events per request. */
 const MAX_BATCH = 200;
 const MAX_BATCH_BYTES = 1024 * 1024;
 const LOG_LINES = 40;
@@ -293,7 +293,6 @@ interface Batch {
   readonly to: number;
 }
 
-/** Splits events into batches. The simulated game waits `batchMs` after the first event, even if the batch is already full. */
 function batchesOf(events: readonly GameEvent[], batchMs: number): Batch[] {
   const batches: Batch[] = [];
   for (let from = 0; from < events.length; ) {
