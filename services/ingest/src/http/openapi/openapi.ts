@@ -9,6 +9,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
 import { acceptedSchema, REPORT_RULES } from './acceptedSchema.ts';
 import { type Document, withExamples } from './codeSamples.ts';
+import { completeDocument } from './completeDocument.ts';
 import {
   answer,
   BAD_LIST,
@@ -23,6 +24,7 @@ import {
   NOT_THERE,
   problem,
   query,
+  REPLAYED,
   read,
   ref,
   STRICT,
@@ -36,59 +38,65 @@ import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
 export function openApi(revision: Revision): Document {
-  return withExamples({
-    openapi: '3.1.0',
-    info: {
-      title: 'Questlog',
-      version: '1',
-      description: `Telemetry events of games. The default revision of the API is ${revision}. A project can use the other revision.`,
-    },
-    security: [{ bearer: [] }],
-    paths: {
-      '/v1/ingest/events': { post: ingestOperation() },
-      ...sessionPaths(),
-      '/v1/events': {
-        get: read(
-          'Lists the events of the project, the newest first, by the time at which they were accepted.',
-          answer('A page of events.', 'EventPage'),
-          { parameters: [...FILTERS, ...EVENT_PAGE], rejections: BAD_LIST },
-        ),
+  return withExamples(
+    completeDocument({
+      openapi: '3.1.0',
+      info: {
+        title: 'Questlog',
+        version: '1',
+        description: `Telemetry events of games. The default revision of the API is ${revision}. A project can use the other revision.`,
       },
-      '/v1/events/{id}': {
-        get: read('Returns one event.', answer('The event.', 'Event'), {
-          parameters: [id],
-          rejections: NOT_THERE,
-        }),
-      },
-      ...uploadPaths(),
-      ...reportPaths(),
-      '/v1/linked-events': { get: linkedEventsOperation() },
-      '/v1/quota': {
-        get: read(
-          'Returns the tenant’s quota and its use in this month.',
-          answer('The use and the quota.', 'Quota'),
-        ),
-      },
-      '/health': {
-        get: {
-          summary: 'Checks that the service answers. Needs no token.',
-          security: [],
-          responses: { 200: answer('The service answers.', HEALTH) },
+      security: [{ bearer: [] }],
+      paths: {
+        '/v1/ingest/events': { post: ingestOperation() },
+        ...sessionPaths(),
+        '/v1/events': {
+          get: read(
+            'listEvents',
+            'Lists the events of the project, the newest first, by the time at which they were accepted.',
+            answer('A page of events.', 'EventPage'),
+            { parameters: [...FILTERS, ...EVENT_PAGE], rejections: BAD_LIST },
+          ),
+        },
+        '/v1/events/{id}': {
+          get: read('getEvent', 'Returns one event.', answer('The event.', 'Event'), {
+            parameters: [id],
+            rejections: NOT_THERE,
+          }),
+        },
+        ...uploadPaths(),
+        ...reportPaths(),
+        '/v1/linked-events': { get: linkedEventsOperation() },
+        '/v1/quota': {
+          get: read(
+            'getQuota',
+            'Returns the tenant’s quota and its use in this month.',
+            answer('The use and the quota.', 'Quota'),
+          ),
+        },
+        '/health': {
+          get: {
+            operationId: 'getHealth',
+            summary: 'Checks that the service answers. Needs no token.',
+            security: [],
+            responses: { 200: answer('The service answers.', HEALTH), 417: COMMON_RESPONSES[417] },
+          },
+        },
+        '/openapi.json': {
+          get: {
+            operationId: 'getOpenApi',
+            summary: 'Returns this API as an OpenAPI 3.1 document.',
+            security: [],
+            responses: { 200: answer('The document.', { type: 'object' }), 417: COMMON_RESPONSES[417] },
+          },
         },
       },
-      '/openapi.json': {
-        get: {
-          summary: 'Returns this API as an OpenAPI 3.1 document.',
-          security: [],
-          responses: { 200: { description: 'The document.' } },
-        },
+      components: {
+        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
+        schemas: SCHEMAS,
       },
-    },
-    components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
-      schemas: SCHEMAS,
-    },
-  });
+    }),
+  );
 }
 
 const TOKEN =
@@ -159,6 +167,7 @@ function ingestOperation(): object {
   const key = 'A UUIDv7. Requests with the same key and body within 24 hours are stored once.';
   const lenient = '`handling=lenient` stores the valid elements of a batch and answers 207.';
   const texts = {
+    operationId: 'createEvents',
     summary: 'Submits one event or a batch of events.',
     description:
       'Requires the scope `events:write`. Register the session first with `POST /v1/ingest/sessions`. An invalid element rejects the whole ' +
@@ -185,7 +194,7 @@ function ingestOperation(): object {
         ...CLOCK_SKEW,
       },
     },
-    200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
+    200: { ...answer('The events of an earlier request with this key.', created), headers: REPLAYED },
     207: answer(
       'With `handling=lenient`: a created event or a problem for each element, in request order. If some elements exceeded ' +
         'a rate limit (`rate_limited`), the response has the headers of a 429.',
@@ -212,6 +221,7 @@ function linkedEventsOperation(): object {
   const from =
     '`start` (the oldest stored message of the last 7 days), `end` (only new messages), or the id of a message.';
   return {
+    operationId: 'streamLinkedEvents',
     summary: 'Streams the links of the project’s reports and events as server-sent events.',
     description: `Requires the scope \`read\`. ${description}`,
     parameters: [
@@ -221,7 +231,15 @@ function linkedEventsOperation(): object {
     responses: {
       200: {
         description: 'The stream (WHATWG HTML, section 9.2).',
-        content: { 'text/event-stream': { schema: { type: 'string' } } },
+        content: {
+          'text/event-stream': {
+            schema: {
+              type: 'string',
+              contentMediaType: 'application/json',
+              contentSchema: { anyOf: [ref('LinkedEventMessage'), ref('LinkedEventGap')] },
+            },
+          },
+        },
       },
       400: problem('`from` or `Last-Event-ID` is not the id of a message.'),
       ...COMMON_RESPONSES,

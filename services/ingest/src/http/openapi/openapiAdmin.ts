@@ -9,24 +9,15 @@ import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { SQL_LIMITS } from '../../admin/runSql.ts';
 import { acceptedSchema } from './acceptedSchema.ts';
+import { completeDocument } from './completeDocument.ts';
+import { ADMIN_RESPONSES, NOT_THERE, written } from './openapiAdminParts.ts';
 import { deadLetterPaths } from './openapiDeadLetters.ts';
+import { directoryPaths } from './openapiDirectory.ts';
 import { backupPaths, erasurePaths } from './openapiJobs.ts';
-import {
-  answer,
-  filter,
-  header,
-  id,
-  MIB,
-  PAGE,
-  problem,
-  ref,
-  TIME,
-  tooMany,
-  UUID_TEXT,
-} from './openapiParts.ts';
+import { answer, filter, id, MIB, PAGE, problem, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
-  return {
+  return completeDocument({
     openapi: '3.1.0',
     info: {
       title: 'Questlog for operators',
@@ -38,43 +29,14 @@ export function adminApi(): Record<string, unknown> {
     },
     security: [{ bearer: [] }],
     paths: {
-      '/admin/tenants': {
-        get: listed('Lists all tenants.', 'Tenant'),
-        post: created('Creates a tenant.', 'TenantInput', 'Tenant'),
-      },
-      '/admin/tenants/{id}': {
-        patch: changed('Changes the fields of a tenant that the body has.', 'Tenant'),
-      },
-      '/admin/projects': {
-        get: listed('Lists all projects.', 'Project'),
-        post: created('Creates a project of a tenant.', 'ProjectInput', 'Project', { 404: NOT_THERE }),
-      },
-      '/admin/projects/{id}': {
-        patch: changed('Changes the fields of a project that the body has.', 'Project'),
-      },
-      '/admin/projects/{id}/switches': switchOperations(),
-      '/admin/projects/{id}/test-event': { post: testEventOperation() },
-      '/admin/projects/{id}/reports/{reportId}': { delete: retractOperation() },
-      '/admin/tokens': {
-        get: listed('Lists all tokens, without their texts.', 'Token'),
-        post: written(
-          'Creates a token. Its text is only in this response, because Questlog stores only its SHA-256.',
-          'TokenInput',
-          {
-            201: answer('The token.', 'TokenCreated'),
-            404: NOT_THERE,
-          },
-        ),
-      },
-      '/admin/tokens/{id}': { delete: revokeOperation() },
-      '/admin/tokens/{id}/rotate': { post: rotateOperation() },
+      ...directoryPaths(),
       '/admin/links/retry': {
-        post: written('Looks up reports with unresolved links again.', 'LinkRetryInput', {
+        post: written('retryLinks', 'Looks up reports with unresolved links again.', 'LinkRetryInput', {
           200: answer('Number of reports and links.', 'LinkRetry'),
         }),
       },
       '/admin/sql': {
-        post: written(SQL, 'SqlInput', { 200: answer('The result of ClickHouse.', {}) }),
+        post: written('runSql', SQL, 'SqlInput', { 200: answer('The result of ClickHouse.', {}) }),
       },
       '/admin/tail': { get: tailOperation() },
       '/admin/lag': { get: lagOperation() },
@@ -82,22 +44,26 @@ export function adminApi(): Record<string, unknown> {
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
       '/admin/audit': { get: auditOperation() },
-      ...deadLetterPaths(COMMON_RESPONSES),
-      ...erasurePaths(written, COMMON_RESPONSES),
-      ...backupPaths(COMMON_RESPONSES),
+      ...deadLetterPaths(),
+      ...erasurePaths(),
+      ...backupPaths(),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
-      '/healthz': { get: unauthenticated('Checks that the process runs. For load balancers.', state('ok')) },
+      '/healthz': {
+        get: unauthenticated('getHealth', 'Checks that the process runs. For load balancers.', state('ok')),
+      },
       '/readyz': { get: readyOperation() },
-      '/metrics': { get: unauthenticated('Returns metrics in the text format of Prometheus.') },
+      '/metrics': { get: unauthenticated('getMetrics', 'Returns metrics in the text format of Prometheus.') },
       '/openapi.json': {
-        get: unauthenticated('Returns this API as an OpenAPI 3.1 document.', { type: 'object' }),
+        get: unauthenticated('getOpenApi', 'Returns this API as an OpenAPI 3.1 document.', {
+          type: 'object',
+        }),
       },
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
       schemas: SCHEMAS,
     },
-  };
+  });
 }
 
 const TOKEN =
@@ -114,12 +80,13 @@ const READY =
 
 function readyOperation() {
   return {
-    ...unauthenticated(READY, state('ready', 'warnings')),
+    ...unauthenticated('getReadiness', READY, state('ready', 'warnings')),
     responses: {
       200: answer(
         'The process is ready. `warnings` has problems of other parts.',
         state('ready', 'warnings'),
       ),
+      417: ADMIN_RESPONSES[417],
       503: answer('The process is not ready.', state('not ready', 'problems')),
     },
   };
@@ -150,135 +117,14 @@ const SCHEMAS = {
   DeadLetter: InspectedDeadLetter,
   Replayed: ReplayedDeadLetter,
   // Excludes requests with both `sessionId` and `player`, because the scope of such a request would be ambiguous.
-  ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
+  ErasureInput: {
+    ...ErasureInput,
+    not: { properties: { sessionId: {}, player: {} }, required: ['sessionId', 'player'] },
+  },
   Erasure: ErasureOutput,
   Backup,
   Problem,
 };
-
-const COMMON_RESPONSES = {
-  401: problem('The admin token is missing or wrong.'),
-  429: tooMany('the admin token'),
-  417: problem('The `Expect` header is not `100-continue`.'),
-  503: problem('A dependency does not answer. Retry after the time in `Retry-After`.'),
-};
-const NOT_THERE = problem('The id does not exist.');
-
-function switchOperations(): object {
-  const tag = { schema: { type: 'string' }, description: 'The ETag of this list, for `If-Match`.' };
-  const switches = {
-    ...answer('The switches that have not ended.', { type: 'array', items: ref('Switch') }),
-    headers: { ETag: tag },
-  };
-  const ifMatch = 'The `ETag` of the list to replace. If the list has changed since, the response is a 412.';
-  const put =
-    'Replaces the switches of a project, which reject or sample events. They take effect at every ingest within 2 s.';
-  return {
-    get: {
-      summary: 'Lists the switches of a project that have not ended.',
-      parameters: [id],
-      responses: { 200: switches, 404: NOT_THERE, ...COMMON_RESPONSES },
-    },
-    put: {
-      ...written(put, 'SwitchInput', {
-        200: switches,
-        404: NOT_THERE,
-        412: problem('The switches have changed.'),
-      }),
-      parameters: [id, header('If-Match', ifMatch)],
-      requestBody: {
-        required: true,
-        content: { 'application/json': { schema: { ...admin.SwitchesInput, items: ref('SwitchInput') } } },
-      },
-    },
-  };
-}
-
-function revokeOperation(): object {
-  return {
-    summary: 'Revokes a token.',
-    parameters: [id],
-    responses: { 204: { description: 'The token is no longer valid.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
-  };
-}
-
-function rotateOperation(): object {
-  const operation = written(
-    'Replaces a token. The old token stays valid for `overlapSeconds`.',
-    'TokenRotation',
-    {
-      201: answer(
-        'The new token. Its text is only in this response. The old token is invalid from `oldExpiresAt` on.',
-        'TokenRotated',
-      ),
-      404: NOT_THERE,
-      409: problem('The token was already rotated. The detail names its successor.'),
-    },
-  );
-  const description =
-    'The new token has the project and the scopes of the old token, and can retract its reports. If `expiresAt` is omitted, ' +
-    'the new token has the same lifetime as the old token had when it was created.';
-  return { ...operation, description, parameters: [id] };
-}
-
-function testEventOperation(): object {
-  return {
-    summary: 'Sends an event of the type `questlog.test` for the project, in the same way as a game does.',
-    parameters: [id],
-    responses: {
-      201: answer('The created event.', { type: 'object' }),
-      403: problem('A switch of the project rejects such events: `switched_off`.'),
-      404: NOT_THERE,
-      ...COMMON_RESPONSES,
-      429: problem('The project or its tenant exceeds a rate limit: `rate_limited`.'),
-    },
-  };
-}
-
-function retractOperation(): object {
-  return {
-    summary:
-      'Retracts a bug report and its links, whichever token filed it. Repeated requests also return 204.',
-    parameters: [id, { ...id, name: 'reportId' }],
-    responses: { 204: { description: 'The report is retracted.' }, 404: NOT_THERE, ...COMMON_RESPONSES },
-  };
-}
-
-function listed(summary: string, name: string): object {
-  return {
-    summary,
-    responses: { 200: answer(summary, { type: 'array', items: ref(name) }), ...COMMON_RESPONSES },
-  };
-}
-
-function written(summary: string, input: string, responses: object): object {
-  return {
-    summary,
-    requestBody: { required: true, content: { 'application/json': { schema: ref(input) } } },
-    responses: {
-      400: problem('The body is not valid. The problem lists every invalid or unknown field.'),
-      408: problem('The body did not arrive in time.'),
-      413: problem('The body is too large.'),
-      415: problem('The media type or content coding is not supported.'),
-      ...COMMON_RESPONSES,
-      ...responses,
-    },
-  };
-}
-
-function created(summary: string, input: string, name: string, refusals: object = {}): object {
-  return written(summary, input, {
-    201: answer('The created entity.', name),
-    200: answer('The entity exists with the same content.', name),
-    409: problem('The id is used by an entity with other content.'),
-    ...refusals,
-  });
-}
-
-function changed(summary: string, name: string): object {
-  const responses = { 200: answer('The changed entity.', name), 404: NOT_THERE };
-  return { ...written(summary, `${name}Patch`, responses), parameters: [id] };
-}
 
 function tailOperation(): object {
   const description =
@@ -293,6 +139,7 @@ function tailOperation(): object {
     }),
   ];
   return {
+    operationId: 'streamEvents',
     summary:
       'Streams new events as server-sent events: at most 100 events per second (`event: events`), and the number of all events ' +
       '(`event: count`).',
@@ -301,22 +148,24 @@ function tailOperation(): object {
       200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
       400: problem('A parameter is not valid or not known.'),
       404: problem('The project does not exist.'),
-      ...COMMON_RESPONSES,
+      ...ADMIN_RESPONSES,
     },
   };
 }
 
 function lagOperation(): object {
   return {
+    operationId: 'getLag',
     summary:
       'Returns the lag of each consumer group in records, in time, and as a share of the retention time, ' +
       'and the free space on the disk of the data folder.',
-    responses: { 200: answer('The lag, at most one second old.', { type: 'object' }), ...COMMON_RESPONSES },
+    responses: { 200: answer('The lag, at most one second old.', { type: 'object' }), ...ADMIN_RESPONSES },
   };
 }
 
 function retentionOperation(): object {
   return {
+    operationId: 'getRetention',
     summary:
       'Returns how long tables, files, and topics are kept, how many bytes they take now, and how many bytes arrive per month.',
     parameters: [filter('project', 'Only data of this project, with its retention days.', UUID_TEXT)],
@@ -324,13 +173,14 @@ function retentionOperation(): object {
       200: answer('The retention and its cost.', 'Retention'),
       400: problem('The parameter is not valid.'),
       404: NOT_THERE,
-      ...COMMON_RESPONSES,
+      ...ADMIN_RESPONSES,
     },
   };
 }
 
 function ledgerOperation(): object {
   return {
+    operationId: 'getLedger',
     summary:
       'Returns the ledger: the received, logged, and projected events by tenant and minute, the newest minutes first.',
     parameters: [
@@ -341,7 +191,7 @@ function ledgerOperation(): object {
     responses: {
       200: answer('The ledger. It lacks the last seconds of an ingest that was killed.', 'Ledger'),
       400: problem('A parameter is not valid.'),
-      ...COMMON_RESPONSES,
+      ...ADMIN_RESPONSES,
     },
   };
 }
@@ -350,6 +200,7 @@ function verifyOperation(): object {
   const lines = { 'application/x-ndjson': { schema: { type: 'string' } } };
   const kinds = Object.entries(DIFFERENCES).map(([what, sentence]) => `- \`${what}\`: ${sentence}`);
   const operation = written(
+    'verify',
     'Compares the records of a time range in the log with the rows in ClickHouse, and returns the differences.',
     'VerifyInput',
     {
@@ -369,6 +220,7 @@ function verifyOperation(): object {
 
 function auditOperation(): object {
   return {
+    operationId: 'listAudit',
     summary:
       'Lists the changes of operators and the rejected requests to this API, the newest first. An entry has the actor, the action, the values before and after, and the address.',
     parameters: [
@@ -384,7 +236,7 @@ function auditOperation(): object {
     responses: {
       200: answer('The entries in ClickHouse. Entries of the last second can be missing.', 'Audit'),
       400: problem('A parameter is not valid. The detail names the parameter and its valid values.'),
-      ...COMMON_RESPONSES,
+      ...ADMIN_RESPONSES,
     },
   };
 }
@@ -392,6 +244,7 @@ function auditOperation(): object {
 function uploadOperation(): object {
   const bytes = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } };
   return {
+    operationId: 'getUpload',
     summary:
       'Returns a file of a report. PNG, JPEG, WebP, and GIF files up to 16 MiB have their own media type. All other files are plain text or bytes to ' +
       'download.',
@@ -399,16 +252,20 @@ function uploadOperation(): object {
       { ...id, name: 'projectId' },
       { ...id, name: 'uploadId' },
     ],
-    responses: { 200: { description: 'The file.', content: bytes }, 404: NOT_THERE, ...COMMON_RESPONSES },
+    responses: { 200: { description: 'The file.', content: bytes }, 404: NOT_THERE, ...ADMIN_RESPONSES },
   };
 }
 
-function unauthenticated(summary: string, shape?: object): object {
+function unauthenticated(operationId: string, summary: string, shape?: object): object {
   const text = { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } };
   return {
+    operationId,
     summary,
     security: [],
-    responses: { 200: shape === undefined ? text : answer('The service answers.', shape) },
+    responses: {
+      200: shape === undefined ? text : answer('The service answers.', shape),
+      417: ADMIN_RESPONSES[417],
+    },
   };
 }
 

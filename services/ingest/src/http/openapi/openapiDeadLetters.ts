@@ -1,20 +1,20 @@
 /** OpenAPI operations of `/admin/dead-letters`. */
 import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { ADMIN_RESPONSES, NOT_THERE } from './openapiAdminParts.ts';
 import { answer, filter, id, PAGE, problem, TIME } from './openapiParts.ts';
 
-const NOT_THERE = problem('The id does not exist.');
-
-export function deadLetterPaths(commonResponses: object): Record<string, object> {
+export function deadLetterPaths(): Record<string, object> {
   return {
-    '/admin/dead-letters': { get: listOperation(commonResponses) },
-    '/admin/dead-letters/{id}': deadLetterOperations(commonResponses),
-    '/admin/dead-letters/{id}/replay': { post: replayOperation(commonResponses) },
+    '/admin/dead-letters': { get: listOperation() },
+    '/admin/dead-letters/{id}': deadLetterOperations(),
+    '/admin/dead-letters/{id}/replay': { post: replayOperation() },
   };
 }
 
-function listOperation(commonResponses: object): object {
+function listOperation(): object {
   return {
+    operationId: 'listDeadLetters',
     summary:
       'Lists records that a consumer could not process, the newest first. Only the newest 50,000 are available.',
     parameters: [
@@ -34,33 +34,36 @@ function listOperation(commonResponses: object): object {
     responses: {
       200: answer('The dead letters, without their values.', 'DeadLetters'),
       400: problem('A parameter is not valid. The detail names the parameter and its valid values.'),
-      ...commonResponses,
+      ...ADMIN_RESPONSES,
     },
   };
 }
 
-function deadLetterOperations(commonResponses: object): object {
+function deadLetterOperations(): object {
   return {
     get: {
+      operationId: 'getDeadLetter',
       summary: 'Returns a dead letter with its headers and its value. The value is decoded if possible.',
       parameters: [id],
-      responses: { 200: answer('The dead letter.', 'DeadLetter'), 404: NOT_THERE, ...commonResponses },
+      responses: { 200: answer('The dead letter.', 'DeadLetter'), 404: NOT_THERE, ...ADMIN_RESPONSES },
     },
     delete: {
+      operationId: 'discardDeadLetter',
       summary: 'Discards a dead letter. It is no longer open, and stays until it expires.',
       parameters: [id],
       responses: {
         204: { description: 'The dead letter is discarded.' },
         404: NOT_THERE,
         409: problem('The dead letter was already replayed.'),
-        ...commonResponses,
+        ...ADMIN_RESPONSES,
       },
     },
   };
 }
 
-function replayOperation(commonResponses: object): object {
+function replayOperation(): object {
   return {
+    operationId: 'replayDeadLetter',
     summary:
       'Appends the unchanged record of a dead letter to its source partition again. Consumers that have already processed the record ignore it, so it counts once.',
     parameters: [id],
@@ -74,7 +77,7 @@ function replayOperation(commonResponses: object): object {
       422: problem(
         'The bytes of the record are not stored, or its topic does not accept them. The detail has the reason.',
       ),
-      ...commonResponses,
+      ...ADMIN_RESPONSES,
     },
   };
 }

@@ -1,11 +1,10 @@
 /** OpenAPI operations of erasures and backups. */
+import { ADMIN_RESPONSES, NOT_THERE, written } from './openapiAdminParts.ts';
 import { answer, id, problem, ref } from './openapiParts.ts';
 
-export function erasurePaths(
-  written: (summary: string, input: string, responses: object) => object,
-  commonResponses: object,
-): Record<string, object> {
+export function erasurePaths(): Record<string, object> {
   const operation = written(
+    'createErasure',
     'Erases the data of a session, player, project, or tenant from ClickHouse, the uploads, and the dead letters.',
     'ErasureInput',
     {
@@ -19,10 +18,11 @@ export function erasurePaths(
   return {
     '/admin/erasures': {
       get: {
+        operationId: 'listErasures',
         summary: 'Lists the newest 1,000 erasures, the newest first.',
         responses: {
           200: answer('The erasures.', { type: 'array', items: ref('Erasure') }),
-          ...commonResponses,
+          ...ADMIN_RESPONSES,
         },
       },
       post: {
@@ -33,12 +33,13 @@ export function erasurePaths(
     },
     '/admin/erasures/{id}': {
       get: {
+        operationId: 'getErasure',
         summary: 'Returns the state of an erasure, with its receipt.',
         parameters: [id],
         responses: {
           200: answer('The erasure.', 'Erasure'),
-          404: problem('The id does not exist.'),
-          ...commonResponses,
+          404: NOT_THERE,
+          ...ADMIN_RESPONSES,
         },
       },
     },
@@ -47,11 +48,12 @@ export function erasurePaths(
 
 const NOT_EMBEDDED = problem('The log or ClickHouse is not embedded. Back it up with its own tools.');
 
-export function backupPaths(commonResponses: object): Record<string, object> {
+export function backupPaths(): Record<string, object> {
   const list = { type: 'array', items: ref('Backup') };
   return {
     '/admin/backups': {
       get: {
+        operationId: 'listBackups',
         summary:
           'Lists the backups in the folder `QUESTLOG_BACKUP_DIR`, running backups, and backups that failed since the start.',
         responses: {
@@ -60,16 +62,17 @@ export function backupPaths(commonResponses: object): Record<string, object> {
             properties: { into: { type: 'string' }, backups: list },
           }),
           501: NOT_EMBEDDED,
-          ...commonResponses,
+          ...ADMIN_RESPONSES,
         },
       },
       post: {
+        operationId: 'createBackup',
         summary: 'Starts a backup of all data on embedded engines. Questlog continues to run.',
         responses: {
           202: answer('The backup is running. `GET /admin/backups` shows its progress.', 'Backup'),
           409: problem('A backup is already running.'),
           501: NOT_EMBEDDED,
-          ...commonResponses,
+          ...ADMIN_RESPONSES,
         },
       },
     },

@@ -25,8 +25,6 @@ export const STRICT =
 export const PREFER = header('Prefer', STRICT);
 export const CODING = header('Content-Encoding', 'gzip, deflate, br or zstd.');
 
-const RETRY_AFTER = { schema: { type: 'integer' }, description: 'Seconds until the request can be retried.' };
-
 export const COMMON_RESPONSES = {
   401: problem('The access token is missing or not valid.'),
   403: problem('The access token lacks the scope.'),
@@ -41,23 +39,17 @@ export const WRITE_RESPONSES = {
   ),
   429: {
     ...problem('The project or its tenant exceeds a rate limit. Nothing was stored.'),
-    headers: {
-      'Retry-After': RETRY_AFTER,
-      ...Object.fromEntries(
-        ['RateLimit', 'RateLimit-Policy'].map((name) => [
-          name,
-          { schema: { type: 'string' }, description: 'See draft-ietf-httpapi-ratelimit-headers-10.' },
-        ]),
-      ),
-    },
+    headers: Object.fromEntries(
+      ['RateLimit', 'RateLimit-Policy'].map((name) => [
+        name,
+        { schema: { type: 'string' }, description: 'See draft-ietf-httpapi-ratelimit-headers-10.' },
+      ]),
+    ),
   },
 };
 
 export function tooMany(credentials: string): object {
-  return {
-    ...problem(`This address sent too many requests without ${credentials}.`),
-    headers: { 'Retry-After': RETRY_AFTER },
-  };
+  return problem(`This address sent too many requests without ${credentials}.`);
 }
 
 export const MIB = 1024 * 1024;
@@ -97,11 +89,13 @@ export const BAD_LIST = {
 };
 
 export function read(
+  operationId: string,
   summary: string,
   ok: object,
   { parameters = [], rejections = {} }: { parameters?: object[]; rejections?: object } = {},
 ): object {
   return {
+    operationId,
     summary,
     description: 'Requires the scope `read`.',
     parameters,
@@ -110,7 +104,7 @@ export function read(
 }
 
 export function write(
-  texts: { summary: string; description: string; parameters: object[] },
+  texts: { operationId: string; summary: string; description: string; parameters: object[] },
   input: object | string,
   responses: object,
 ): object {
@@ -121,6 +115,14 @@ export function write(
     responses: { ...COMMON_RESPONSES, ...WRITE_RESPONSES, ...BODY_TIMEOUT, ...responses },
   };
 }
+
+/** Header of a response that repeats the response to an earlier request. */
+export const REPLAYED = {
+  'Idempotency-Replayed': {
+    schema: { const: 'true' },
+    description: 'The request was already processed earlier.',
+  },
+};
 
 export const CLOCK_SKEW = {
   'Questlog-Clock-Skew': {

@@ -17,6 +17,7 @@ import {
   PAGE,
   PREFER,
   problem,
+  REPLAYED,
   read,
   TIME,
   UUID_TEXT,
@@ -48,6 +49,7 @@ export function reportPaths(): Record<string, object> {
     '/v1/ingest/reports': { post: createOperation() },
     '/v1/reports': {
       get: read(
+        'listReports',
         'Lists the bug reports of the project, the last received first, including retracted reports. ' +
           '`GET /v1/reports/{id}` also returns the description, the context, the files, and the links.',
         answer('A page of reports.', 'ReportPage'),
@@ -55,11 +57,17 @@ export function reportPaths(): Record<string, object> {
       ),
     },
     '/v1/reports/{id}': {
-      get: read('Returns a bug report with its links, at most 10,000.', answer('The report.', 'Report'), {
-        parameters: [id],
-        rejections: NOT_THERE,
-      }),
+      get: read(
+        'getReport',
+        'Returns a bug report with its links, at most 10,000.',
+        answer('The report.', 'Report'),
+        {
+          parameters: [id],
+          rejections: NOT_THERE,
+        },
+      ),
       delete: {
+        operationId: 'retractReport',
         summary: 'Retracts a bug report and its links. The report stays readable.',
         description:
           'Requires the scope `reports:write` and the token that filed the report (otherwise 403). An operator can retract every report. Repeated ' +
@@ -75,6 +83,7 @@ export function reportPaths(): Record<string, object> {
     },
     '/v1/reports/{id}/events': {
       get: read(
+        'listReportEvents',
         'Lists the stored events that are or were linked to a report, by `occurredAt`.',
         answer('A page of events.', 'ReportEventPage'),
         { parameters: [id, ...EVENT_PAGE], rejections: { ...BAD_PAGE, ...NOT_THERE } },
@@ -85,6 +94,7 @@ export function reportPaths(): Record<string, object> {
 
 function createOperation(): object {
   const texts = {
+    operationId: 'createReport',
     summary: 'Files a bug report with its content, context, files, and events.',
     description:
       'Requires the scope `reports:write`, also for the events. Events of the session in the report’s window are linked. A retry ' +
@@ -102,9 +112,12 @@ function createOperation(): object {
   return write(texts, 'ReportInput', {
     201: {
       ...answer('The report with its created events and its links.', 'ReportCreated'),
-      headers: CLOCK_SKEW,
+      headers: { ...headers, ...CLOCK_SKEW },
     },
-    200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', 'ReportCreated'),
+    200: {
+      ...answer('The report, filed earlier.', 'ReportCreated'),
+      headers: { ...headers, ...REPLAYED },
+    },
     400: problem('The body is not valid. The problem lists every invalid field and event.'),
     404: problem('A session or a file does not exist in the project.'),
     409: problem('The id belongs to a report with other content.'),

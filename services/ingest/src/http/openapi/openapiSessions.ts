@@ -20,19 +20,25 @@ export function sessionPaths(): Record<string, object> {
   return {
     '/v1/ingest/sessions': { post: registerOperation() },
     '/v1/sessions/{id}': {
-      get: read('Returns a session of the project.', answer('The session.', 'Session'), {
+      get: read('getSession', 'Returns a session of the project.', answer('The session.', 'Session'), {
         parameters: [id],
         rejections: NOT_THERE,
       }),
     },
     '/v1/sessions/{id}/events': {
-      get: read('Lists the events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
-        parameters: [id, ...EVENT_PAGE],
-        rejections: { ...BAD_PAGE, ...NOT_THERE },
-      }),
+      get: read(
+        'listSessionEvents',
+        'Lists the events of a session, by `occurredAt`.',
+        answer('A page of events.', 'EventPage'),
+        {
+          parameters: [id, ...EVENT_PAGE],
+          rejections: { ...BAD_PAGE, ...NOT_THERE },
+        },
+      ),
     },
     '/v1/players/{externalId}/sessions': {
       get: read(
+        'listPlayerSessions',
         'Lists the sessions of a player, the newest first. The list is empty if the project does not have the player.',
         answer('A page of sessions.', 'SessionPage'),
         { parameters: [externalId, ...PAGE], rejections: BAD_PAGE },
@@ -40,6 +46,7 @@ export function sessionPaths(): Record<string, object> {
     },
     '/v1/builds': {
       get: read(
+        'listBuilds',
         'Lists the builds of registered sessions, the newest first.',
         answer('A page of builds.', 'BuildPage'),
         { parameters: PAGE, rejections: BAD_PAGE },
@@ -50,6 +57,7 @@ export function sessionPaths(): Record<string, object> {
 
 function registerOperation(): object {
   const texts = {
+    operationId: 'registerSession',
     summary: 'Registers a session with its build and its player.',
     description:
       'Requires the scope `events:write`. A retry with the same `id` returns 200. An empty string in an optional field counts as ' +

@@ -24,6 +24,7 @@ export function uploadPaths(): Record<string, object> {
 
 function makeOperation(): object {
   const texts = {
+    operationId: 'createUpload',
     summary: 'Creates an upload, and returns the address for its file.',
     description:
       'Requires the scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
@@ -32,7 +33,12 @@ function makeOperation(): object {
     parameters: [PREFER],
   };
   return write(texts, 'UploadInput', {
-    201: answer('The upload and its address.', 'Upload'),
+    201: {
+      ...answer('The upload and its address.', 'Upload'),
+      headers: {
+        Location: { schema: { type: 'string' }, description: 'The address from which the file can be read.' },
+      },
+    },
     400: problem('The body is not valid. The problem lists every invalid field.'),
     404: problem('The session was erased.'),
     413: problem('The body is too large, or `sizeBytes` exceeds the limit for the `attachmentType`.'),
@@ -45,6 +51,7 @@ function makeOperation(): object {
 
 function putOperation(): object {
   return {
+    operationId: 'putUpload',
     summary: 'Stores the bytes of an upload. Either all bytes are stored or none.',
     description:
       'Use the path and query of `uploadUrl`. The request needs no token. `uploadUrl` can also lead to an S3 service. Until the ' +
@@ -83,5 +90,8 @@ function putOperation(): object {
 
 function readOperation(): object {
   const file = { description: 'The file, as a download with its original name.', content: BYTES };
-  return read('Returns a file of the project.', file, { parameters: [id], rejections: NOT_THERE });
+  return read('getUpload', 'Returns a file of the project.', file, {
+    parameters: [id],
+    rejections: NOT_THERE,
+  });
 }
