@@ -33,7 +33,7 @@ export class Rejected extends Error {
   }
 }
 
-/** Error after the log has accepted a report. Some events of the report are not stored, or the report cannot be read. */
+/** Error for a report that is in the log. Some events of the report are not stored, or the report cannot be read in time. */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 

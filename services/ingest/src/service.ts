@@ -172,7 +172,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators, tokens.unauthenticated);
-  // Stops streams before the listeners, because a listener waits until its open responses have ended.
+  // Stops the streams before the listeners. A listener stops only after all open responses, such as streams, have ended.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
   const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);

@@ -23,7 +23,7 @@ interface TruncationWatchDeps extends LostAppendsDeps {
   readonly log: Log;
   readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
-  /** Removes lost records from the caches of events. `offset` is the first lost offset. */
+  /** Removes events from the caches if the log has lost their records. `offset` is the first lost offset. */
   onEventsTruncated(partition: number, offset: number): void;
 }
 

@@ -1,4 +1,4 @@
-/** Decodes the records inside dead letters and removes their erased data. */
+/** Decodes the records inside dead letters and leaves out the data that an erasure covers. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';

@@ -78,7 +78,6 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
   const view = new DeadLetterView(deps, codec);
-  /** Serializes replays of the same dead letter, so that only one replay succeeds. */
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {

@@ -1,4 +1,4 @@
-/** Reads and replaces the switches of a project, with which operators reject or sample events during a flood. */
+/** Reads and replaces the switches of a project. During a flood, operators use switches to reject or sample events. */
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';

@@ -17,8 +17,8 @@ export interface Span {
 }
 
 /**
- * Selects how a value is handled. For `parsed`, the scanner parses the value. For a list of names, the scanner also reports
- * names that are not in the list. For `bytes`, the scanner finds the byte range. A function scans the value itself.
+ * Handling of a field. With `parsed` or a list of names, the scanner parses the field. With a list, the scanner also reports
+ * names outside the list. With `bytes`, the scanner records the byte range. With a function, the function scans the field.
  */
 export type FieldShape =
   | 'parsed'

@@ -73,7 +73,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // Log messages can contain the id of a part instead of the request's id, so this function accepts both ids.
+      // Accepts the id of the request and the ids of its parts, because log messages can contain the id of a part.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);

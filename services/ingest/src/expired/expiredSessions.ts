@@ -81,8 +81,8 @@ interface RenewalRange {
 }
 
 /**
- * Sets the current time in old rows of `expired_sessions` whose sessions still have data in ClickHouse. Returns an SQL
- * condition for all rows whose time is still old.
+ * Sets the time of old rows in `expired_sessions` to now if their sessions still have data in ClickHouse. Returns an SQL
+ * condition that selects the rows that are still old.
  */
 export async function renewOld(
   store: StoreQueries,

@@ -95,7 +95,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
-  // Serializes the directory changes of this process, so that conflicting changes are rare.
+  // Runs the directory changes of this process one after the other, because concurrent changes can conflict.
   const changes = new KeyedMutex();
   const serialize: Serialize = (work) => changes.run('', work);
   entityRoutes(router, operations, serialize);

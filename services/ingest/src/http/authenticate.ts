@@ -49,7 +49,7 @@ export interface AuthorizerDeps {
   readonly uses: Pick<TokenUses, 'note'>;
 }
 
-/** Returns a function that authenticates a request or throws Rejected. A second call checks that the token is still valid. */
+/** Returns a function that authenticates a request or throws Rejected. Rate limits count a request only at its first check. */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {
@@ -84,7 +84,7 @@ export function validPrincipal(
   }
 }
 
-/** Verifies a JWT before the routes run, because the verification can wait for the keys of the issuer. */
+/** Verifies a JWT before the routes run, because routes authenticate synchronously and cannot wait for the issuer's keys. */
 export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];

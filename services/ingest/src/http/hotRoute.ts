@@ -114,7 +114,7 @@ export async function answerEvents(
   };
 }
 
-/** Returns the UUIDv7 in the `Idempotency-Key` header. The quotes that the header's draft standard requires are optional. */
+/** Returns the UUIDv7 in the `Idempotency-Key` header. Clients can omit the quotes that the draft standard requires. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
@@ -140,7 +140,7 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
   freeBytes(body);
 }
 
-/** A body above this size is sent separately from the response head, because converting the body to a string takes longer. */
+/** A body above this size is sent in a second write, because converting the body to a string takes longer than the write. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -211,7 +211,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** True if the request failed with a server error or is a successful upload. Uploads need no token. */
+/** True for a server error or a successful upload, which do not count for the rate limit of requests without a token. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -248,7 +248,7 @@ export function recordRejections(
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // Removes the reference to the body, because the memory limit for request bodies does not count this body any more.
+  // The body must not stay in memory, because the memory limit for request bodies does not count this body any more.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;

@@ -48,7 +48,6 @@ export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly hasDocs: boolean;
 }
 
-/** Returns a handler for all requests. Event requests use the hot route, and other requests use Koa. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
   const { unauthenticated, corsOrigins } = deps;
   const handler = hotRoute(deps, authorizer(deps), publicApp(deps).callback());
@@ -115,7 +114,7 @@ function operatorsHint(path: string): string | undefined {
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
-/** Handles event requests with headers that the hot route does not support. */
+/** Handles the event requests that `hotRoute` does not handle, such as requests with an `Expect` header. */
 async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
   const { status, headers, body } = await answerEvents(deps, authorize, ctx, requestId);

@@ -1,4 +1,4 @@
-/** Serves GET /admin/ledger: the ledger entries of a time range and the ledger difference of the last day. */
+/** Serves GET /admin/ledger: the ledger entries of a time range and the number of missing events of the last day. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';

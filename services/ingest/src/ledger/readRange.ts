@@ -50,8 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // A partition that was read to its end needs no further batch. While `onBatch` waits here, the log delivers no batch of
-      // this partition.
+      // Waits until all partitions are read. During the wait, the log delivers no more batches of this finished partition.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -1,4 +1,4 @@
-/** Counts the outcomes of requests and appends for the ClickHouse table `ledger`. A crash can lose counts. */
+/** Counts requests and events by outcome for the ClickHouse view `ledger`. A crash of the process can lose counts. */
 import {
   type CountedInsert,
   type FlushDeps,

@@ -39,7 +39,7 @@ export interface StoredRows {
   ): Promise<UncomparedCounts>;
   /** Returns the minutes whose event counts differ from the rows in the table `events`. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
-  /** Returns the minutes for which the view `ledger` counts missing events or events that were not logged. */
+  /** Returns the minutes in which the view `ledger` shows that events are missing in the log or in ClickHouse. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
 }
 
@@ -136,7 +136,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // While an erasure is running, an erased event can still have a row. Such a row is not a difference.
+    // While an erasure is running, an erased event can still have a row. The query does not report the row as a difference.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

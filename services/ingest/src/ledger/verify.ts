@@ -1,6 +1,6 @@
 /**
  * Serves POST /admin/verify: compares log records with rows in ClickHouse. A record without rows is correct if the record is
- * expired, unprojected, a dead letter, or a duplicate of another record.
+ * expired, not projected yet, a dead letter, or a duplicate of another record.
  */
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -331,7 +331,7 @@ class Verification {
   }
 }
 
-/** The limit must equal the projector's `MAX_RECENT_APPENDS`, so that verification detects the same duplicate appends. */
+/** The value must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
 const MAX_APPEND_IDS = 50_000;
 
 async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {

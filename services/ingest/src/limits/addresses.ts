@@ -8,7 +8,7 @@ import { Rejected } from '../rejected.ts';
 import { Bucket } from './core/bucket.ts';
 
 export interface AddressLimits {
-  /** Counts a request. @throws Rejected 429 if the client address exceeds the rate limit of the token */
+  /** Counts a request. @throws Rejected 429 if the client address sends too many requests with this token */
   admit(principal: Principal, request: IncomingMessage): void;
 }
 

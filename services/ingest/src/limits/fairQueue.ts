@@ -3,11 +3,10 @@ import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
-/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries and reserves two queries for inserts. */
+/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two are left for inserts. */
 const MAX_CONCURRENT_READS = 6;
 /** Minimum number of concurrent reads per tenant, so that one slow query does not block the other reads of the tenant. */
 const MIN_READS_PER_TENANT = 2;
-/** Maximum number of concurrent lookups, which are short queries of write requests. */
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
 
@@ -60,7 +59,7 @@ export class FairQueue {
     this.#free = maxConcurrent;
   }
 
-  /** Runs work when a slot is free. @throws Unavailable if too many calls of the tenant are waiting */
+  /** Waits for a free slot and then runs `work`. @throws Unavailable if too many calls of the tenant are waiting */
   async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(tenantId) ?? { running: 0, waiting: [] };
     this.#queues.set(tenantId, queue);

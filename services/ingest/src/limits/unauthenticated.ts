@@ -103,8 +103,7 @@ export class UnauthenticatedLimit implements AddressGuard {
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
     const credentials = this.#deps.credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
-    // Only the route can check the credentials of this request. Allows the request if its address is currently below the rate
-    // limit.
+    // Allows a request with unknown credentials if its address is below the rate limit. The route checks the credentials fully.
     return address.bucket.level(nowMs, RATE) >= 1;
   }
 }

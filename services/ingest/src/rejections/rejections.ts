@@ -20,7 +20,7 @@ export interface RejectedRequest {
   readonly principal: Principal | undefined;
   /** Method and path of the endpoint. Empty if no endpoint has the path of the request. */
   readonly endpoint: string;
-  /** Access token of the request. The token is masked in samples and never stored. */
+  /** Access token of the request. If the body contains the token, the stored sample of the body shows asterisks instead. */
   readonly token: string;
   readonly body: Buffer | undefined;
   /** Byte offset of the error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors. */
@@ -65,7 +65,7 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let remainingParts = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
-    // A request with the code `rate_limited` gets no sample, because its body has no problem.
+    // No part of the body is stored for the problem `rate_limited`, because the body did not cause the problem.
     if (parts === undefined || reject.code === 'rate_limited' || remainingParts-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });

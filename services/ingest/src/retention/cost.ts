@@ -73,7 +73,7 @@ async function wholeTables(
   );
 }
 
-/** @param from table and `WHERE` clause. Must not contain text of a client, because `from` becomes part of an SQL statement */
+/** @param from SQL text after the word `FROM`. The text must not contain input of a client, because the text is not escaped */
 async function measureRows(
   store: CostDeps['store'],
   from: string,

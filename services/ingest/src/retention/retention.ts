@@ -84,7 +84,7 @@ export function openRetention(
   };
 }
 
-/** Returns the expirations that removed data. @throws the first error, after all removals were tried */
+/** Removes expired data and returns its time ranges. @throws the first error, after all removals were tried */
 export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,

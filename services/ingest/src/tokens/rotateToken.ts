@@ -13,7 +13,7 @@ import { newToken } from './tokenText.ts';
 
 /**
  * First writes the new token and then ends the old token, so that a failure cannot leave a game without a token.
- * @throws Rejected if the token is unknown or was already rotated; Unavailable
+ * @throws Rejected if the token is unknown or was already rotated; Unavailable if the directory cannot be changed
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,

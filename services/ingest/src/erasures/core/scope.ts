@@ -10,8 +10,8 @@ export interface ErasureScope {
   readonly report_versions: string;
   readonly report_link_versions: string;
   /**
-   * SQL condition for links that the linker created for an erased report after the erasure request. If the erasure names
-   * sessions, the condition is undefined, because the erasure stores the ids of all reports.
+   * SQL condition for links that the linker created for an erased report after the erasure request. Undefined if the erasure
+   * names sessions. An erasure that names sessions stores the ids of all its reports instead.
    */
   readonly laterLinks?: string;
 }
@@ -123,7 +123,7 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** For each kind of data, returns the larger of the two counts, because a repeated step counts only the remaining data. */
+/** Returns the larger of two counts for each kind of data, because a repeated erasure step counts only the remaining data. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

@@ -1,4 +1,4 @@
-/** Writes two audit records for each change. The record before the change remains if the process crashes. */
+/** Writes an audit record before and after each change. If the process crashes during a change, the first record remains. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -41,7 +41,7 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // Serializes changes of the same entity, so that each audit record shows the effect of a single change.
+    // The changes of one entity run one after the other, so that each audit record shows the effect of a single change.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
       const change = await startChange(deps, ctx, route, id);

@@ -1,4 +1,4 @@
-/** Serves GET /docs: the OpenAPI document in Swagger UI. The first request reads the local files. */
+/** Serves GET /docs: the OpenAPI document in Swagger UI. The first request for a Swagger UI file reads the file from disk. */
 import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';

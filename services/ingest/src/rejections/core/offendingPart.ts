@@ -19,7 +19,7 @@ export class BodyParts {
   readonly #json: JsonBytes;
   readonly #ownToken: string;
 
-  /** @param ownToken access token of the request, which must not appear in samples */
+  /** @param ownToken access token of the request, which is masked in the returned parts of the body */
   constructor(body: Buffer, ownToken: string) {
     this.#json = new JsonBytes(body);
     this.#ownToken = ownToken;
