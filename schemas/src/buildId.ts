@@ -9,7 +9,7 @@ export interface Build {
   readonly channel: string | null;
 }
 
-/** Version of the rule by which build ids are computed. A change of this text changes all build ids. */
+/** A change of this constant changes all build ids. */
 const RULE = 'questlog build 1';
 
 /**

@@ -26,7 +26,6 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
   return occurredAt >= fromMicros && occurredAt <= toMicros;
 }
 
-/** Time after the end of a report's window during which the linker still links late events. */
 export const GRACE_MS = 15 * 60 * 1000;
 /** Maximum time from the receipt of a report to the start of its grace period, even if the game's clock is a day ahead. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;

@@ -2,7 +2,6 @@
 import Type from 'typebox';
 import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
-/** Sequence number of an event. Clients that use doubles cannot represent integers above `Number.MAX_SAFE_INTEGER` exactly. */
 const sequence = Type.Optional(
   Type.Integer({
     minimum: 1,

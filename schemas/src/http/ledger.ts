@@ -52,12 +52,10 @@ export interface VerifySummary {
   readonly repeated: Amount;
   /** Records that became dead letters, and their events. Events of a record that cannot be decoded are not counted. */
   readonly dead: Amount;
-  /** Records whose rows ClickHouse drops, because the records are older than the retention of their project. */
   readonly pastRetention: Amount;
   readonly notYet: Amount;
-  /** Number of events in ClickHouse whose records have expired in the log. */
   readonly expired: number;
-  /** Number of events in ClickHouse whose records the log lost in a truncation (see the table `truncations`). */
+  /** Number of events in ClickHouse that a truncation removed from the log. */
   readonly cut: number;
   readonly ofOtherLogs: number;
   readonly differences: number;

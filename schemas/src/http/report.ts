@@ -228,7 +228,6 @@ const LISTED_EXAMPLE = {
   },
 };
 
-/** Bug report in a list. The list omits the description, context, files, and links, which can have hundreds of kilobytes. */
 export const ListedReport = Type.Object(
   { ...report, report: Nullable(Type.Object({ title: Type.String(), ...shortTexts })) },
   { examples: [LISTED_EXAMPLE] },

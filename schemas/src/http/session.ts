@@ -104,7 +104,6 @@ const LISTED = {
   player: Nullable(Type.Object({ externalId: Nullable(Type.String()), deviceId: Nullable(Type.String()) })),
 };
 
-/** Session in a list. The list omits the metadata, which can have 64 KiB. */
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 

@@ -1,6 +1,6 @@
 /** SQL query on the view `ledger` that compares the number of events in the log with the number of events in ClickHouse. */
 
-/** Delay between the end of a minute and the comparison of its events. All retries of an append end within this delay. */
+/** After this delay, no append of the minute is retried, so the counts are final. */
 export const LEDGER_GRACE_MS = 60_000;
 
 /** SQL query for the ledger difference of the last day. All records before the time `settledMs` must be projected. */

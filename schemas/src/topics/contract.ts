@@ -12,7 +12,7 @@ export interface MessageContract<T> {
   readonly schema: string;
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
-  /** Encodes a record with Confluent's header. Undefined if the encoder of `type` is fast enough. */
+  /** Fast encoder that replaces `type.toBuffer` and also writes Confluent's header. */
   framed?(schemaId: number, value: T): Buffer;
 }
 
@@ -22,7 +22,6 @@ export interface MessageContract<T> {
  */
 export type Compatibility = 'BACKWARD_TRANSITIVE' | 'FULL_TRANSITIVE';
 
-/** Methods of an avsc type that Questlog uses. T is the type of the decoded values. */
 export interface MessageType<T> {
   toBuffer(value: T): Buffer;
   fromBuffer(bytes: Buffer, resolver?: unknown): T;
@@ -83,7 +82,6 @@ function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> 
   return found;
 }
 
-/** Returns the minimum number of fields that avsc reads for a value. Fields after the end of the record are read as zeros. */
 function minFieldCountOf(type: avsc.Type, known: Map<avsc.Type, number>): number {
   const before = known.get(type);
   if (before !== undefined) return before;
@@ -130,7 +128,6 @@ export function unframe(value: Buffer): { schemaId: number; body: Buffer } | und
   return { schemaId: value.readUInt32BE(1), body: value.subarray(HEADER_BYTES) };
 }
 
-/** String that is decoded to UTF-8 bytes instead of a JavaScript string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
 /** UUID as a string. The decoder converts upper-case digits to lower case and rejects other texts. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
@@ -244,7 +241,6 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
 
 /** Array type that rejects arrays with more items than the record has unread bytes. avsc's own type accepts 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
-  /** Overrides avsc's method. For records of another schema version, `itemsType` is the item type of that version. */
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;
     const read: unknown[] = [];
@@ -281,7 +277,7 @@ class BoundedMap extends avsc.types.MapType {
 /** Reads an array or a map. Rejects items without bytes. Otherwise, a short input could claim billions of items. */
 function eachItem(tap: Tap, take: () => void): void {
   for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
-    // The size in bytes that an Avro block claims is ignored, because a wrong size could move avsc's cursor back.
+    // An Avro block's size is ignored, because a wrong size could move the cursor back.
     if (count < 0) tap.skipLong();
     const items = Math.abs(count);
     // The condition is negated so that it also rejects a count of NaN.

@@ -28,7 +28,6 @@ export interface RateLimits {
   readonly eventsPerSecond: number | null;
   readonly requestsPerSecond: number | null;
   readonly bytesPerSecond: number | null;
-  /** Number of seconds for which unused capacity is kept for a burst. */
   readonly burstSeconds: number;
 }
 

@@ -201,7 +201,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // `hasValue` also reads the field `revision`, because Avro encodes its two values like the branches of an optional field.
+  // Reads `revision`, whose two values are encoded like an absent and a present field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
@@ -233,7 +233,6 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
   fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
-/** Reads a record in Questlog's encoding. For any other encoding, `isIrregular` is true and the read values are meaningless. */
 class Reader {
   readonly #bytes: Buffer;
   at: number;

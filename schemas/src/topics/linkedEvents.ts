@@ -53,7 +53,6 @@ export const linkedEvents = messageContract<LinkedEvent>(
   'FULL_TRANSITIVE',
 );
 
-/** Returns the id of a link. The hash contains the project id, because report ids are unique only inside a project. */
 export function linkIdOf(projectId: string, reportId: string, eventId: string): string {
   return uuidV8(createHash('sha256').update(`${projectId}/${reportId}/${eventId}`).digest());
 }

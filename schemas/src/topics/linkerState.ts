@@ -58,7 +58,7 @@ export interface LinkerPosition {
   /** Leader epochs of the last processed records, with which the linker detects a truncation. Null if unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /** Upper bounds of the leader epochs. Null if the exact leader epochs are known. */
+  /** Highest possible leader epochs of the processed records, if the exact epochs are unknown. */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }

@@ -1,7 +1,6 @@
 /**
- * The topic `questlog.report-links.v1` contains the history of bug reports. A record creates a report (`filed`), retracts a
- * report (`retracted`), requests a new lookup (`retried`), or says that a named event is missing (`unresolved`). If several
- * records create a report with the same id, the first record in the tenant's home partition (lane 0) is valid.
+ * The topic `questlog.report-links.v1` contains the history of bug reports. Only the first `filed` record of a report id in the
+ * tenant's home partition creates the report.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -19,6 +18,7 @@ import {
 import { TOPICS } from './topics.ts';
 
 export interface ReportLink {
+  /** `retried` repeats the search for events, and `unresolved` says that events are missing. */
   readonly kind: 'filed' | 'retracted' | 'retried' | 'unresolved';
   readonly tenantId: string;
   readonly projectId: string;
@@ -41,7 +41,7 @@ export interface ReportLink {
   readonly eventIds: readonly string[];
   /** SHA-256 of the request body, which distinguishes a retry from a different report with the same id. */
   readonly requestDigest: Buffer | null;
-  /** True if the linker wrote the record. The linker writes copies for other partitions and notices about missing events. */
+  /** True if the linker wrote the record. */
   readonly isForwarded: boolean;
   /** Text and files of the report. Null in copies, and if the client sent no text and no files. */
   readonly content: ReportContent | null;

@@ -1,7 +1,4 @@
-/**
- * The topic `questlog.sessions.v1` contains registered sessions. If a session id is registered twice, the first record is
- * valid.
- */
+/** The topic `questlog.sessions.v1` contains registered sessions. Only the first record of a session id counts. */
 import { createHash } from 'node:crypto';
 import type { Build } from '../buildId.ts';
 import {

@@ -22,7 +22,6 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
-/** Consumer group for added partitions of the report-links topic. The group moves each report to its home partition. */
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];

@@ -123,7 +123,6 @@ export class Outbox {
   /**
    * Sets the linker's position in a topic. All records below `offset` are processed.
    * @param leaderEpoch the epoch of the record before `offset`, or null if the epoch is unknown
-   * @param upToEpoch the upper bound of the epochs of the records below `offset`, if `leaderEpoch` is null
    */
   advance(
     topic: string,

@@ -1,7 +1,4 @@
-/**
- * Moves reports from added partitions of `questlog.report-links.v1` to their home partitions, because the linker does not read
- * added partitions. A report that is moved twice after a crash counts as a duplicate.
- */
+/** Moves bug reports out of newly added partitions, which the linker does not read. */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import {
@@ -88,7 +85,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // The append fails if the record was compressed by its producer and is larger than the limit without compression.
+        // A producer's compressed record can exceed the limit after decompression.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);

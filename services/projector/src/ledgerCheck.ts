@@ -13,7 +13,6 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/** Interval of the checks. After a minute is complete, a difference in the minute's counts is found within two intervals. */
 const CHECK_INTERVAL_MS = 60_000;
 
 export function startLedgerChecks(deps: LedgerCheckDeps): () => void {

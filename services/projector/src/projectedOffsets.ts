@@ -28,7 +28,6 @@ export interface PartitionOffsets {
 export class OffsetPublisher {
   readonly #store: Store;
   readonly #logger: Logger;
-  /** Reads the latest generation of each partition. Partitions that start at the same time share one query. */
   readonly #generations: () => Promise<Generations>;
   readonly #insertStarting: () => Promise<void>;
   readonly #starting: Row[] = [];

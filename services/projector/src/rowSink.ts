@@ -80,7 +80,6 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
 
 const ESTIMATED_ROW_BYTES = 256;
 
-/** Maximum bytes of one insert. The rows of many retractions can be much larger than the block of the retractions. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
 /** Inserts rows into tables that merge rows with the same key and version. A repeated insert changes nothing. */

@@ -1,4 +1,4 @@
-/** Base of the writers of all topics: decodes a block, writes its rows, and sends its dead letters. */
+/** Creates a writer that decodes a block, inserts the rows, and sends the dead letters. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';

@@ -12,7 +12,7 @@ const Account = Type.Object({ username: Type.String(), password: Type.String() }
 export type Account = Readonly<Static<typeof Account>>;
 
 const Credentials = Type.Object({
-  /** Engine of the deployment's log. Absent in a file of an earlier version. */
+  /** The field is absent if an earlier version of Questlog wrote the file. */
   log: Type.Optional(Type.Union([Type.Literal('embedded'), Type.Literal('kafka')])),
   baseUrl: Type.String(),
   adminUrl: Type.String(),

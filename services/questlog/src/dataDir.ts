@@ -50,10 +50,7 @@ export function lowDiskWarning(dataDir: string): string | undefined {
   return `only ${Math.floor(free / MIB)} MiB are free for ${dataDir}: free disk space; events are rejected if the disk is full`;
 }
 
-/**
- * Creates a folder and its parents without Node's `recursive` option. This option never returns if the creation of a folder in
- * an existing parent fails with ENOENT, for example in `/proc`. On a read-only disk, the option reports the wrong cause.
- */
+/** Node's `mkdir` with the option `recursive` never returns for a folder inside `/proc`. */
 function makeFolder(path: string): void {
   const first = failureOf(path);
   if (first === undefined) return;
@@ -79,10 +76,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
-/**
- * Removes other users' access to the files. A folder is changed after its files, because the next start skips a folder that is
- * already restricted. In a folder with foreign files, such as `/tmp`, only Questlog's files are changed.
- */
+/** Restricts a folder after its files, because the next start skips a restricted folder. */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
   for (const subfolder of SUBFOLDERS.filter(

@@ -30,7 +30,7 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  // `wiring.ts` loads most of the modules, so the import runs at the same time as the start of ClickHouse.
+  // Importing `wiring.ts` is slow, so the import runs while ClickHouse starts.
   const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
@@ -50,7 +50,7 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   ]);
 }
 
-/** Returns the ClickHouse port of the previous start, so that BI tools keep their address, or 0 if the port is in use. */
+/** Reuses ClickHouse's previous port if possible, so that BI tools keep their address. */
 async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
   const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
   if (address.port !== 0 || last === 0) return address.port;

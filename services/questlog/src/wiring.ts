@@ -1,4 +1,4 @@
-/** Connects the services of one process to the opened engines. */
+/** Connects the services of one process to the log, ClickHouse, and the file storage. */
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
@@ -143,7 +143,6 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 const START = 'start';
 const DEMO = 'demo';
 
-/** Serves health checks during the start. A start can wait for a long time if the directory's partition has no leader. */
 async function serveHealth(
   { settings, logger, lifecycle }: ProcessDeps,
   health: Health,
@@ -215,7 +214,6 @@ async function startConsumers(
   return failures;
 }
 
-/** Returns an address for clients on this machine. A listener on all addresses also listens on the loopback address. */
 function urlOf({ host }: ListenAddress, port: number): string {
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;

@@ -53,10 +53,7 @@ function decideCheck(
   return { ...EMPTY_DECISION, notices, changes };
 }
 
-/**
- * True if no earlier record in this log has the same report id. Accepts a row with a higher offset, which remains in ClickHouse
- * if a truncation removes the record and the report is appended again.
- */
+/** True if the report id does not occur at a lower offset of this log. */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;
@@ -135,7 +132,6 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/** Links late events. While a report of the session has a pending retraction, the lookup of the session is repeated. */
 function decideLate({ state, nowMs }: AnswerContext, answer: AnswerTo<'late'>): Decision {
   const { sessions, found, isComplete: isWhole } = answer;
   const budget = new SessionLinkBudget(state, answer.linkCounts);

@@ -32,7 +32,6 @@ export function homePartitionOf({ tenantId }: ReportLink, partitions: number): n
   return partitionOf(tenantId, 0, partitions);
 }
 
-/** Returns copies of the record for the other partitions that own the report's session or a named event of the report. */
 export function noticesToOwners(
   state: LinkerState,
   report: ReportLink,

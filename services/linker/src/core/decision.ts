@@ -1,4 +1,4 @@
-/** Result of one step of the linker: records to append and state changes, which are committed in one transaction. */
+/** A decision contains the records and state changes that the linker commits in one transaction. */
 import {
   LINK_VERSIONS,
   type LinkedEvent,

@@ -10,7 +10,7 @@ import type { LinkerState } from './linkerState.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
 export type Job =
-  /** `check`: finds out which reports are the first records of their report ids. */
+  /** `check`: finds out if a report's id belongs to an earlier report. */
   | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** `unlink`: finds the links of retracted reports. */
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
@@ -55,7 +55,6 @@ export interface FoundLinks {
   /** True if the lookup found all events. Otherwise, the lookup runs again. */
   readonly isComplete: boolean;
   readonly linkCounts: ReadonlyMap<string, number>;
-  /** Ids of named events that do not exist, by report. The lists are complete only if `isComplete` is true. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -134,10 +133,7 @@ export function nextJob(
   return undefined;
 }
 
-/**
- * True if a lookup of this kind can start while the `suspended` lookups wait. During an `ask` or `close` lookup, the linker
- * defers the links of new events. A second lookup of events would cause the deferred links to be written twice.
- */
+/** Two `ask` or `close` jobs at the same time would write links twice. */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
 }

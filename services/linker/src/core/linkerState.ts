@@ -252,7 +252,6 @@ export class SessionLinkBudget {
   readonly #seenCounts: ReadonlyMap<string, number>;
   readonly #counts = new Map<string, number>();
 
-  /** @param seenCounts the number of links to session events in ClickHouse, by report */
   constructor(state: LinkerState, seenCounts: ReadonlyMap<string, number> = new Map()) {
     this.#state = state;
     this.#seenCounts = seenCounts;

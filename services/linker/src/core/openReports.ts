@@ -1,4 +1,4 @@
-/** Index of the open reports of a partition, by named event and by session. */
+/** Finds a partition's open reports by session id or by event id. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

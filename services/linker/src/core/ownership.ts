@@ -1,7 +1,4 @@
-/**
- * Determines which partition links an event to a report. A named event belongs to the partition of the lane in the event's id.
- * Another event belongs to the partition of the session's lane.
- */
+/** Determines which partition links an event to a report. */
 import { partitionOf } from '@questlog/schemas/partition';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';

@@ -109,7 +109,6 @@ function setWords(words: Uint32Array, id: string): void {
   words[3] = Number.parseInt(id.slice(28), 16);
 }
 
-/** Returns the slot at which the search for an id starts. The multiplications distribute ids that contain times or counters. */
 function preferredSlotOf(words: Uint32Array, at: number): number {
   const high = Math.imul((words[at] ?? 0) ^ (words[at + 2] ?? 0), 0x85ebca6b);
   const low = Math.imul((words[at + 1] ?? 0) ^ (words[at + 3] ?? 0), 0x9e3779b1);

@@ -62,7 +62,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts the oldest entries, but always keeps more than `maxIds` ids. A smaller cache has never evicted an id. */
+  /** After an eviction, the cache still has more than `maxIds` ids (see `since`). */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

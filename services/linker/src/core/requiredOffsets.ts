@@ -15,13 +15,12 @@ export interface RequiredOffset {
   readonly leaderEpoch: number | null;
 }
 
-/** Committed position of the linker. All links to events below the offset `events` are in the log below the offset `links`. */
+/** Every link to an event before the offset `events` has an offset before `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
-/** End offsets of partitions at the start of a lookup. An array is empty if the lookup does not read the topic. */
 export interface EndOffsets {
   readonly events: readonly number[];
   readonly reports: readonly number[];

@@ -131,7 +131,6 @@ export class LookUps {
     );
   }
 
-  /** Returns queries for late events. Named events are excluded, because they stay unresolved after the grace period. */
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
     const { store, erased } = this.#deps;
@@ -190,17 +189,13 @@ export class LookUps {
         ? undefined
         : `${group} to fill the restored table ${table}`;
     } catch (error) {
-      // If ClickHouse is unavailable, the lookup waits. A restarted lookup would wait longer, because the log has grown.
       if (!(error instanceof Unavailable)) throw error;
       return `the UUID of ${table} in ClickHouse`;
     }
   }
 }
 
-/**
- * True if the projector's latest record has a lower leader epoch than an earlier record that the lookup requires. The log was
- * then truncated, and the projector has not detected the truncation yet.
- */
+/** True if the log was truncated and the projector has not detected the truncation yet. */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
   return leaderEpoch !== null && known !== undefined && known < leaderEpoch;
@@ -253,7 +248,6 @@ export class LookUp {
   position: CommittedPosition | undefined;
   turns = 0;
   outcome: 'suspended' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /** Name of the consumer group or table for which the lookup waits. Undefined if the lookup waits only for ClickHouse. */
   waitsFor: string | undefined;
   readonly #startedMs = performance.now();
 

@@ -56,7 +56,6 @@ interface LinkRow {
 
 const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
-/** Returns the reports' links in this partition. In a report's home partition, also returns the links of an earlier log. */
 export async function linkedPairs(
   source: LookUpSource,
   reports: ReadonlyMap<string, ProjectedReport>,
@@ -225,7 +224,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // An event at or after `below` counts as missing. The linker links the event when the linker reads the event's record.
+      // Events at or after `below` are linked later, when the linker reads their records.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });

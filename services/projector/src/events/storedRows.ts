@@ -25,7 +25,6 @@ const MAX_CACHED_KEY_CHARACTERS = 16 * 1024 * 1024;
 
 export interface CountCache<Key> {
   readonly rollup: Rollup<Key>;
-  /** Loads the stored counts of the keys. If the query fails, some counts can already be loaded. */
   load(keys: readonly Key[]): Promise<void>;
 }
 
@@ -48,7 +47,6 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
   });
 }
 
-/** Returns the cache of event counts. Queries contain digests of the event types, because some event types are long. */
 export function openMinuteCounts(store: Store, source: Source): CountCache<MinuteKey> {
   return countCache(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));

@@ -126,7 +126,6 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
 /** Maximum age at which an append is certainly in the table `appends`. The table deletes rows after three days. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
-/** Returns the records whose duplicates must be found in `events`, because their first append can be missing in `appends`. */
 function needEventLookUp(
   accepted: readonly FilteredRecord[],
   nowMs: number,
@@ -140,7 +139,6 @@ function needEventLookUp(
   );
 }
 
-/** Returns the ids of appends with idempotency keys that are not cached. Clients can retry such appends hours later. */
 function keyedAppendIds(accepted: readonly AcceptedRecord[], recent: RecentAppends): string[] {
   if (recent.isComplete) return [];
   return accepted.flatMap(({ message: { appendId, idempotency } }) =>

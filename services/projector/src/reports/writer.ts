@@ -125,7 +125,7 @@ function reportOf(source: Source, { offset, message }: ReportRecord): StoredRepo
   return { filed: message, position: { ...source, offset }, retractedAt: null };
 }
 
-/** Maximum number of report contents in one query. The content of one report can have 200 KB. */
+/** The content of one report can be 200 KB large. */
 const MAX_CONTENTS_PER_QUERY = 40;
 
 async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
@@ -139,7 +139,6 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
   );
   const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
   return retracted.map(({ filed, ...report }) => {
-    // If a report was filed in this block, the table has no row of the report, so the content comes from the record.
     const content = filed.content ?? contents.get(keyOf(idOf(filed))) ?? null;
     return { ...report, filed: { ...filed, content } };
   });

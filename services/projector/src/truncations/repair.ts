@@ -71,12 +71,11 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // The log id is part of the sorting key and cannot be updated, so the rows are inserted again and then deleted.
+    // ClickHouse cannot update a column of the sorting key, so the rows are copied.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
-    // The counts of excluded records cannot be recomputed from `events`, so only the log id of the counts changes.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },

@@ -1,4 +1,4 @@
-/** Finds rows in ClickHouse whose records the log lost, and repairs the tables of one partition. */
+/** Repairs the tables in ClickHouse after the log has lost records. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
@@ -63,9 +63,7 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
     highestRow: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: NO_LIMIT, about: NO_LIMIT });
       if (tables.newest === undefined) return newest;
-      // A crash between two inserts can leave rows in `events` without a row in `appends`. The search for these rows starts
-      // after the latest row of `appends`. If all rows of `appends` have expired, the search starts after the latest record
-      // that the quota counts include.
+      // A crash between two inserts can leave rows in `events` without a row in `appends`.
       const from = newest?.offset ?? Math.max(above, await lastCountedOffset());
       const below = from + SEARCH_RANGE_RECORDS;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;

@@ -39,7 +39,7 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
     { table: 'appends', where: FROM_OFFSET },
     // The table of counts is searched because the rows of `appends` expire after some days and counts never expire.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // The table `events` is searched because a crash after its insert leaves rows in `events` without a row in `appends`.
+    // A crash after the insert into `events` leaves no row in `appends`.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

@@ -172,7 +172,6 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-/** Returns the store of uploaded files. With Kafka, a folder is used only if it is set explicitly. */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {

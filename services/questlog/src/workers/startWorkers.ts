@@ -82,8 +82,7 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // A message with the field `accepted` means that the worker has handled the connection in `last`. This listener must run
-  // first, because the listener of node:cluster sends the next connection, which changes `last`.
+  // This listener must run before node:cluster's listener, which overwrites `last`.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

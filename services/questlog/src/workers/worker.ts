@@ -14,7 +14,7 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Maximum wait for other workers. A worker can take 500 ms to answer. A Kubernetes probe waits 1,000 ms for a response. */
+/** A worker can need 500 ms to answer, and a Kubernetes probe waits 1,000 ms. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

@@ -9,7 +9,6 @@ export interface AcceptedRecord {
 }
 
 export interface FilteredRecord extends AcceptedRecord {
-  /** Id of the erasure that covers each erased event. The key is the index of the event in the record. */
   readonly erased?: ReadonlyMap<number, string>;
 }
 
@@ -114,7 +113,6 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {
 interface MinuteCount {
   readonly key: MinuteKey;
   readonly events: number;
-  /** Number of events that the counted events represent. A sampled event represents several events. */
   readonly weight: number;
 }
 
@@ -258,7 +256,6 @@ export class RecentAppends {
 
 export interface Count {
   readonly count: number;
-  /** Number of events that the counted events represent. Undefined if no counted event is sampled. */
   readonly weight?: number;
   readonly lastOffset: number;
 }
@@ -293,7 +290,7 @@ export class Rollup<Key> {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // One call adds all events of a record that have this key, so the stored count includes either all or none of these events.
+    // A second call for the same key and record changes nothing.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });

@@ -52,7 +52,6 @@ export function retractionOf(
   return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** True if the retraction follows the report in the log. A report with a different log id is from an earlier log. */
 function isLater(place: StoredReport['position'], report: StoredReport['position']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
@@ -76,10 +75,6 @@ export function pendingLinks(filed: ReportRecord): LinkRow[] {
   );
 }
 
-/**
- * Returns rows for unresolved links. If the report is unknown, each link has the source `named`. An inline event arrives
- * together with its report, so the report of an inline event is known.
- */
 export function unresolvedLinks(notes: readonly ReportRecord[], report: StoredReport | undefined): LinkRow[] {
   const sources = report === undefined ? undefined : namedEventsOf(report.filed);
   return notes
