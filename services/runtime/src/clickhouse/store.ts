@@ -120,7 +120,7 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
  * Time limit of a query in ClickHouse. Without this limit, an abandoned query would run at the same time as its retry. The
- * limit is twice the request timeout, because the request timeout does not end a response that is still arriving.
+ * limit is longer than the request timeout, because a response can still be arriving when the request timeout has passed.
  */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
@@ -331,7 +331,7 @@ const QUERY_ERRORS = new Set([
   '457', // BAD_QUERY_PARAMETER
 ]);
 
-/** Translates the failure of an insert. An unknown failure counts as temporary, so that the rows are kept. */
+/** Returns `Invalid` if ClickHouse rejects the rows. An unknown error becomes `Unavailable`, so that the rows are kept. */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
     return new Invalid(`ClickHouse rejects the data: ${error.message}`, { cause: error });

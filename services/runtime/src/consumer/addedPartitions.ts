@@ -6,7 +6,7 @@ import type { Health } from '../process/health.ts';
 
 const REFRESH_INTERVAL_MS = 30_000;
 
-/** Registers a health warning about partitions that were added to a topic. Health requests do not wait for the brokers. */
+/** Registers a health warning about partitions that were added to a topic. The warning is refreshed in the background. */
 export async function warnOfAddedPartitions(deps: {
   log: Pick<Log, 'addedPartitions'>;
   clock: Clock;

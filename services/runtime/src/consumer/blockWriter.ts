@@ -23,7 +23,7 @@ export interface BlockWriter<Plan> {
 }
 
 export interface Attempt {
-  /** True if rows of the block can already be stored. If true, the writer inserts only the missing rows. */
+  /** True if the tables possibly contain rows of the block. If true, the writer inserts only the missing rows. */
   readonly verify: boolean;
   /**
    * Confirms that this process owns the partition. Must be awaited directly before each insert.

@@ -48,7 +48,7 @@ export interface BlockOptions<Plan> {
   onTruncation(truncation: Truncation, records: number): void;
 }
 
-/** A block ends when the values of its records reach this number of bytes. The size of a block stays below 32 MiB. */
+/** A block ends when the values of its records reach this size. With its last record, the block stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
@@ -181,17 +181,17 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // If the last record of the pending block has changed, the log was truncated and new records were appended. In this case,
-    // the stored rows of the block belong to lost records.
+    // The commit contains the id of the block's last record. If the log now has another record at the same offset, the log was
+    // truncated, and the stored rows of the block belong to lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
   /**
-   * Checks that the log still contains the pending block.
-   * @throws RestartRun if the log ends before the last record of the block. The next run reads the log again, because a former
-   * leader can report an end offset that is too low.
+   * Checks that the log still contains the block that the last commit announced.
+   * @throws RestartRun if the log seems to end before the last record of the block. The next run reads the log again, because
+   * the broker can be a former leader that reports a wrong end offset.
    * @throws LogTruncated if the log contains the last record of the block but not the transaction markers after this record.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -236,8 +236,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // The first block of a new partition always has one record, so that every owner that finds no commit builds the same first
-    // block.
+    // The first block of a new partition always has one record, so that the next owner of the partition builds the same block
+    // if this owner stops before the commit.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -362,7 +362,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // Each attempt first checks whether a backup was restored, because the plan's counts are wrong for the restored tables.
+      // Each attempt first checks whether a backup was restored, because the plan is wrong for the restored tables.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
@@ -386,7 +386,7 @@ class RestartRun extends Error {}
 const TRUNCATED_MESSAGE =
   'the log was truncated: it lost records whose rows are stored; see the table truncations';
 
-/** Maximum length of an append id in a commit. Kafka limits the metadata of a commit, but producers can send long ids. */
+/** Maximum length of a record id in a commit. A digest replaces a longer id, because Kafka limits the size of a commit. */
 const MAX_ID_CHARACTERS = 64;
 
 /** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */

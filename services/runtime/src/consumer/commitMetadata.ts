@@ -17,20 +17,20 @@ export function lastRecordOf(committed: Committed | undefined): RecordIdentity |
   return committed && metadataOf(committed).last;
 }
 
-/** Returns the id of the ClickHouse tables with the group's rows. Undefined if an operator wrote the commit. */
+/** Returns the id of the group's set of ClickHouse tables from a commit. Undefined if an operator wrote the commit. */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }
 
-/** Returns an upper bound of the leader epochs of all records below the committed offset. */
+/** Returns the highest leader epoch that a record below the committed offset can have. */
 export function leaderEpochOf(committed: Committed): number | undefined {
   const { last, upToEpoch } = metadataOf(committed);
   return last?.leaderEpoch ?? upToEpoch;
 }
 
 /**
- * Returns the commit from which the group continues after a truncation. A pending block of this commit ends at the start of the
- * truncation or earlier.
+ * Returns the commit from which the consumer group continues after a truncation. All offsets in the commit are at or below the
+ * start of the truncation.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,

@@ -153,7 +153,7 @@ function reducedRecords(record: LogRecord): LogRecord[] {
 const MAX_CACHED_IDS = 100_000;
 const STALL_LIMIT_MS = 30_000;
 
-/** Reads the append ids of the newest dead letters in a partition. @throws Unavailable if the read makes no progress. */
+/** Reads the ids in the headers of a partition's newest dead letters. @throws Unavailable if the read makes no progress. */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);
   const ids = new Set<string>();

@@ -11,9 +11,9 @@ export interface CommitMetadata {
    * log was truncated if it now contains a different record at `last.offset`.
    */
   readonly last?: RecordIdentity;
-  /** Upper bound of the leader epochs of all records below `offset`. Used only if `last` is undefined. */
+  /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
   readonly upToEpoch?: number;
-  /** Id of the ClickHouse tables that contain the group's rows. */
+  /** Id of the set of ClickHouse tables into which the consumer group writes rows. */
   readonly tables?: string;
 }
 
@@ -51,7 +51,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id of the last lost record, or name of its stored row. The value distinguishes truncations at the same offset. */
+  /** Id of the last lost record (or name of its row if the id is unknown). Distinguishes truncations at the same offset. */
   readonly lost: string;
 }
 
@@ -64,9 +64,9 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the stored rows with the log and returns the truncation, which starts after the last unchanged record. Returns
- * undefined if the log is not truncated. Changes the read position of the partition.
- * @param truncatedFrom the start of the truncation if the log itself has reported a truncation, otherwise infinity.
+ * Finds a truncation of the log by comparing the stored rows with the records of the log. The truncation starts after the last
+ * record that still matches its stored row. Returns undefined if the log is not truncated. Changes the read position.
+ * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */
 export async function findTruncation(
   deps: TruncationDeps,

@@ -178,7 +178,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Only the first batch of a partition is needed, so the next batch waits until each partition has delivered a batch.
+      // Only the first batch of each partition is needed, so the tail waits here until every partition has delivered a batch.
       await all.promise;
     },
   });

@@ -6,13 +6,13 @@ import type { Attempt } from './blockWriter.ts';
 export interface BlockInsert {
   readonly table: string;
   readonly columns: readonly string[];
-  /** Deduplication token of the first insert. All owners use the same token, so that ClickHouse drops a late duplicate. */
+  /** Deduplication token of the first attempt to insert the block. All owners of the partition use the same token. */
   readonly token: string;
   /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
   /**
-   * Returns the offsets of the records that have at least one stored row. All rows of a record must be in the same partition of
-   * the table, because ClickHouse inserts rows atomically only within one partition.
+   * Returns the offsets of the records that have stored rows. All rows of a record must be in the same partition of the table,
+   * so that ClickHouse stores either all rows or no rows of the record.
    */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
@@ -36,8 +36,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt has a new token, because ClickHouse drops an insert with an already used token even if the rows are missing.
-  // All owners use the same tokens for the first three attempts, so that ClickHouse drops a late insert of a former owner.
+  // Each attempt needs another token, because ClickHouse drops an insert with a used token even if the rows are missing. The
+  // first three tokens are the same for all owners, so that ClickHouse drops a late insert of a former owner.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

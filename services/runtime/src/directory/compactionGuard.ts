@@ -1,7 +1,7 @@
 /**
- * Protects the effective record of each key from Kafka's compaction, which keeps only the last record of a key. If the last
- * record stays ineffective (see `effectiveRecords.ts`), every process appends a copy of the effective record after some time.
- * Usually, no copy is necessary, because the process that appended the ineffective record repeats its change.
+ * Protects the effective record of each key, which is the record in force, from Kafka's compaction. Compaction keeps only the
+ * last record of a key, but the last record can be ignored because of a concurrent change. If the process that appended the
+ * ignored record does not repeat its change, every process appends a copy of the effective record after some time.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -13,7 +13,6 @@ export interface CompactionGuardDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly effectiveRecords: EffectiveRecords;
-  /** If the last record of a key stays ineffective for this time, a copy of the effective record is appended. */
   readonly afterMs: number;
 }
 
@@ -26,7 +25,7 @@ export class CompactionGuard {
     this.#deps = deps;
   }
 
-  /** Starts or stops the timer of a key. Must be called for each record, after `EffectiveRecords.accept`. */
+  /** Schedules or cancels the copy of a key's record. Must be called for each record, after `EffectiveRecords.accept`. */
   onRecord(key: string, isEffective: boolean): void {
     if (!isEffective) {
       this.#appendCopyLater(key);

@@ -17,7 +17,7 @@ export interface Directory {
   readonly tenants: Map<string, Tenant>;
   readonly projects: Map<string, Project>;
   readonly tokens: Map<string, Token>;
-  /** Id of each token, by the SHA-256 digest of the token in hexadecimal. */
+  /** Map from the SHA-256 digest of a token, in hexadecimal, to the id of the token. */
   readonly tokenIdsBySha256: Map<string, string>;
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;

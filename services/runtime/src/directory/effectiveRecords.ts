@@ -29,17 +29,17 @@ interface EffectiveRecord {
 
 export class EffectiveRecords {
   /**
-   * Effective records by key. Tombstones are included, because the record of a concurrent change can arrive after the
-   * tombstone.
+   * For each key, the record that is in force. A deleted key keeps its tombstone here, because the record of a concurrent
+   * change can arrive after the tombstone.
    */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
-  /** Returns the headers of a new record. The new record must be based on the current effective record of the key. */
+  /** Returns the headers of a new record. The headers contain the offset of the key's record that is now in force. */
   headersFor(key: string): Headers {
     return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
-  /** Processes a record. Must be called with each record of the topic, in order. Returns false if the record is ineffective. */
+  /** Processes the next record of the topic. Returns false if the record is ignored because another record is in force. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
@@ -48,7 +48,7 @@ export class EffectiveRecords {
     // because later changes of the key would otherwise have no effect.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A predecessor has a lower offset than its record, unless a truncation removed the predecessor from the log.
+    // A record's offset is below the predecessor's offset only if a truncation removed the predecessor from the log.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -63,15 +63,15 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns each key with a boolean. The boolean is true if the last record of the key is the key's effective record. */
+  /** Returns each key with a boolean. The boolean is true if the last record of the key is in force. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns the records that must be appended after a truncation to restore the lost effective records.
-   * @param current the effective records of the truncated log.
-   * @param offset the start of the truncation. A key with a current record at or above this offset is not restored.
+   * Returns copies of the records that were in force before a truncation and were lost. The caller must append the copies.
+   * @param current the records that are in force in the truncated log.
+   * @param offset the start of the truncation. A key with a record in `current` at or above this offset is not restored.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {

@@ -1,4 +1,4 @@
-/** Reads the topic of the directory, keeps the directory in memory up to date, and appends changes to the topic. */
+/** Keeps the tenants, projects, and tokens of a topic up to date in memory, and appends changes to the topic. */
 import {
   type DirectoryEntry,
   directoryEntry,
@@ -62,7 +62,7 @@ export interface DirectoryDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
-  /** Maximum time for which a change waits until this process has read the log to its end. */
+  /** Maximum time that `change` waits until this process has read the topic to the end. */
   readonly waitMs?: number;
   readonly copyAfterMs?: number;
 }
@@ -98,7 +98,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // During the repair, requests use the directory as it was before the truncation, because the log can lack valid tokens.
+    // During the repair, requests use the tenants and tokens from before the truncation, because the log can lack valid tokens.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -160,8 +160,8 @@ interface Shared {
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
   /**
-   * One set for each change that is in progress. A set contains the offsets of all ineffective records that this process has
-   * read after the start of the change.
+   * One set for each change that is in progress. A set contains the offsets of the records that this process has read after the
+   * start of the change and has ignored because another record is in force.
    */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;

@@ -80,7 +80,7 @@ export function inflateSmall(
 }
 
 /**
- * Maximum size of a body that is decompressed in one call. Empty blocks are slow: 64 KiB take 10 ms, and 8 MiB take seconds.
+ * Largest body that is decompressed in one call. Empty compressed blocks are slow: 64 KiB take 10 ms, and 8 MiB take seconds.
  */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
@@ -111,7 +111,7 @@ class Member {
     });
   }
 
-  /** Yields the output of `chunk`. Returns the number of consumed bytes. Bytes after the end of the member are not consumed. */
+  /** Decompresses `chunk` until a compressed member ends (a body can have several). Returns the number of consumed bytes. */
   async *feed(chunk: Buffer): AsyncGenerator<Buffer, number> {
     const before = this.#decoder.bytesWritten;
     let isWritten = false;

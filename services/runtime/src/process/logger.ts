@@ -10,7 +10,7 @@ export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 export interface Logger {
   info(event: string, fields?: Fields): void;
   warn(event: string, fields?: Fields): void;
-  /** Logs the messages of `cause` and its causes. Logs the stack only if `fields` has `bug: true`, for a bug of Questlog. */
+  /** Logs the messages of `cause` and its causes. Logs the stack only if `fields` contains `bug: true` (a bug in Questlog). */
   error(event: string, cause: unknown, fields?: Fields): void;
 }
 

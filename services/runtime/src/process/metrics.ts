@@ -12,7 +12,6 @@ const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
 export interface RegistryOptions {
   readonly version?: string;
-  /** Number of the worker, as a label of every series. Undefined if the process is not a worker. */
   readonly worker?: number | undefined;
 }
 

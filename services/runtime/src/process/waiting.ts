@@ -107,7 +107,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeou
   }
 }
 
-/** Lets a component report a fatal error. `fail` rejects `failed`. The process continues even if no code awaits `failed`. */
+/** Lets a component report a fatal error by rejecting `failed`. An unhandled rejection of `failed` does not end the process. */
 export class Failure {
   readonly failed: Promise<never>;
   readonly fail: (cause: unknown) => void;

@@ -201,7 +201,7 @@ function oneLine(text: string): string {
 /** Maximum number of cached schemas. Unknown ids have a separate limit, because invalid records can contain any id. */
 export const MAX_CACHED_SCHEMAS = 1_000;
 export const MAX_CACHED_UNKNOWN_IDS = 10_000;
-/** Time for which an unknown id is cached. A newer writer can register the id at any time. */
+/** Time for which an unknown id is cached. The time is short, because a newer writer can register the id at any time. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
 /** Caches schemas by id. Unknown ids are cached for a limited time, so that invalid records cause few requests. */

@@ -34,7 +34,7 @@ const MAX_CACHED_READERS = 1_000;
 
 type SchemaReader = { readonly resolver: unknown } | { readonly fault: Invalid };
 
-/** Registers this version's schema and returns its codec. The codec caches readers of other schemas. */
+/** Registers the schema of `contract` and returns a codec. The codec also decodes messages of other versions of the schema. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,

@@ -11,7 +11,7 @@ import type { ToEngine } from './engineProcess.ts';
 
 // Sets the size of libuv's thread pool before the pool is used. Each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
-// Sets the time zone, because the engine ignores `timezone` in its configuration file (measured on 26.7).
+// Sets the time zone, because the engine ignores `timezone` in its configuration file (measured on ClickHouse 26.7).
 process.env['TZ'] = 'UTC';
 
 const CONCURRENCY = {
@@ -19,8 +19,8 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-// A process with an IPC channel has a supervisor and loads no settings, because loading the settings would double the CPU time
-// before the engine starts.
+// A process with an IPC channel receives its settings from its supervisor. A second load of the settings would double the CPU
+// time before the engine starts.
 if (process.send === undefined)
   await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
 else runSupervised();

@@ -25,8 +25,8 @@ export type FromChild<T> = StartResult<T> | { readonly answers: true };
 export interface ChildOptions<T> {
   readonly name: string;
   /**
-   * Starts a child. `firstReady` is the value that the first child reported after its start. `firstReady` is undefined for the
-   * first child itself.
+   * Starts a child process. `firstReady` is the value that the first child process reported when it was ready. `firstReady` is
+   * undefined for the first start.
    */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;

@@ -156,8 +156,8 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // The unparsed bytes can contain the end of the last waiting request, so the bytes are parsed before this request runs. A
-    // chunked body is parsed later, when the handler reads the body.
+    // The unparsed bytes can contain the end of the last waiting request, so these bytes are parsed before the last waiting
+    // request runs. A chunked body is parsed later, when its handler reads the body.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -232,11 +232,11 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // A complete response is still being sent, so the connection closes after the response or at the time limit.
+  // After the handler has ended the response, the socket stays open to send the rest, unless the request was too slow.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
-/** The parser pauses before a chunked body, because each chunk costs about 200 bytes of memory and two microseconds. */
+/** Chunked bodies are parsed when handlers read them, because a chunk costs about 200 bytes of memory and two microseconds. */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;
 }

@@ -1,4 +1,4 @@
-/** Rejects requests that are unreadable or ambiguous before a handler receives them. */
+/** Rejects unreadable and ambiguous requests, so that no handler receives the requests. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { LingeringClose } from './lingeringClose.ts';

@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Maximum unsent bytes of all responses. The largest response is not counted, so that a single large response does not cause
- * the close of other connections.
+ * Maximum bytes of all unsent responses. Above this limit, connections of slow clients are closed. The largest response is not
+ * counted, so that one large response does not close other connections.
  */
 const MAX_UNSENT_BYTES = 128 * 1024 * 1024;
 const MIN_TRACKED_BYTES = 64 * 1024;
@@ -22,7 +22,7 @@ interface UnsentResponse {
 export class UnsentResponses {
   readonly #all = new Map<ServerResponse, UnsentResponse>();
 
-  /** Counts a response until all bytes are sent. If `MAX_UNSENT_BYTES` is exceeded, closes connections of older responses. */
+  /** Adds a response to the unsent responses. Above `MAX_UNSENT_BYTES`, closes the connections of older responses. */
   track(response: ServerResponse): void {
     const bytes = response.writableLength;
     if (bytes < MIN_TRACKED_BYTES || response.writableFinished) return;
@@ -50,7 +50,7 @@ export class UnsentResponses {
 
   /**
    * Returns the response whose connection is closed next, if the limit is exceeded. Stalled responses are closed first, then
-   * responses of the client address with the most bytes.
+   * responses to the client address that has the most bytes in unsent responses.
    */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();

@@ -43,8 +43,8 @@ export const SPILL_BYTES = 64 * MiB;
 /** Bytes of memory above which a reader's sort, grouping, or join continues on disk. */
 export const READER_SPILL_BYTES = 24 * MiB;
 /**
- * Bytes of the write buffer of a reader's temporary file. The buffer is small, because a join of two million sessions writes 64
- * such files.
+ * Size in bytes of the write buffer for a temporary file of a reader's query. The buffer is small, because a join of two
+ * million sessions writes 64 temporary files.
  */
 export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** Maximum memory of the engine in bytes, without the heap and buffers of the Node process. */
@@ -58,5 +58,5 @@ export const CANCEL_GRACE_MS = 3_000;
 export const KILL_INTERVAL_MS = 100;
 /** Time after which the server closes an idle connection. Clients must close idle connections earlier. */
 export const KEEP_ALIVE_MS = 30_000;
-/** Time without traffic after which the server closes a connection. A running query causes no traffic. */
+/** Time after which a connection without traffic is closed. The time is long, because a running query causes no traffic. */
 export const SOCKET_IDLE_MS = 1_800_000;

@@ -16,7 +16,7 @@ export const readableSystemTables: readonly string[] = words(`
   database_engines data_skipping_index_types codecs collations keywords time_zones documentation privileges
 `);
 
-/** Settings that analytics and BI clients send. None of these settings gives access to other data. */
+/** Settings that analytics and BI clients send. The settings do not give a reader access to additional data. */
 const unboundedSettings = words(`
   final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
   union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
@@ -99,7 +99,7 @@ export function readerViolation(normalized: string): string | undefined {
 interface Token {
   /** Text of the token: a word in upper case, or a symbol. Empty if the token is quoted. */
   readonly text: string;
-  /** Name in the token, in lower case, because some SQL functions ignore case. Empty if the token is a symbol. */
+  /** Word or quoted name in lower case, because some SQL functions ignore case. Empty for symbols and string literals. */
   readonly name: string;
 }
 
@@ -126,5 +126,5 @@ const FORBIDDEN_NAMES = new Set(
 );
 /** Rejected keywords. `OUTFILE` writes a file, `PROCESSLIST` shows other users' queries, and `OVERRIDE` connects to MySQL. */
 const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** Table functions that are rejected, because DEFAULT and ALIAS in their string argument can contain any expression. */
+/** Table functions that are rejected, because their string argument can contain any expression after DEFAULT or ALIAS. */
 const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

@@ -45,7 +45,7 @@ export function sendText(response: ServerResponse, text: string): void {
   response.end(text);
 }
 
-/** Sends an error response. No part of a result has been sent, because only complete results are sent. */
+/** Sends an error response. The error is the whole response, because a result is sent only after its query has succeeded. */
 export function sendError(
   response: ServerResponse,
   head: RequestHead | undefined,

@@ -66,7 +66,7 @@ function emptyOnSyntaxError(error: unknown): string {
   throw error;
 }
 
-/** Returns the offset of the rows. ClickHouse skips blanks and one line feed after the statement (`ParserInsertQuery`). */
+/** Returns the start index of the rows. ClickHouse skips blanks and one line feed before the rows (`ParserInsertQuery`). */
 function dataStartAt(text: string, nameEnd: number): number {
   const gap = /(?<more>[ \t\f]*;|\s+SETTINGS\s+\w+\s*=)?[ \t\f]*\r?\n?/iy;
   gap.lastIndex = nameEnd;
