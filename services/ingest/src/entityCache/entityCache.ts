@@ -25,7 +25,7 @@ export interface EntityName {
   readonly id: string;
 }
 
-/** Describes how records create entities, such as sessions. All records of a tenant in the topic are in one partition. */
+/** Describes how records create entities, such as sessions. All records of a tenant must be in one partition of the topic. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
@@ -148,7 +148,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks the table before the lookup. A later check would succeed if the projector had just written the missing rows.
+      // Checks the table before the lookup. A later check could find a complete table although the lookup missed rows.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));

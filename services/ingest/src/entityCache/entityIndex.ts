@@ -30,7 +30,7 @@ export interface EntityRules<Entity> {
   weightOf(entity: Entity): number;
   /** True if the entity was erased. The next record with the same id then creates a new entity. */
   isErased?(projectId: string, entity: Entity): boolean;
-  /** Low-memory storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to this storage. */
+  /** Compact storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to the compact storage. */
   readonly packed?: PackedEntities<Entity>;
 }
 
@@ -45,7 +45,7 @@ export interface IndexBounds {
   readonly recentSlots?: number;
 }
 
-/** Default limits: about 60 MB for entities that can be evicted, and about 300 MB for unprojected entities. */
+/** Default limits: about 60 MB if entities can be evicted, and about 300 MB if ClickHouse does not have the entities yet. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
@@ -127,7 +127,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Keeps the old `lastOffset` if the record changes nothing, because a truncation of the record must not remove the entity.
+    // If a record changes nothing, keeps the old `lastOffset`, so that the loss of the record does not remove the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -142,14 +142,14 @@ export class EntityIndex<Entity> {
     const name = `${projectId}/${id}`;
     const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
     this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
-    // Does not keep the entity if the index is full of unprojected entities, which cannot be evicted.
+    // Drops the entity if the index is still full after an eviction. A later lookup can read the entity from ClickHouse.
     if (cached === undefined && this.#weight > this.#bounds.maxWeight) this.#delete(name);
     return merged;
   }
 
   /** Removes the entities that were created or changed by records at and above the given offset. */
   truncate(partition: number, offset: number): void {
-    // Lowers the projected offset, because after the truncation, new records get the offsets of the lost records.
+    // After a truncation of the log, new records get the offsets of lost records. ClickHouse does not have the new records yet.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);

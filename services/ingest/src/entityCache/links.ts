@@ -128,7 +128,7 @@ const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** Returns the SQL query for the events that a report links by its session. The linker links these events in log order. */
+/** Returns the SQL query for a report's session events. Like the linker, the query selects the first events in log order. */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}
@@ -143,10 +143,10 @@ export function reportParams({ filed, retractedAt }: FiledReport): Record<string
   return { ...ids, untilMs, ...windowOf(filed), maxSessionLinks, named: namedIds };
 }
 
-/** SQL condition for rows by id. The condition includes the time in the id, because the primary key starts with this time. */
+/** SQL condition for event ids. Also compares the time in the id, because the table's primary key starts with this time. */
 const HAS_ID = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), 'UTC')) AND id IN {ids:Array(UUID)}`;
 
-/** Returns the ids of stored events: events in `ids` and, with `ofSession`, the session's events in the report's window. */
+/** Returns the stored event ids among `ids`. If `ofSession` is true, adds the ids of session events in the report's window. */
 async function storedEvents(
   store: Store,
   report: FiledReport,

@@ -15,8 +15,8 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface ProjectionProgress {
   /**
-   * Waits until the group has committed the topic's current end offset. Ignores commits for an older ClickHouse table, because
-   * a restored table can lack the committed rows (docs/decisions/0040).
+   * Waits until the consumer group (a projector or the linker) has committed the topic's current end offset. Ignores commits
+   * for an older ClickHouse table, because a restored table can lack the committed rows (docs/decisions/0040).
    * @throws Unavailable after `limitMs`, or if `signal` aborts
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
@@ -49,7 +49,7 @@ export function watchProgress(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** Returns the UUID of the ClickHouse table to which the group writes. Undefined if the group writes to no table. */
+  /** Returns the UUID of the ClickHouse table that the consumer group fills. Undefined for a consumer group without a table. */
   currentTableUuid?: () => Promise<string>;
 }): ProjectionProgress {
   const { log, clock, group, topic, currentTableUuid } = deps;

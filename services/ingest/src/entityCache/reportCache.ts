@@ -45,7 +45,7 @@ interface CachedReport {
   readonly retractedAt: number | null;
 }
 
-/** Number of event ids that count as one unit of weight (about 600 bytes). */
+/** Number of event ids that take about 600 bytes of memory, which is one unit of weight. */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(

@@ -79,7 +79,7 @@ export class TruncationRepair {
       this.#unprojected.setProjected(projected);
       this.#deps.onProjected(projected);
     } catch (error) {
-      // Keeps all records if the projected offsets are unknown.
+      // Keeps all records if it is unknown which records ClickHouse has.
       if (!(error instanceof Unavailable)) this.#deps.logger.error('projection_unknown', error);
       this.#unprojected.setProjected([]);
     }

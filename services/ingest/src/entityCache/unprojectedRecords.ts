@@ -46,8 +46,8 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes records that were already projected at the previous call of this method. Keeps newer records for one more call,
-   * because a truncation can still invalidate the newest offsets.
+   * Removes records that ClickHouse already had at the previous call of this method. Newer records stay until the next call,
+   * because a truncation of the log can still remove the newest records.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {

@@ -230,7 +230,7 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // Reads the links of a retried request's events from ClickHouse, because older reports can be missing from the cache.
+  // Events of a retried request can be linked to reports that are not cached. Reads these links from ClickHouse.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;

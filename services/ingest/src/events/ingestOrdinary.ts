@@ -1,7 +1,7 @@
 /**
- * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. A request is
- * ordinary (takes this path) if all events are valid, all sessions are cached, and there is no idempotency key, switch, unusual
- * time, or open bug report.
+ * Fast path of POST /v1/ingest/events for ordinary requests. Copies the bytes of the body directly into the record and the
+ * response. In an ordinary request, all events are valid and all sessions are cached. An ordinary request has no idempotency
+ * key, no unusual event time, no open bug report, and no switch that rejects or samples events.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -37,7 +37,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Fast path for events. Requests share the same arrays, because a request uses the arrays only before its first `await`. */
+/** Fast path for events. All requests can share the same arrays, because no request uses the arrays after an `await`. */
 export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
@@ -48,7 +48,7 @@ export class OrdinaryIngest {
     this.#schemaId = schemaId;
   }
 
-  /** Stores an ordinary request. Returns undefined for other requests. @throws Rejected if the rate limit is exceeded */
+  /** Returns undefined if the request cannot take the fast path. @throws Rejected if the rate limit is exceeded */
   tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
@@ -95,7 +95,6 @@ export class OrdinaryIngest {
     });
   }
 
-  /** Returns the number of events per lane. Undefined if a session is not cached or has an open bug report. */
   #assignLanes(
     { sessions, reports }: OrdinaryDeps,
     principal: Principal,

@@ -59,7 +59,7 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
   }
 }
 
-/** Page size of the second query after a result that was too large. 100 events of maximum size fit into `RESULT_LIMITS`. */
+/** Page size of the second query if the first result was too large. 100 events of maximum size fit into `RESULT_LIMITS`. */
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
@@ -108,7 +108,7 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Writing an event without payload and report ids takes as long as writing this number of payload bytes. */
+/** Fixed cost of writing an event, given as the number of payload bytes that take the same time to write. */
 const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 

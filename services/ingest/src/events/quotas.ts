@@ -138,8 +138,8 @@ interface UsageRow {
 }
 
 /**
- * Returns the projected offsets, or an empty list after a timeout. With an empty list, the quota can count some events twice
- * for a short time.
+ * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. The
+ * quota can then count some events twice for a short time.
  */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {

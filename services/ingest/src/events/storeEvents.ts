@@ -124,7 +124,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Keeps an error until all appends have ended, because Node.js reports a rejected promise that no code awaits yet.
+  // Does not throw the error yet. Node.js would report an unhandled rejection, because no code awaits the promise yet.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

@@ -47,7 +47,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Reads the first record of each partition. Returns the latest record time, or the current time if a partition is empty. */
+/** Returns the latest time among the first records of the partitions. Returns the current time if a partition is empty. */
 async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -55,8 +55,7 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // Returns a promise that resolves after the search, so that the log delivers no second batch of the partition. The search
-    // needs only the first record of each partition.
+    // The returned promise delays the next batch of the partition, because the search needs only the first record.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

@@ -1,4 +1,4 @@
-/** Opens and ends the streams of linked events of this process. Limits the number of streams. */
+/** Opens and ends the streams that send linked events to clients. Limits the number of open streams. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -26,7 +26,7 @@ import { type LinkedEventStream, type StreamClient, startLinkedEventStream } fro
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Opens a stream. Returns undefined if the message id and the topic have different partition counts. @throws Unavailable */
+  /** Opens a stream. Returns undefined if the message id is older than the topic's newest partition. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }

@@ -134,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Accepts expired sessions if the request has a `clientRequestId`, because its client retries until the request succeeds.
-  // Rejects erased sessions, because a retry must not store erased data again.
+  // The client retries a request with a `clientRequestId` until the request succeeds, so the request can name expired sessions.
+  // Erased sessions are rejected, because a retry must not store erased data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -177,7 +177,6 @@ function excludeUnknownSession(
   return { ...event, sessionId: null };
 }
 
-/** Looks up the attached files. @throws Rejected if a file is missing, unless the request has a `clientRequestId` */
 async function checkedAttachments(
   { checkAttachments }: ReportDeps,
   holder: ProjectIds,

@@ -90,7 +90,7 @@ const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/** SQL query for the events that the linker links by the report's session. Includes events whose links are not stored yet. */
+/** SQL query for the events of a report's session in the report's window. Includes events whose links are not stored yet. */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 

@@ -59,7 +59,7 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // Queries ClickHouse again if the cache has the session, because the registration can have ended during the first query.
+  // If the cache has the session, repeats the query, because a client can register the session during the first query.
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {

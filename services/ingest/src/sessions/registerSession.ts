@@ -1,4 +1,4 @@
-/** Handles POST /v1/ingest/sessions. A retry gets the same response. A request with the id of another session is rejected. */
+/** Handles POST /v1/ingest/sessions. A retry gets the same response. Rejects different content for a registered session id. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

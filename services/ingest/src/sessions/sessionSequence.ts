@@ -1,6 +1,6 @@
 /**
- * Finds missing events of a session by gaps in the sequence numbers that the client gave to its events. A gap before the first
- * stored event counts as expired if retention has removed events that are newer than the session's registration.
+ * Finds missing events of a session by gaps in the sequence numbers that the client gave to its events. Retention can remove
+ * the first events of an old session. A gap before the first stored event of an old session counts as expired.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';

@@ -49,7 +49,7 @@ export interface FolderStoreOptions {
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // Removes incomplete files of an earlier process. Only one process uses the folder, so no upload is running.
+  // At its start, the process removes incomplete files. No upload is running, because no other process uses the folder.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
@@ -108,7 +108,7 @@ class UploadFiles {
     });
   }
 
-  /** Stores the bytes of a file. Returns the file size after the bytes and the description are on the disk. */
+  /** Stores the bytes of a file, flushes the file and the description to the disk, and returns the file size. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -140,7 +140,7 @@ class UploadFiles {
     }
   }
 
-  /** Removes the file before the description, so that an interrupted removal can be repeated. */
+  /** Removes the file before its description. An interrupted removal leaves the description and can be repeated. */
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
     await this.#writes.run(WRITES, async () => {

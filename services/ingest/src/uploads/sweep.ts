@@ -17,8 +17,8 @@ const DAY_MS = 24 * HOUR_MS;
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
 /**
- * The sweep checks the files of this number of past days. If ClickHouse loses reports, the log can restore the reports of the
- * last 7 days. Older files stay, because a lost report might name these files.
+ * Number of past days whose files the sweep checks. Older files stay, because ClickHouse can have lost the reports that name
+ * the files. The log can restore lost reports of the last 7 days only.
  */
 const SWEPT_DAYS = 6;
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };

@@ -33,11 +33,11 @@ type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLi
 /** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
 /**
- * Maximum number of cached ids of events that open reports name. An id takes about 260 bytes. The linker also links events
- * whose id is not cached.
+ * Maximum number of event ids of open reports in memory. An id takes about 260 bytes. If an event id is not in memory, a
+ * response omits the report of the event, but the linker still links the event.
  */
 export const MAX_NAMED_IDS = 100_000;
-/** Maximum number of cached ids of retracted reports. The linker retracts a report's links before the cache evicts the id. */
+/** Maximum number of cached ids of retracted reports. An id is needed until the linker has retracted the report's links. */
 export const MAX_RETRACTED = 100_000;
 /** Maximum open reports per session or event. The limit saves storage, because a link copies a payload of up to 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
@@ -45,7 +45,7 @@ export const MAX_OPEN_REPORTS_PER_KEY = 50;
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Reports whose append to the log is in progress. The keys contain the ids of the sessions and of the events. */
+  /** Reports whose append to the log is in progress. Each map key contains the id of a session or an event of the report. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -93,8 +93,8 @@ export class OpenReports {
   }
 
   /**
-   * Counts a report against `MAX_OPEN_REPORTS_PER_KEY` while the report is being appended to the log. Returns a function that
-   * ends the counting.
+   * Counts a report against `MAX_OPEN_REPORTS_PER_KEY` while the report is being appended to the log. The caller calls the
+   * returned function after the append.
    */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;

@@ -27,7 +27,7 @@ export interface AcceptInput {
   /** Number of events that are still within the quota. Negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
-  /** True if each event of a request with an idempotency key gets its own record. A retry can then append further events. */
+  /** True if a request with an idempotency key gets one record per event. A retry can then store only the missing events. */
   readonly isSplit: boolean;
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;

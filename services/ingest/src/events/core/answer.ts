@@ -8,7 +8,7 @@ export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
   /** True if the event exceeded the quota. Undefined in revision B of the API, whose responses omit this field. */
   readonly overQuota: boolean | undefined;
-  /** Link between the event and a bug report. Undefined if the response does not list the events of a report. */
+  /** Link between the event and a bug report. Only responses that list the events of a report contain links. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 

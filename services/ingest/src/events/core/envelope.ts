@@ -133,7 +133,7 @@ export function problemsOf(element: ScannedElement, revision: Revision, index: n
   return [...problems, ...fieldProblems(validator, envelope).map((found) => ({ ...found, index }))];
 }
 
-/** Returns the fields for validation with TypeBox. A wrong value is not decoded, so a sample of its JSON type is validated. */
+/** Returns the fields for validation with TypeBox. A sample value of the same JSON type replaces a value of a wrong type. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);

@@ -41,7 +41,7 @@ export class OrdinaryEvents {
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
 
-  /** Parses the body into the arrays. Returns false if the request is not ordinary. The body must be valid UTF-8. */
+  /** Parses a valid UTF-8 body into the arrays of this object. Returns false if the request cannot take the fast path. */
   read(body: Buffer, revision: Revision): boolean {
     this.count = 0;
     this.bytes = 0;

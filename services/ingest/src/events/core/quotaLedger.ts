@@ -30,8 +30,8 @@ export class QuotaLedger {
   /** For each partition of the current log, the highest offset that the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
   /**
-   * For each partition, the number of events in the rollup table that have another log id. After a truncation, the projector
-   * gives lost records another log id.
+   * For each partition, the number of events in rollup rows whose log id differs from `#logId`. After a truncation, the
+   * projector assigns a different log id to the lost records.
    */
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
@@ -60,7 +60,7 @@ export class QuotaLedger {
 
   /**
    * Replaces the rollup counts with the counts of `rows`. Removes the appends of this process that `rows` already include.
-   * @param projected offset for each partition. Before the query, ClickHouse had all records below this offset
+   * @param projected an offset for each partition. ClickHouse had all records below the offset before the query of `rows`
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -73,7 +73,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Compares two values, because after a truncation the new row can have the same offset as the outdated row.
+      // The offset alone does not identify the outdated row, because a new row after a truncation can have the same offset.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -137,7 +137,7 @@ export class QuotaLedger {
 /** Merges appends with neighboring offsets. Returns at most `groupCount` + 1 entries. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // The group size is a power of two, so that each group of a later merge consists of whole groups of an earlier merge.
+  // The group size is a power of two. A later merge then joins whole groups of an earlier merge and splits no group.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -11,10 +11,10 @@ import {
 } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 
-/** Field that must be a string. `kind` is the JSON type of a value that is not a string. Undefined if the field is omitted. */
+/** Value of a string field. If the value is not a string, contains only its JSON type. Undefined if the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** Field that must be a number. `kind` is the JSON type of a value that is not a number. Undefined if the field is omitted. */
+/** Value of a number field. If the value is not a number, contains only its JSON type. Undefined if the field is absent. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
@@ -117,7 +117,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** Returns the number of a field whose name contains escapes. A name with escapes has 14 to 62 bytes including quotes. */
+/** Returns the index in `ENVELOPE` of a field whose name contains escapes. An escaped name has 14 to 62 bytes with quotes. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;

@@ -161,7 +161,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** True if the field is absent or empty. Returns false for a wrong type, because another problem already names the type. */
+/** True if the field is absent or empty. False if the field has a wrong type, because another check reports the wrong type. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;

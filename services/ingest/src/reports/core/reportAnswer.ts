@@ -63,7 +63,6 @@ type Filed = Pick<
   'reportId' | 'sessionId' | 'buildId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
 >;
 
-/** Returns the fields of a bug report that every response with a report contains. */
 export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedReport, 'report'> {
   const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
   const state = isRetracted ? 'retracted' : 'filed';
