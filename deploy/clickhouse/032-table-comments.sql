@@ -2,7 +2,7 @@ ALTER TABLE events
     MODIFY COMMENT 'One row per event. Filter by tenant_id, project_id and a time.'
 ;
 ALTER TABLE sessions
-    MODIFY COMMENT 'One row per session, from the first registration of the session id. Filter by project_id. In the view game_sessions, a wrong start is replaced.'
+    MODIFY COMMENT 'One row per session, from the first registration of the session id. Filter by project_id. The view game_sessions replaces a start time of a wrong clock by the time of registration.'
 ;
 ALTER TABLE quota_usage
     MODIFY COMMENT 'Number of events per tenant and UTC month of received_at.'
@@ -56,4 +56,4 @@ ALTER TABLE expired_sessions
     MODIFY COMMENT 'Sessions whose rows have expired. An erasure of a player finds expired sessions of the player in this table. A row is kept until ClickHouse has no other rows and the log has no records of the session.'
 ;
 ALTER TABLE projected_offsets
-    MODIFY COMMENT 'For each partition, ClickHouse has all rows below the offset next_offset. An incremental load reads this view in a separate query before it reads the rows. The view omits a partition whose offset is unknown. After a restore, every offset is unknown until the projector has compared the tables with the log. Each truncation has a separate row for the records that the log lost.'
+    MODIFY COMMENT 'For each partition, ClickHouse has all rows below the offset next_offset. An incremental load reads this view in a separate query before it reads the rows. The view omits a partition whose offset is unknown. After a restore, every offset is unknown until the projector has compared the tables with the log. For each truncation, one row describes the records that the log lost.'

@@ -46,7 +46,8 @@ export function securityPage(): string {
     `Schemathesis generates requests from the OpenAPI documents. Schemathesis does not call \`/v1/linked-events\` and
 \`/admin/tail\`, because the responses of these endpoints never end. Six endpoints for operators can reject a request that the OpenAPI
 document allows. The document cannot express the syntax of SQL, and cannot express that one time must be after another time. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
-    `Every test run also includes ${OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`).join(', ')}.`,
+    'Every test run also includes these tests:',
+    OTHER_TESTS.map(([file, what]) => `- [${what}](../../${file})`).join('\n'),
   ];
   return `${blocks.join('\n\n')}\n`;
 }

@@ -64,7 +64,7 @@ the commit. \`npm run test:mutation -- --planted\` plants the bugs again.`,
     scores.length === 0
       ? 'None were run yet.'
       : `The tool Stryker made ${changes} changes to the code of ${scores.length} folders and files, one change at a time. Stryker counts a change as
-detected if a fast test fails. In each folder, the tests detected ${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes.
+detected if a fast test fails. In each folder, the fast tests detected ${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes that Stryker made.
 [survivors.ts](../../test/mutation/survivors/survivors.ts) gives the reason for each undetected change.
 [The results](../../test/mutation/scores.jsonl) list the folders with date and commit.`,
   ];

@@ -38,8 +38,8 @@ also delays the tenant. Therefore, the benchmark divides the p99 of the third ca
 fails if this ratio exceeds ${MAX_RATIO}. The second case is measured two times. A row is inconclusive if the two results of the second case differ by more
 than ${percent(MAX_NOISE)}.
 
-During an overload, \`--check\` requires responses with status 503 and at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory. ${seconds(WELL_AFTER_MS)} after the overload, \`--check\` requires the
-normal latency. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens the benchmark.`,
+With \`--check\`, the benchmark also fails if an overloaded ingest returns no 503, or uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory. The latency must be
+normal again ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens the benchmark.`,
     ...(result === undefined ? ['This section has not been measured yet.'] : [fairnessReport(result)]),
   ];
 }
@@ -104,7 +104,7 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
     '### Rate limits with several ingests',
-    `A tenant has a limit of ${grouped(limitPerSecond)} events per second, and can save up the events of ${seconds(BURST_S * 1000)} for a burst. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
+    `A tenant has a limit of ${grouped(limitPerSecond)} events per second. After a pause, the tenant can send the events of ${seconds(BURST_S * 1000)} at one time. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
 table shows by how much the accepted events deviate from the limit. \`--check\` fails if a deviation in the last column is above ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],

@@ -13,8 +13,8 @@ export const FLAT_WORDS = `measures larger deployments. Before and after each la
 a small deployment, the base. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
 minutes.
 
-The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. An uncached session needs a ClickHouse lookup, which many
-requests share. An event is compared with each open report of its session. If a tenant is spread over several
+The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. If a session is not in the cache, ingest reads the session from
+ClickHouse. One read serves many requests. An event is compared with each open report of its session. If a tenant is spread over several
 partitions, a request causes one append for each partition that its sessions use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
@@ -35,7 +35,7 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\nProperties of the base: ${changeName(base)}. Each cell of the table has two ratios: the CPU time per event and the throughput of the larger deployment, each divided by the figure of the base.`,
+    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.\n\nThe first number in a cell is the CPU time per event, divided by the CPU time of the base. The second number is the throughput, divided by the throughput of the base. The header has the events per request and the number of connections.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       measured.map(({ change, figures }) => [
@@ -94,7 +94,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `${changeName(change)}: the throughput divided by the throughput of spread 1 is ${each.join(' and ')}. The target for this ratio is ${SPREAD_TO_REACH}, which is ${isReached ? '' : 'not '}reached.`;
+  return `Throughput of "${changeName(change)}", divided by the throughput with spread 1: ${each.join(', ')}. The target of ${SPREAD_TO_REACH} for this ratio is ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

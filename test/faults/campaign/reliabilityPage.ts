@@ -11,10 +11,9 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). The
-tables below call a kind of fault a row. With \`--missing\`, the command runs only the rows that have fewer passed runs than required. With
-\`--together\`, one deployment gets the faults of several rows, one after the other. A failed check then counts as a failed run of each of
-these rows, unless the check names a single row.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
+\`--missing\`, the command injects only the faults that have fewer passed runs than required. With \`--together\`, one deployment gets several
+faults, one after the other. A failed check counts as a failed run of every fault of the deployment, unless the check names one fault.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -55,7 +54,7 @@ export function reliabilityPage(all: readonly Result[]): string {
     `<!-- Generated from ${RESULTS}. To add results, run: npm run test:faults -->`,
     INTRODUCTION,
     ...Object.entries(GROUPS_OF_ROWS).flatMap(([group, rows]) => [`## ${group}`, rowsOf(rows, ofLong)]),
-    '## Short campaign',
+    '## Short run',
     shortForm(ofShort),
     ...mutationBlocks(),
     '## Failed runs',
@@ -74,7 +73,7 @@ function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
     const failed = of.filter((result) => hasFailed(name, result)).length;
     return [`\`${name}\``, does, String(of.length - failed), String(runs), String(failed)];
   });
-  const header = ['row', 'fault', 'passed runs', 'required', 'failed runs'];
+  const header = ['name', 'fault', 'passed runs', 'required', 'failed runs'];
   return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
 }
 
@@ -88,12 +87,12 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
 }
 
 function shortForm(results: readonly Result[]): string {
-  const said = '`npm run test:all` runs a short campaign with the fast rows on one deployment.';
-  if (results.length === 0) return `${said} The short campaign has not run for this page yet.`;
+  const said = '`npm run test:all` injects only the faults that need little time, into one deployment.';
+  if (results.length === 0) return `${said} This page has no result of this short run yet.`;
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} short campaigns passed. The short campaigns checked ${checked}, and the longest short campaign took ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} short runs passed. The short runs checked ${checked}, and took at most ${Math.round(longest)} s.`;
 }
 
 /** Returns a table of the causes, with the date, commit, and seed of each failed run. */

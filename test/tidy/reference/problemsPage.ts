@@ -16,7 +16,7 @@ export function problemsPage(): string {
   return page('Problem codes', 'schemas/src/http/problem.ts', [
     'The content type of every error is `application/problem+json` (RFC 9457). The meaning of a problem code never changes. The field `title` describes\nthe code, and the field `detail` describes the cause in this request. The fields `error` and `message` repeat `title` and `detail` for older\ngame clients.',
     table(['status', 'code', 'meaning'], rows),
-    'The field `errors` lists the invalid elements of a batch: the index in the array, a JSON pointer (RFC 6901), the code, and the detail. The\nfield `instance` and the header `X-Request-Id` contain the request id. In this example, the second event names no session, but revision A\nrequires a session:',
+    'For each invalid element of a batch, the field `errors` has the index in the array, a JSON pointer (RFC 6901), the code, and the detail. The\nfield `instance` and the header `X-Request-Id` contain the request id. In this example, the second event names no session, but revision A\nrequires a session:',
     fence('json', REQUEST),
     fence('json', JSON.stringify(answerTo(REQUEST), null, 2)),
   ]);
