@@ -38,14 +38,14 @@ export function securityPage(): string {
     'The [threat model](../threat-model.md) names attackers and defenses. This page shows the results of `npm run test:abuse`.',
     ground === undefined
       ? 'The tests have not run yet.'
-      : `The ${ground.form} form of \`npm run test:abuse\` ran on ${ground.at.slice(0, 10)} with the embedded log and the embedded ClickHouse, with ${ground.cpus} cores and Node ${ground.node}${ground.minutes === undefined ? '' : `, in ${ground.minutes} minutes`}.`,
+      : `The ${ground.form} form of \`npm run test:abuse\` ran on ${ground.at.slice(0, 10)}${ground.minutes === undefined ? '' : `, and took ${ground.minutes} minutes`}. Questlog ran in one process with ${ground.cpus} cores and Node ${ground.node}.`,
     table(
       ['attack', 'what was sent', 'result'],
       figures.map(({ attack, tried, held }) => [attack, tried, held]),
     ),
     `Schemathesis generates requests from the OpenAPI documents. Schemathesis does not call \`/v1/linked-events\` and
 \`/admin/tail\`, because the responses of these endpoints never end. Six endpoints for operators can reject a request that the OpenAPI
-document allows. The document cannot express the syntax of SQL, and cannot express that one time must be after another time. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
+document allows, for example a request with wrong SQL. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
     'Every test run also includes these tests:',
     OTHER_TESTS.map(([file, what]) => `- [${what}](../../${file})`).join('\n'),
   ];

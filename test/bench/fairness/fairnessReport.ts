@@ -33,8 +33,8 @@ export function fairnessSection(): string[] {
     '## Fairness',
     `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant in three cases: the tenant is alone, a second tenant overloads
 another ingest, and the second tenant overloads the ingest of the tenant. The tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
-second with ${VICTIM.page} events each. All processes share one machine, so an overload of another ingest
-also delays the tenant. Therefore, the benchmark divides the p99 of the third case by the p99 of the second case. With \`--check\`, the benchmark
+second with ${VICTIM.page} events each. The ratio is the p99 of the third case divided by
+the p99 of the second case, because all ingest processes of the benchmark share one machine. With \`--check\`, the benchmark
 fails if this ratio exceeds ${MAX_RATIO}. The second case is measured two times. A row is inconclusive if the two results of the second case differ by more
 than ${percent(MAX_NOISE)}.
 
@@ -104,7 +104,7 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
     '### Rate limits with several ingests',
-    `A tenant has a limit of ${grouped(limitPerSecond)} events per second. After a pause, the tenant can send the events of ${seconds(BURST_S * 1000)} at one time. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
+    `A tenant has a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)}. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
 table shows by how much the accepted events deviate from the limit. \`--check\` fails if a deviation in the last column is above ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],

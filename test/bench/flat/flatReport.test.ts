@@ -13,8 +13,8 @@ test('compares a change with the mean of the base before and after it', () => {
 test('the target at spread 8 is nine tenths of the throughput at spread 1', () => {
   const at = (perSecond: number) =>
     flatReport(aResult({ change: { spread: 8 }, figures: figures(1, perSecond) }));
-  expect(at(180)).toContain('0.90 at 20 × 64. The target of 0.9 for this ratio is reached.');
-  expect(at(170)).toContain('0.85 at 20 × 64. The target of 0.9 for this ratio is not reached.');
+  expect(at(180)).toContain('0.90 at 20 × 64, so the target is reached.');
+  expect(at(170)).toContain('0.85 at 20 × 64, so the target is not reached.');
 });
 
 test('compares spread 8 with spread 1 for requests of one session', () => {
@@ -22,7 +22,7 @@ test('compares spread 8 with spread 1 for requests of one session', () => {
   const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
   const report = flatReport(aResult(one, both));
   expect(report).toContain(
-    '"spread 8, sessions a request 1", divided by the throughput with spread 1: 0.80 at 20 × 64.',
+    'The throughput with spread 8, sessions a request 1 should be at least 0.9 of the throughput with spread 1. The measured ratios are 0.80 at 20 × 64,',
   );
   expect(flatReport(aResult(both))).not.toContain('throughput with spread 1');
 });

@@ -10,7 +10,7 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `measures larger deployments. Before and after each larger deployment, the benchmark measures
-a small deployment, the base. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
+a small deployment, which is called the base. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
 minutes.
 
 The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. If a session is not in the cache, ingest reads the session from
@@ -35,7 +35,7 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.\n\nThe first number in a cell is the CPU time per event, divided by the CPU time of the base. The second number is the throughput, divided by the throughput of the base. The header has the events per request and the number of connections.`,
+    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.\n\nThe first number in a cell is the CPU time per event relative to the base deployment. The second number is the throughput relative to the base deployment. A column title shows the events per request and the number of connections.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       measured.map(({ change, figures }) => [
@@ -94,7 +94,7 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
   });
   const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `Throughput of "${changeName(change)}", divided by the throughput with spread 1: ${each.join(', ')}. The target of ${SPREAD_TO_REACH} for this ratio is ${isReached ? '' : 'not '}reached.`;
+  return `The throughput with ${changeName(change)} should be at least ${SPREAD_TO_REACH} of the throughput with spread 1. The measured ratios are ${each.join(' and ')}, so the target is ${isReached ? '' : 'not '}reached.`;
 }
 
 function throughput({ base, changed }: FlatFigures): number {

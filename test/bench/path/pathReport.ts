@@ -210,8 +210,7 @@ function requestTable(rows: readonly RowFigures[]): string {
 function projectorLine({ projector }: PathResult): string {
   if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
-  const of = `${grouped(events)} events of 500 × 8`;
-  return `Projector: ${micros(cpuMicrosPerEvent)} µs of CPU per event; ClickHouse: ${micros(clickhouseMicrosPerEvent)} µs (${of}).`;
+  return `The projector used ${micros(cpuMicrosPerEvent)} µs of CPU per event, and ClickHouse used ${micros(clickhouseMicrosPerEvent)} µs. The projector wrote ${grouped(events)} events.`;
 }
 
 function profileTable(profile: readonly ProfileEntry[]): string {

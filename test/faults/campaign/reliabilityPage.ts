@@ -13,7 +13,7 @@ with the tables and topics.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
 \`--missing\`, the command injects only the faults that have fewer passed runs than required. With \`--together\`, one deployment gets several
-faults, one after the other. A failed check counts as a failed run of every fault of the deployment, unless the check names one fault.`;
+faults, one after the other. If a check fails, the run counts as failed for every fault of the deployment.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -87,12 +87,12 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
 }
 
 function shortForm(results: readonly Result[]): string {
-  const said = '`npm run test:all` injects only the faults that need little time, into one deployment.';
+  const said = '`npm run test:all` injects only fast faults into one deployment.';
   if (results.length === 0) return `${said} This page has no result of this short run yet.`;
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} short runs passed. The short runs checked ${checked}, and took at most ${Math.round(longest)} s.`;
+  return `${said} This short run passed in ${good} of ${results.length} attempts. The attempts checked ${checked}, and took at most ${Math.round(longest)} s.`;
 }
 
 /** Returns a table of the causes, with the date, commit, and seed of each failed run. */

@@ -37,7 +37,7 @@ export function clickhousePage(): string {
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query the database. Quotas and counts use\n`received_at`. The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
     'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`. Ingest also deletes erased and expired data.',
-    'The views hide the tables with the suffixes `_by_partition` and `_versions`, which contain older rows until a merge. The tables\n`reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal use.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the texts on this page, as comments of tables and columns.',
+    'Tables with the suffixes `_by_partition` and `_versions` can contain outdated rows until a merge, so query their views instead. The tables\n`reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal use.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the texts on this page, as comments of tables and columns.',
     ...[...shown].flatMap(([name, relation]) => blocksOf(name, relation, explained)),
   ]);
 }

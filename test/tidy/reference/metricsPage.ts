@@ -21,7 +21,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The library prom-client samples the event loop every 250 ms, so the metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` are 0.25 if the event loop has no lag. Stalls below 250 ms can be invisible.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. Without lag of the event loop, the metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` are 0.25, because prom-client measures every 250 ms. Stalls below 250 ms can be\ninvisible.',
       table(['metric', 'type', 'labels', 'meaning'], rows),
     ],
   );

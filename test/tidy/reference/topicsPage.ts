@@ -91,8 +91,8 @@ export function topicsPage(): string {
       ['topic', 'key', 'partitions', 'kept', 'maximum record', 'records'],
       [...topicDefinitions(0).map(topicRow), LOG_ROW],
     ),
-    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. The lane is a number that distributes the
-sessions of a large tenant over several partitions. For other tenants, the lane is 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
+    `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. Sessions of a large tenant have
+different lanes, so that the tenant uses several partitions. All other sessions have lane 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
     `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
     'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use the copies of the schemas in\n[schemas/readers](../../schemas/readers/README.md). In these copies, every record type has a different name.',
     ...CONTRACTS.flatMap(({ topic, schema }) => [
