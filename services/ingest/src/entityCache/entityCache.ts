@@ -32,7 +32,6 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Called before the cache reads the topic. ClickHouse already has all records below the offset where the cache starts. */
   onStart?(): Promise<void>;
   /** Called for each record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
@@ -148,7 +147,7 @@ export async function openEntityCache<Message, Entity>(
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
       if (missing.length === 0) return found;
-      // Checks the table before the lookup. A later check could find a complete table although the lookup missed rows.
+      // Checks for missing rows before the query, because the rows can arrive during the query.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
@@ -167,7 +166,7 @@ export async function openEntityCache<Message, Entity>(
   };
 }
 
-/** Looks in memory first, because an entity leaves the memory only after ClickHouse has the entity's row. */
+/** Checks memory first, then ClickHouse. The opposite order can miss an entity that leaves memory in between. */
 async function hasErased<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
@@ -311,7 +310,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Keeps a copy of every record, even if it creates no entity, because lost records are appended to the log again.
+          // Copies every record, because a lost record is appended again from its copy.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;

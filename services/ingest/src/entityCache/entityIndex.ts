@@ -17,7 +17,7 @@ export interface PackedEntities<Entity> {
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
-  /** Removes the entities for which `isRemoved` returns true. Each step of the iteration takes a few milliseconds. */
+  /** Removes entities while the caller iterates. Each step takes a few milliseconds. */
   remove(isRemoved: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
@@ -35,7 +35,7 @@ export interface EntityRules<Entity> {
 }
 
 export interface IndexBounds {
-  /** If all entities together exceed this memory use (weight), the index evicts entities that ClickHouse already has. */
+  /** Memory limit of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
   /** If all entities together reach this memory use (weight), this process rejects new registrations. */
   readonly maxUnprojectedWeight: number;
@@ -45,13 +45,12 @@ export interface IndexBounds {
   readonly recentSlots?: number;
 }
 
-/** Default limits: about 60 MB if entities can be evicted, and about 300 MB if ClickHouse does not have the entities yet. */
+/** `maxWeight` is about 60 MB of memory, and `maxUnprojectedWeight` is about 300 MB. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
 export class EntityIndex<Entity> {
-  /** For each partition, the offset below which entities can be missing in the index, because ClickHouse has stored them. */
   evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
@@ -127,7 +126,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // If a record changes nothing, keeps the old `lastOffset`, so that the loss of the record does not remove the entity.
+    // The entity does not depend on a record that changes nothing.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -149,7 +148,7 @@ export class EntityIndex<Entity> {
 
   /** Removes the entities that were created or changed by records at and above the given offset. */
   truncate(partition: number, offset: number): void {
-    // After a truncation of the log, new records get the offsets of lost records. ClickHouse does not have the new records yet.
+    // After a truncation, new records reuse the offsets of the lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);
@@ -159,7 +158,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Removes all lost entities without a pause, so that no lookup returns a lost entity.
+    // This loop runs without `await`, so that no other code can read a lost entity.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

@@ -1,4 +1,4 @@
-/** Reads the links between events and bug reports, including links that the linker will certainly create. */
+/** Reads the links between events and bug reports. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';

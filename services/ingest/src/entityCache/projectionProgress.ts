@@ -41,7 +41,6 @@ interface TableProgressDeps {
   tableUuid(table: string): Promise<string>;
 }
 
-/** Interval between requests for committed offsets. A projector commits only a few times per second. */
 const POLL_MS = 25;
 
 export function watchProgress(deps: {

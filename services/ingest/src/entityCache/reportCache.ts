@@ -45,7 +45,7 @@ interface CachedReport {
   readonly retractedAt: number | null;
 }
 
-/** Number of event ids that take about 600 bytes of memory, which is one unit of weight. */
+/** Ten event ids take about 600 bytes of memory. */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(

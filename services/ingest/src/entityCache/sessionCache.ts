@@ -53,7 +53,7 @@ export async function openSessionCache(
   const kind: EntityType<SessionRegistered, CachedSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    // Ignores an invalid record. The projector writes the record to the dead letters.
+    // The projector writes invalid records to the dead letters.
     entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),
     merge: (earlier) => earlier,
     isComplete: () => true,
@@ -102,7 +102,7 @@ export function isErasedIn({
   };
 }
 
-/** Rejects an id while ClickHouse has an erased row with this id, because the projector would not write a new row. */
+/** @throws Unavailable while ClickHouse still has a row of this id from before the erasure */
 export async function rejectUntilHidden(
   records: Pick<SessionEntities, 'hasErased'>,
   projectId: string,

@@ -1,7 +1,6 @@
-/** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. Pure. */
+/** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 
-/** Maximum bytes of the records in memory. Above the limit, the oldest records are dropped, and cannot be appended again. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECORDS_PER_UPDATE = 256;
 
@@ -45,10 +44,7 @@ export class UnprojectedRecords {
     }
   }
 
-  /**
-   * Removes records that ClickHouse already had at the previous call of this method. Newer records stay until the next call,
-   * because a truncation of the log can still remove the newest records.
-   */
+  /** Removes records that ClickHouse already had at the previous call. */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);

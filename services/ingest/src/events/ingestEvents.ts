@@ -174,7 +174,6 @@ interface StoredEvents {
   readonly rateLimited: Rejected | undefined;
 }
 
-/** @throws Rejected if a switch or the rate limit excludes an event, unless the request is lenient */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
@@ -199,7 +198,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event, so that a retry can add events that this request excluded.
+    // Writes one record per event, so that a retry can add the missing events.
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);

@@ -6,7 +6,7 @@ export interface OwnAppend {
   readonly receivedAt: number;
 }
 
-/** Maximum number of appends in memory. 4 MB contain several minutes of appends. The loss of older appends is not logged. */
+/** Maximum number of appends in memory (about 4 MB). */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
 const REMOVED = 2 ** 32 - 1;

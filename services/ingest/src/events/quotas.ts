@@ -1,4 +1,4 @@
-/** Counts the events of tenants with a monthly soft quota. Processes learn about each other's events from ClickHouse. */
+/** Counts the events of tenants with a monthly soft quota. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -67,7 +67,7 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
       const existing = tracked.get(name);
-      // Keeps the ledger of a removed quota, because the quota can be set again before ClickHouse has all events.
+      // Keeps the ledger of a removed quota, because the quota can be set again.
       if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
       const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
@@ -99,7 +99,6 @@ async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  // Passes no offsets. Offsets would only remove appends of this process, and the new ledger has no appends.
   await refresh(deps, [entry], []);
   entry.opening = undefined;
 }

@@ -180,7 +180,6 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
-/** Waits until ClickHouse has the events. If the project has reports, also waits for the linker, and returns true. */
 async function waitForProjection(
   { projection, waitForLinks, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,

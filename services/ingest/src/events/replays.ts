@@ -29,7 +29,7 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Clears the cache, because a truncated log can lack cached events. Consumers drop the duplicates that a retry appends. */
+  /** Clears the cache, because a truncated log can lack cached events. */
   onTruncated(): void;
 }
 
@@ -197,9 +197,8 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // An idempotency key contains its creation time. If ClickHouse does not answer, a key is accepted only if the key was
-      // created after ClickHouse's latest answer. Earlier requests cannot have used this key. A key from the future is
-      // rejected, because the age of the key is unknown.
+      // An idempotency key contains its creation time. If ClickHouse does not answer, accepts only keys that are newer than the
+      // latest answer.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

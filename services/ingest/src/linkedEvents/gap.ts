@@ -22,13 +22,8 @@ export interface GapRequest {
   readonly partitions: readonly number[];
 }
 
-/** Time limit of the search for a gap's time range. After the limit, the reported time range is larger than the gap. */
 const TIME_LIMIT_MS = 2_000;
 
-/**
- * Returns the time range of a gap: from the time of the latest link before the client's position to the time of the oldest
- * records in the log.
- */
 export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
   const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
   return { fromMs, toMs };
@@ -55,7 +50,7 @@ async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: Gap
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // The returned promise delays the next batch of the partition, because the search needs only the first record.
+    // The returned promise delays further batches until the search ends.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

@@ -142,7 +142,7 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // Destroys the connection if the client does not read, because the buffered bytes would prevent the end of the response.
+    // If the client does not read, `response.end()` never finishes.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();

@@ -26,7 +26,7 @@ import { type LinkedEventStream, type StreamClient, startLinkedEventStream } fro
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Opens a stream. Returns undefined if the message id is older than the topic's newest partition. @throws Unavailable */
+  /** Returns undefined if the topic received a partition after the message id was created. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }
@@ -129,7 +129,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // A client that sends no message id has missed no event, so the stream has no gap.
+  // A new client has missed no events.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

@@ -49,7 +49,6 @@ export async function completeEvents(
   const lanes = ids.map(laneOf);
   await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
-  // All inline events of a lane are in one record, so either all of them are stored, or none is stored.
   const storedLanes = new Set([...stored.keys()].map(laneOf));
   const positions = [...ids.keys()].filter((position) => !storedLanes.has(lanes[position] ?? 0));
   const added = await storeMissing(deps, principal, filed, drafts, positions);
@@ -85,7 +84,6 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
 /** If a report closes within this time after an event was stored, the linker's final search can miss the event. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
-/** Makes the linker search again for the events of a report that is closed or that closes within one minute. */
 export async function appendRetry(
   { reports, clock }: { reports: ReportCache; clock: Clock },
   filed: ReportLink,

@@ -134,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // The client retries a request with a `clientRequestId` until the request succeeds, so the request can name expired sessions.
-  // Erased sessions are rejected, because a retry must not store erased data again.
+  // A retry with a `clientRequestId` can arrive after its sessions have expired. Erased sessions are rejected, because a retry
+  // must not store erased data again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));

@@ -169,8 +169,7 @@ async function waitForProjection(
 }
 
 /**
- * Retracts a report. A token can retract only reports that were filed with this token, because every player knows the token of
- * a published game.
+ * Retracts a report that was filed with the caller's token.
  * @throws Rejected `not_found` if the project has no such report, and `forbidden` if another token filed the report
  */
 export async function retractReport(

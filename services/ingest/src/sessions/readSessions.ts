@@ -59,7 +59,7 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // If the cache has the session, repeats the query, because a client can register the session during the first query.
+  // The client can register the session while the first query runs.
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
@@ -70,7 +70,7 @@ export async function readSession(
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
-  // Waits for the session's events, so that an acknowledged event is not reported as missing in `sequence`.
+  // Without this wait, `sequence` can report an acknowledged event as missing.
   await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
   const session = { ...sessionOf(row), sequence: await sessionSequence(deps.store, owner) };
@@ -105,7 +105,6 @@ interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'ses
   readonly sessionCount: string;
 }
 
-/** Returns a page of the builds of a project. The build whose first session is newest comes first. */
 export async function readBuilds(
   deps: SessionReadDeps,
   principal: Principal,

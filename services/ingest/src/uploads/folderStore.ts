@@ -49,7 +49,7 @@ export interface FolderStoreOptions {
 export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
-  // At its start, the process removes incomplete files. No upload is running, because no other process uses the folder.
+  // Removes incomplete files of earlier runs. No other process uses this folder.
   for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(undefinedIfMissing);
   const key = signingKey === '' ? await persistedKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);

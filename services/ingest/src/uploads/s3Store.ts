@@ -138,7 +138,7 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
     for (const { Key = '' } of page.Contents ?? []) {
       const [, projectId = '', name = ''] = Key.split('/');
       const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
-      // Skips the key of the description. S3 sorts the keys, so that a description directly follows its file.
+      // A file can have two keys, one for the content and one for the description. Skips the second key.
       if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
       last = uploadId;
     }
@@ -154,7 +154,7 @@ async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined
   );
 }
 
-/** Converts all errors of the S3 service to Unavailable, because only an operator can fix errors of S3. */
+/** Converts every S3 error to Unavailable, because a client cannot fix an S3 error. */
 async function withServiceErrors<T>(request: Promise<T>): Promise<T> {
   try {
     return await request;

@@ -16,10 +16,7 @@ const DAY_MS = 24 * HOUR_MS;
  * to an hour.
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/**
- * Number of past days whose files the sweep checks. Older files stay, because ClickHouse can have lost the reports that name
- * the files. The log can restore lost reports of the last 7 days only.
- */
+/** Number of days that the sweep checks. Must be lower than the log's retention of 7 days. */
 const SWEPT_DAYS = 6;
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;

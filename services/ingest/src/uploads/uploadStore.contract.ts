@@ -8,7 +8,6 @@ import { dayOf, type UploadDescription, type UploadKey, type UploadTarget } from
 import type { UploadStore } from './uploadStore.ts';
 
 export interface UploadStoreHarness {
-  /** Opens a store. If clients send files to ingest, `baseUrl` is the address of the test's HTTP server. */
   open(): Promise<{ store: UploadStore; baseUrl: string; close(): Promise<void> }>;
 }
 

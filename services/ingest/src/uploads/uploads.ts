@@ -1,4 +1,4 @@
-/** Handles POST /v1/ingest/uploads and GET /v1/uploads/{id}. Checks whether the files that a report names exist. */
+/** Handles POST /v1/ingest/uploads and GET /v1/uploads/{id}. Checks that all files of a report exist. */
 import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';

@@ -30,7 +30,6 @@ export type WindowedReport = Pick<
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
-/** Maximum open reports in memory. Responses to new events omit evicted reports. The linker still links evicted reports. */
 export const MAX_OPEN_WINDOWS = 100_000;
 /**
  * Maximum number of event ids of open reports in memory. An id takes about 260 bytes. If an event id is not in memory, a
@@ -45,7 +44,6 @@ export const MAX_OPEN_REPORTS_PER_KEY = 50;
 export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
-  /** Reports whose append to the log is in progress. Each map key contains the id of a session or an event of the report. */
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
@@ -72,7 +70,6 @@ export class OpenReports {
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
-  /** Adds a bug report to the open reports of its session, but not to the open reports of the events that it names. */
   openWindow(report: WindowedReport, nowMs: number): void {
     const { sessionId, maxSessionLinks } = report;
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
@@ -92,10 +89,7 @@ export class OpenReports {
     };
   }
 
-  /**
-   * Counts a report against `MAX_OPEN_REPORTS_PER_KEY` while the report is being appended to the log. The caller calls the
-   * returned function after the append.
-   */
+  /** Counts the report as open until the caller calls the returned function. */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];

@@ -10,7 +10,7 @@ export interface CachedSession {
   readonly startedAt: bigint;
   /** Registration time in milliseconds since the epoch. A project's erasure removes only sessions from before the erasure. */
   readonly registeredAt: number;
-  /** Hash of the player id, or of the session id if the player is unknown. Sampling switches select players by this hash. */
+  /** Hash of the player id, or of the session id if the player is unknown. */
   readonly player: number;
   /** First 64 bits of a hash of the registration's fields. Equal registrations have equal hashes. */
   readonly content: bigint;

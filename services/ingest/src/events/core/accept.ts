@@ -12,9 +12,9 @@ export interface AssignedDraft extends Draft {
   readonly lane: number;
   /** 32-bit hash of the session's player id. Undefined if the event has no session. */
   readonly player?: number | undefined;
-  /** Fraction between 0 and 1 of the events that a sampling switch keeps. Undefined if no switch samples the event. */
+  /** Fraction of events to keep, between 0 and 1. Undefined if the event is not sampled. */
   readonly sampleRate?: number;
-  /** Id of an inline event if the bug report's record already contains this id. If undefined, `accept` creates the id. */
+  /** Undefined if `accept` creates the id. */
   readonly id?: string;
 }
 
@@ -32,7 +32,7 @@ export interface AcceptInput {
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** Random bytes for ids: 8 per event, followed by 16 per record. Not used if the request has an idempotency key. */
+  /** 8 random bytes for each event, and after them 16 random bytes for each record. */
   readonly random: Buffer;
 }
 
@@ -152,7 +152,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // The append id depends on the first event id. The retry of a lost report creates new events, which need a new append id.
+    // If a report was lost, its retry has new events and needs a new append id.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }

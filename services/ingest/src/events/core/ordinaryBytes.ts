@@ -1,4 +1,4 @@
-/** Writes the records and the response of an ordinary request (a request on the fast path) from its body. Pure. */
+/** Fast path: copies bytes of the request body into the records and the response. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';

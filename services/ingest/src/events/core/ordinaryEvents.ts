@@ -29,7 +29,7 @@ export class OrdinaryEvents {
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
   readonly micros = new Float64Array(MAX_EVENTS);
-  /** 1 if the event's time has three decimals, so that the response can copy the text of the time. Otherwise 0. */
+  /** 1 if the event's time has exactly three decimals, otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
   /** Sequence number of each event. 0 if the event has no sequence number. */
   readonly sequence = new Float64Array(MAX_EVENTS);
@@ -148,7 +148,7 @@ export class OrdinaryEvents {
     return i;
   }
 
-  /** Parses an event type. Fails at an escape, because the log record receives the bytes without decoding. */
+  /** Fails if the type contains an escape sequence, because the bytes are copied without decoding. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {

@@ -1,7 +1,4 @@
-/**
- * Counts a tenant's events in a month. The count is the sum of the events in ClickHouse's rollup table and the newer events of
- * this process. Pure.
- */
+/** Counts a tenant's events in a month. Adds recent events of this process to the counts from ClickHouse. */
 
 /** Row of the rollup table: the number of a tenant's events in one partition of a log, up to an offset. */
 export interface RollupRow {
@@ -29,10 +26,6 @@ export class QuotaLedger {
   #rollupUsed = 0;
   /** For each partition of the current log, the highest offset that the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
-  /**
-   * For each partition, the number of events in rollup rows whose log id differs from `#logId`. After a truncation, the
-   * projector assigns a different log id to the lost records.
-   */
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
    * For each truncated partition, the values of the partition's rollup row before the truncation. ClickHouse can still return
@@ -60,7 +53,7 @@ export class QuotaLedger {
 
   /**
    * Replaces the rollup counts with the counts of `rows`. Removes the appends of this process that `rows` already include.
-   * @param projected an offset for each partition. ClickHouse had all records below the offset before the query of `rows`
+   * @param projected offsets that were read before `rows` were queried
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

@@ -11,10 +11,10 @@ import {
 } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 
-/** Value of a string field. If the value is not a string, contains only its JSON type. Undefined if the field is absent. */
+/** Value of a string field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** Value of a number field. If the value is not a number, contains only its JSON type. Undefined if the field is absent. */
+/** Value of a number field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
@@ -50,7 +50,7 @@ export class MutableElement {
 
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
-/** Scans the JSON value at position `i`. If the JSON is invalid, the element's `end` is `FAILED`. */
+/** If the JSON is invalid, the returned element has the `end` value `FAILED`. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
@@ -117,7 +117,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** Returns the index in `ENVELOPE` of a field whose name contains escapes. An escaped name has 14 to 62 bytes with quotes. */
+/** Returns the field's index in `ENVELOPE`. A name with escapes has 14 to 62 bytes, including the quotes. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
@@ -205,7 +205,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View for comparing the body with cached strings, four bytes at a time. Undefined for a single event. */
+  /** Undefined if the body is a single event. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -215,7 +215,6 @@ export class EnvelopeStrings {
     this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
   }
 
-  /** Returns the decoded string that starts at position `i`. Does not cache times, because times rarely repeat. */
   read(i: number, field: number): string {
     const { json } = this;
     const { body } = json;

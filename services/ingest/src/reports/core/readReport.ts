@@ -181,7 +181,7 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // Shortens the list of event ids, because some games name all events of a session after a lost connection.
+  // After a lost connection, some games send all event ids of a session.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);

@@ -62,7 +62,7 @@ function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
-/** Returns NaN if the text is not a whole number. The signature check then rejects the address. */
+/** Returns NaN if the text is not a whole number. The signature check fails for NaN. */
 function wholeNumber(text: string): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
 }
