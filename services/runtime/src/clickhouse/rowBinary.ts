@@ -4,7 +4,7 @@ const INITIAL_BYTES = 64 * 1024;
 
 const MIN_COPY_BYTES = 32;
 
-/** For each byte of a UUID in RowBinary, the offset of the byte's two hexadecimal digits in the UUID's text. */
+/** Positions of the hexadecimal digits in a UUID's text, in the byte order of RowBinary. */
 const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 
 export class RowBinaryWriter {

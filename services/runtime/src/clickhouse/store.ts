@@ -118,10 +118,7 @@ function uuidOf(table: string, tables: readonly NamedTable[]): string {
 
 /** Time limit of a request to ClickHouse. An insert must end before ClickHouse forgets the insert's deduplication token. */
 const REQUEST_TIMEOUT_MS = 30_000;
-/**
- * Time limit of a query in ClickHouse. Without this limit, an abandoned query would run at the same time as its retry. The
- * limit is longer than the request timeout, because a response can still be arriving when the request timeout has passed.
- */
+/** Time limit of a query in ClickHouse, so that an abandoned query ends. */
 const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
 /** Delays the response until the query has ended, so that a late failure also gets an error status. */
@@ -202,7 +199,7 @@ class Inserter {
     });
   }
 
-  /** Calls `send` with `deduplicate_insert`, which overrides `insert_deduplicate` from ClickHouse 26.2 on. */
+  /** `deduplicate_insert` overrides `insert_deduplicate` in ClickHouse 26.2 and later. */
   async #withDeduplication(
     mode: string,
     send: (settings: Readonly<Record<string, string>>) => Promise<void>,
@@ -312,7 +309,7 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/** Matches the message for the memory limit of one query. ClickHouse 24.11 changed the text, so the pattern has two texts. */
+/** ClickHouse 24.11 changed the message, so this pattern matches both messages. */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */

@@ -1,8 +1,4 @@
-/**
- * Reads one partition in blocks and writes each block exactly once. Before a block is written, its boundaries are committed
- * ("pending to N"). After a crash, the next owner builds the same block, reads the stored rows of the block, and writes the
- * missing rows.
- */
+/** Reads one partition in blocks and writes each block exactly once, even after a crash. */
 import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import {
@@ -48,16 +44,16 @@ export interface BlockOptions<Plan> {
   onTruncation(truncation: Truncation, records: number): void;
 }
 
-/** A block ends when the values of its records reach this size. With its last record, the block stays below 32 MiB. */
+/** A block ends when the values of its records reach this size. The final record can make the block larger. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 10_000;
 const REREAD_WAIT_MS = 1_000;
-/** After a commit, no other process can own the partition for this time. The value is half of a consumer's session timeout. */
+/** After a commit, the partition cannot have a new owner for this long. The value is half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
-/** Writes blocks until another process owns the partition. */
+/** Returns after another process has become the owner of the partition. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
@@ -99,7 +95,6 @@ class BlockRun<Plan> {
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
   }
 
-  /** Writes blocks until the log is truncated, the tables change, or the partition is lost. */
   async runUntilInterrupted(): Promise<void> {
     try {
       await this.#checkTables();
@@ -219,8 +214,7 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until inserts of the previous owner can no longer take effect, because their rows could appear after this owner has
-   * read the stored rows.
+   * Waits until an insert by the previous owner of the partition can no longer succeed.
    * @throws RestartRun after a wait, because the log can have been truncated during the wait.
    */
   async #waitForPreviousInserts(): Promise<void> {
@@ -261,10 +255,6 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /**
-   * Detects a restore of the tables from a backup even if no records arrive, because the rows that are missing after a restore
-   * must be written again.
-   */
   async #checkTablesWhileIdle(): Promise<void> {
     const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tablesId;
@@ -337,8 +327,7 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // The commit contains the newest leader epoch that was read, because a transaction marker after the last record can have a
-    // newer epoch than the record. With the older epoch, the log would look truncated.
+    // The newest leader epoch can come from a transaction marker after the last record.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -362,7 +351,7 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
-      // Each attempt first checks whether a backup was restored, because the plan is wrong for the restored tables.
+      // Checks the tables before every attempt, because a backup can be restored between two attempts.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;

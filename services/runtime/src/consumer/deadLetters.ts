@@ -26,8 +26,8 @@ interface SourcePartition {
 const MAX_REASON_CHARACTERS = 2_000;
 
 /**
- * Returns a function that creates the writer of a partition's dead letters. The caller passes a signal to this function, and
- * must abort the signal when this process loses the partition.
+ * Returns a function that creates a dead-letter writer for one partition. The caller must abort the writer's signal when the
+ * process loses the partition.
  */
 export async function openDeadLetters(deps: {
   log: Log;

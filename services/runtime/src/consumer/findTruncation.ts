@@ -1,4 +1,4 @@
-/** Checks whether the log still contains the records whose rows a consumer group has written. */
+/** Detects that the log has lost records after their rows were written. */
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
@@ -33,12 +33,11 @@ export interface StoredRows {
   /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows of lost records as orphaned and returns the number of lost records. Orphaned rows stay visible but do not
-   * collide with new records at the same offsets. A repair can be repeated.
-   * @param confirm a function that the repair awaits immediately before each change.
+   * Marks the rows of lost records as orphaned and returns the number of lost records. Orphaned rows do not collide with new
+   * records at the same offsets.
+   * @param confirm a function to call and await immediately before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
-  /** Stores that the repair is complete. The group resumes at the offset of the truncation. */
   markRepaired(truncation: Truncation): Promise<void>;
 }
 
@@ -51,7 +50,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id of the last lost record (or name of its row if the id is unknown). Distinguishes truncations at the same offset. */
+  /** Id of the last lost record. If the id is unknown, the name of the record's row. */
   readonly lost: string;
 }
 

@@ -32,10 +32,7 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/**
- * If the lag exceeds this number of records, the oldest record is read less often, because each read can fetch a few MiB per
- * partition.
- */
+/** If the lag exceeds this number, the oldest record is read less often. One read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;
@@ -64,7 +61,7 @@ export class GroupLag {
   readonly #log: LagLog;
   readonly #isExact: boolean;
   #cachedRetention: { readonly retentionMs: number; readonly fetchedAtMs: number } | undefined;
-  /** For each partition, the offset and timestamp of the oldest unprocessed record, from the latest read. */
+  /** The oldest unprocessed record of each partition, by partition number. */
   #nextRecords = new Map<number, { readonly offset: number; readonly timestampMs: number }>();
   #readAtMs = Number.NEGATIVE_INFINITY;
   #previous: Measurement | undefined;
@@ -109,7 +106,7 @@ export class GroupLag {
 
   async #positions(): Promise<Position[]> {
     const commits = await this.#log.committed(this.group, this.topic);
-    // The end offsets are requested after the commits, so that no commit exceeds an end offset.
+    // Committed offsets are read before end offsets, so that the lag is never negative.
     const ranges = await this.#log.offsetRanges(this.topic);
     return ranges.flatMap((range, partition) => {
       if (range === undefined) return [];
@@ -178,7 +175,7 @@ async function readTimestamps(
       if (first === undefined) return;
       timestamps.set(partition, first.timestampMs);
       if (timestamps.size === wanted.size) all.resolve();
-      // Only the first batch of each partition is needed, so the tail waits here until every partition has delivered a batch.
+      // Prevents more reads, because only the first batch of each partition is needed.
       await all.promise;
     },
   });

@@ -11,8 +11,8 @@ export interface BlockInsert {
   /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
   /**
-   * Returns the offsets of the records that have stored rows. All rows of a record must be in the same partition of the table,
-   * so that ClickHouse stores either all rows or no rows of the record.
+   * Returns the offset of every record that already has rows in ClickHouse. All rows of a record must be in one table
+   * partition.
    */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
@@ -36,8 +36,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt needs another token, because ClickHouse drops an insert with a used token even if the rows are missing. The
-  // first three tokens are the same for all owners, so that ClickHouse drops a late insert of a former owner.
+  // Each attempt needs a new token, because ClickHouse drops an insert with a used token. Three tokens are not random, so that
+  // ClickHouse drops the same insert by another process.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -1,7 +1,5 @@
 /**
- * Protects the effective record of each key, which is the record in force, from Kafka's compaction. Compaction keeps only the
- * last record of a key, but the last record can be ignored because of a concurrent change. If the process that appended the
- * ignored record does not repeat its change, every process appends a copy of the effective record after some time.
+ * Copies the valid record of a key if a later record was ignored. Otherwise, Kafka's compaction would delete the valid record.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -25,7 +23,7 @@ export class CompactionGuard {
     this.#deps = deps;
   }
 
-  /** Schedules or cancels the copy of a key's record. Must be called for each record, after `EffectiveRecords.accept`. */
+  /** Call this method for each record, after `EffectiveRecords.accept`. */
   onRecord(key: string, isEffective: boolean): void {
     if (!isEffective) {
       this.#appendCopyLater(key);

@@ -1,17 +1,10 @@
 /**
- * Decides which records of the directory's topic are effective, because two processes can change the same entity at the same
- * time. Only effective records change the directory. Each record has a header with the offset of its predecessor. The
- * predecessor is the record that was effective for the key when the process appended the new record. For each key, the record
- * with the highest predecessor offset is effective. If several records have the same predecessor, the record with the lowest
- * offset is effective. The key of a deleted entity is never used again, because a new record needs the tombstone as its
- * predecessor, and compaction can remove the tombstone.
+ * Decides which record is valid if two processes change the same entity at the same time. If two records replace the same
+ * record, the record with the lower offset is valid. The key of a deleted entity must never be used again.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
-/**
- * Header with the offset of the earlier record that the new record replaces. In the first record of a key, the header is
- * present but empty. A record that lacks the header always takes effect.
- */
+/** Header with the offset of the record that the new record replaces. The header is empty in the first record of a key. */
 export const PREDECESSOR_HEADER = 'questlog-follows';
 /** Header of copied records. The header contains the offset of the original, so that several copies count as one record. */
 export const COPY_OF_HEADER = 'questlog-repeats';
@@ -34,18 +27,16 @@ export class EffectiveRecords {
    */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
-  /** Returns the headers of a new record. The headers contain the offset of the key's record that is now in force. */
   headersFor(key: string): Headers {
     return { [PREDECESSOR_HEADER]: headerOf(this.#byKey.get(key)?.offset ?? NO_RECORD) };
   }
 
-  /** Processes the next record of the topic. Returns false if the record is ignored because another record is in force. */
+  /** Processes the next record of the topic. Returns false if the record is ignored. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // The original record has a lower offset than its copy. The code ignores a copy's header that contains a higher offset,
-    // because later changes of the key would otherwise have no effect.
+    // A valid header contains a lower offset, because a copy always follows its original record.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // A record's offset is below the predecessor's offset only if a truncation removed the predecessor from the log.
@@ -63,15 +54,14 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns each key with a boolean. The boolean is true if the last record of the key is in force. */
+  /** Returns every key. The boolean is false if the key's last record was ignored. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns copies of the records that were in force before a truncation and were lost. The caller must append the copies.
-   * @param current the records that are in force in the truncated log.
-   * @param offset the start of the truncation. A key with a record in `current` at or above this offset is not restored.
+   * Returns copies of the valid records that a truncation removed. The caller must append the copies.
+   * @param offset the start of the truncation. Keys that were changed after the truncation are left out.
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {

@@ -32,7 +32,7 @@ export interface DirectoryHandle {
   /**
    * Changes an entity with optimistic concurrency control. Calls `decide` again if another process has changed the entity.
    * Resolves after this process has read the change.
-   * @throws Unavailable if this process cannot read the log in time, or if too many attempts were ineffective.
+   * @throws Unavailable if the log cannot be read in time, or after too many conflicts.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
   /** Resolves after this process has read all records that the log contains now. @throws Unavailable after `WAIT_MS`. */
@@ -159,10 +159,7 @@ interface Shared {
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /**
-   * One set for each change that is in progress. A set contains the offsets of the records that this process has read after the
-   * start of the change and has ignored because another record is in force.
-   */
+  /** Offsets of ignored records, in one set for each change in progress. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }

@@ -30,8 +30,7 @@ export const setting = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings. Rejects unknown names with Questlog's prefix, and other unknown names that resemble a setting. Other
- * names, such as `KAFKA_HEAP_OPTS`, can belong to other programs.
+ * Reads the settings from environment variables. Unknown variables with Questlog's prefix are rejected.
  * @throws StartRefused with all problems.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {

@@ -36,8 +36,7 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
 }
 
 /**
- * Stops the process on SIGTERM or SIGINT. A second signal more than two seconds later sends SIGKILL to the process, because
- * `process.exit` would run the destructors of a database engine that is still closing.
+ * Stops the process on SIGTERM or SIGINT. A second signal kills the process without running the database engine's destructors.
  */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;

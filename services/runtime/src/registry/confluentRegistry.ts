@@ -229,10 +229,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /**
-   * Returns true if the id is cached as unknown. An entry that expires too far in the future is ignored, because the clock was
-   * set back after the entry was stored.
-   */
+  /** An entry can last too long if the clock was set back. Such entries are ignored. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

@@ -82,7 +82,7 @@ function fieldNamesOf(schema: string): Set<string> {
   return names;
 }
 
-/** Decodes all fields. If the unknown fields are not valid Avro, returns undefined, and only the known fields are used. */
+/** Returns undefined if the unknown fields are not valid Avro. */
 function decodeAllFields({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);

@@ -8,8 +8,7 @@ export interface TailDecoder<T> {
   /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
   /**
-   * Ends each wait of `decode` for the schema registry. The caller must close the decoder first and the tail (the reader of the
-   * topic) second, because the tail's `close` waits until `decode` has ended.
+   * Makes waiting calls of `decode` throw `Unavailable`. Close the decoder before the topic reader, which waits for `decode`.
    */
   close(): void;
 }

@@ -35,8 +35,8 @@ export interface ChildOptions<T> {
   readonly times?: { readonly probeMs: number; readonly startMs: number };
   readonly retryMs: readonly [first: number, most: number];
   /**
-   * The supervision ends after `most` consecutive failures. A failure is a failed start or an exit within `withinMs` after a
-   * start.
+   * If the number of consecutive failures reaches `most`, the supervision ends. A failed start, or an exit within `withinMs`
+   * after a start, is a failure.
    */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }

@@ -108,7 +108,6 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** Returns a request class that calls `onRead` when a handler reads the body, and `rejectChunks` for too many small chunks. */
 function requestClass(
   onRead: (request: IncomingMessage) => void,
   rejectChunks: (socket: Socket) => void,
@@ -195,10 +194,7 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
   request.on('newListener', onListener);
 }
 
-/**
- * On a listener that allows long requests, enforces the normal time limit for all other requests, because Node has only one
- * time limit for all requests of a listener.
- */
+/** Node supports only one request timeout per listener. This function adds a shorter timeout for most requests. */
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,

@@ -116,8 +116,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // If the connection has unparsed bytes, the client is not slow. The client's request is incomplete because this class has
-    // stopped the parser.
+    // Unparsed bytes mean that this class paused the parser, so the client is not slow.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -156,8 +155,7 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // The unparsed bytes can contain the end of the last waiting request, so these bytes are parsed before the last waiting
-    // request runs. A chunked body is parsed later, when its handler reads the body.
+    // The rest of the last waiting request can be in the unparsed bytes.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -187,7 +185,7 @@ export class Pipelines {
     parserOf(socket)?.resume();
     // Resumes the socket before the bytes are parsed, because a later resume would undo a pause by the parser.
     socket.resume();
-    // Emits a `data` event with the unparsed bytes, because Node's own `data` listener runs the parser.
+    // Node's own `data` listener passes the bytes to the parser.
     if (bytes !== undefined) socket.emit('data', bytes);
   }
 
@@ -232,11 +230,13 @@ function rejectRunning(
   reject: () => void,
 ): void {
   if (!response.headersSent) reject();
-  // After the handler has ended the response, the socket stays open to send the rest, unless the request was too slow.
+  // An ended response can still have bytes to send, so the socket stays open.
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
-/** Chunked bodies are parsed when handlers read them, because a chunk costs about 200 bytes of memory and two microseconds. */
+/**
+ * Chunked bodies are parsed only when a handler reads them. Each chunk costs about 200 bytes of memory and two microseconds.
+ */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;
 }

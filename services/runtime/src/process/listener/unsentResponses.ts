@@ -48,10 +48,7 @@ export class UnsentResponses {
     }
   }
 
-  /**
-   * Returns the response whose connection is closed next, if the limit is exceeded. Stalled responses are closed first, then
-   * responses to the client address that has the most bytes in unsent responses.
-   */
+  /** Prefers stalled responses, then responses to the client address with the most unsent bytes. */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();
     let sum = 0;

@@ -1,7 +1,6 @@
 /**
- * Types of the engine's native functions. Questlog does not use chdb's class `Session`, because an unclosed session occupies
- * 0.14 MB (measured) and can close only after all running calls of the process have ended. A session also does not return the
- * number of written rows.
+ * Loads chdb's native functions. chdb's class `Session` is not used, because it does not return the number of written rows.
+ * Each unclosed session also occupies 0.14 MB (measured).
  */
 
 import { createRequire } from 'node:module';

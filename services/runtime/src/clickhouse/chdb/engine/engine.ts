@@ -170,9 +170,8 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 const INCOMPLETE_FILE = 'A file was not written completely: the engine must be restarted.';
 
 /**
- * Returns true if a write to a file has failed, for example on a full disk. chdb reports no error for an INSERT whose data was
- * not written, because a `throw` in chdb's `WriteBufferFromFileDescriptor` is commented out. After a failed write, the engine
- * must be restarted, because the start replaces incomplete merged parts with the source parts of the merge.
+ * Returns true if a write to a file has failed, for example on a full disk. chdb itself reports no error, because a `throw` in
+ * `WriteBufferFromFileDescriptor` is commented out.
  */
 async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runOnNewConnection(open, FAILED_WRITES, 'TabSeparatedRaw');

@@ -8,9 +8,9 @@ export const READER = 'reader';
 const PRODUCT = 'product';
 
 /**
- * Returns the content of the engine's configuration file. `SET` cannot change the settings in `merge_tree` (error 115).
- * `memory_worker_period_ms` is 1,000, because the default of 50 ms costs a fifth of the CPU time of an idle engine. The
- * settings that end in `when_no_work_multiplier` are 1.5, because the default of 1.1 doubles the CPU time of the first minute.
+ * Returns the content of the engine's configuration file. `memory_worker_period_ms` is 1,000, because the default of 50 ms
+ * costs a fifth of the CPU time of an idle engine. The settings that end in `when_no_work_multiplier` are 1.5, because the
+ * default of 1.1 doubles the CPU time of the first minute.
  * @param backups the only folder that BACKUP and RESTORE can use.
  */
 export function engineConfig(usersPath: string, backups?: string): string {

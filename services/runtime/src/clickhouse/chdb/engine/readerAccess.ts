@@ -117,10 +117,7 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/**
- * Functions that a reader must not call. `file` and `catboostEvaluate` read files without a grant. The other functions can call
- * any function whose name is in a string.
- */
+/** Functions that a reader must not call, because they read files or call arbitrary functions. */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );

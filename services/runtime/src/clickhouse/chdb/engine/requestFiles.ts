@@ -34,7 +34,7 @@ export interface RequestFiles {
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
    * Calls `write`, which writes a result to a file, and returns the content of the file.
-   * @throws ClickHouseException if the file is too large, or if the disk is full and the file can be incomplete.
+   * @throws ClickHouseException if the file is too large or the disk is full.
    */
   collect<T>(
     signal: AbortSignal,

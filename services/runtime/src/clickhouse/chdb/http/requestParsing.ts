@@ -116,5 +116,5 @@ const RESERVED = new Set(
    session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
 );
 
-/** URL parameters that are rejected. `compress` and `decompress` select ClickHouse's own block compression. */
+/** ClickHouse's own block compression (`compress`, `decompress`) is not supported. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

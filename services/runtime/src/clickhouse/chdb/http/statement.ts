@@ -43,8 +43,7 @@ export interface DataInsert {
 }
 
 /**
- * Finds an INSERT with rows at the start of a body. At each possible end of the statement, the engine checks whether the INSERT
- * is complete.
+ * Finds an INSERT statement at the start of a body.
  * @throws ClickHouseException if there is other text between the name of a format and the rows.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
