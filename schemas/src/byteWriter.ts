@@ -78,7 +78,7 @@ export class ByteWriter {
     const high = Math.floor(value / LOW_RANGE);
     let low = value - high * LOW_RANGE;
     if (high > 0) {
-      // V8 writes 32-bit integers several times faster, so `value` is split into two integers.
+      // `value` is split, because V8 writes 32-bit integers several times faster than larger integers.
       for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
       low = high;
     }

@@ -24,7 +24,7 @@ export class ErasedData {
   /** Erasures of sessions by project and by session id. A single map with combined keys would need twice the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
   readonly #reports = new Map<string, Map<string, Tombstone>>();
-  /** Erasures of whole projects (key `tenant/project`) and whole tenants (key `tenant`). The earliest request is first. */
+  /** Erasures of whole projects (key `tenant/project`) and tenants (key `tenant`), sorted by request time. */
   readonly #wholeScopes = new Map<string, WholeTombstone[]>();
   readonly #searching = new Set<string>();
   #ids = 0;
@@ -158,10 +158,7 @@ export function isErasedReport(erased: ErasedData, record: ReportLink): boolean 
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
-/**
- * True if the projector omits the report because of an erasure. False while the erasure still searches for the session's
- * reports. The search needs the report's row to find links between the report and events of other sessions.
- */
+/** True if the projector omits the report because of an erasure. */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;
   const erasureOf = erased.erasureOf(record);

@@ -27,7 +27,7 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 }
 
 export const GRACE_MS = 15 * 60 * 1000;
-/** Maximum time from the receipt of a report to the start of its grace period, even if the game's clock is a day ahead. */
+/** Maximum time from the receipt of a report to the start of its grace period. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
 /**

@@ -1,9 +1,9 @@
 /** SQL query on the view `ledger` that compares the number of events in the log with the number of events in ClickHouse. */
 
-/** After this delay, no append of the minute is retried, so the counts are final. */
+/** After this delay, the counts of a minute are final. */
 export const LEDGER_GRACE_MS = 60_000;
 
-/** SQL query for the ledger difference of the last day. All records before the time `settledMs` must be projected. */
+/** The parameter `settledMs` is the time up to which ClickHouse contains all records. */
 export const LEDGER_DIFFERENCE = `
   SELECT sum(missing_events + unlogged_events) AS events, toUnixTimestamp(min(minute)) AS sinceS
   FROM ledger

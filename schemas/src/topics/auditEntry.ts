@@ -12,7 +12,7 @@ export interface AuditEntry {
   readonly id: string;
   readonly kind: AuditKind;
   readonly at: number;
-  /** Time of the response to the request. Null before the response. For counted rejections, time of the latest rejection. */
+  /** Time of the response, or null before the response. If the entry counts rejections, time of the latest rejection. */
   readonly doneAt: number | null;
   /** Identifier of the credential that the request contained. The identifier does not reveal the credential. */
   readonly actor: string;

@@ -37,7 +37,7 @@ export interface Project {
   readonly name: string;
   /** Revision of the HTTP contract. Null if the default of the deployment applies. */
   readonly revision: Revision | null;
-  /** Default time window of the project's bug reports. Null or absent if the default of the contract applies. */
+  /** Default time window of the project's bug reports. Null or absent if the project sets no default. */
   readonly reportWindow?: ReportWindowMs | null;
   /** Rate limits of the project. Null or absent if only the limits of the tenant apply. */
   readonly limits?: RateLimits | null;
@@ -90,7 +90,7 @@ export interface Token {
   readonly buildIds?: readonly string[] | null;
   readonly rotatedFrom?: string | null;
   readonly rotatedTo?: string | null;
-  /** Id of the first token in a chain of rotated tokens. By this id, the newest token can retract the older tokens' reports. */
+  /** Id of the first token in a chain of rotated tokens. */
   readonly firstId?: string | null;
   readonly createdAt: number;
 }
@@ -114,7 +114,7 @@ export interface Erasure {
   readonly player: ErasedPlayer | null;
   /** Sessions whose data is erased, including data that arrives later. Null if the erasure covers a whole project or tenant. */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** Erased reports. If a whole project is erased, this list has only reports with links to events outside the erasure. */
+  /** Erased reports. If the erasure covers a whole project, this list is incomplete. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
@@ -147,7 +147,7 @@ export interface IdsOfProject {
 export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
 export type ErasureState = (typeof ERASURE_STATES)[number];
 
-/** Kinds of data whose erased items are counted. `log` is the number of records in all topics except linked events. */
+/** Kinds of data that an erasure counts. `log` counts records of all topics except `questlog.linked-events.v1`. */
 export const ERASURE_PLACES = [
   'events',
   'links',

@@ -172,7 +172,7 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Marks an optional field as null. The mark is 0, because no optional field starts at position 0 of a record. */
+/** Position that stands for a missing optional field. No optional field starts at byte 0. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
@@ -201,7 +201,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // Reads `revision`, whose two values are encoded like an absent and a present field.
+  // `revision` has only two values, so `hasValue` can read the field.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

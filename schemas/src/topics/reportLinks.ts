@@ -43,7 +43,6 @@ export interface ReportLink {
   readonly requestDigest: Buffer | null;
   /** True if the linker wrote the record. */
   readonly isForwarded: boolean;
-  /** Text and files of the report. Null in copies, and if the client sent no text and no files. */
   readonly content: ReportContent | null;
   /** Id of the token with which ingest received the report. Null if another producer or an older version wrote the record. */
   readonly filedBy: string | null;

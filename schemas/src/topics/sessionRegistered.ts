@@ -21,7 +21,6 @@ export interface SessionRegistered {
   /** Start time that the client sent, in microseconds. Null if `registeredAt` is the start time. */
   readonly startedAt: bigint | null;
   readonly registeredAt: number;
-  /** Lane that determines the partition of the session's events. The lane never changes. */
   readonly lane: number;
   readonly build: Build | null;
   readonly playerExternalId: string | null;

@@ -29,7 +29,7 @@ export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), 
 /** Header with the append id (a UUID). The append id lets a reader detect a duplicate append without decoding the record. */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
-/** Header with the append id of a dead letter, in the replayed record and in the operator's decision about the dead letter. */
+/** Header with the append id of a dead letter. */
 export const DEAD_LETTER_ID_HEADER = 'questlog-dead-letter';
 export const DECISION_HEADER = 'questlog-decision';
 

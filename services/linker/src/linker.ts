@@ -68,7 +68,6 @@ export function sharedDeps({
   store,
 }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
-  // Partitions that are assigned at the same time load the sessions with one query.
   const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, load },

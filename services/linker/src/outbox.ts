@@ -52,7 +52,7 @@ async function restoreOutbox(
   return outbox;
 }
 
-/** Returns the offsets of the consumer group, for an upgrade from a version whose changelog contains no position. */
+/** Returns the committed offsets of the consumer group. Old versions of Questlog stored no position in the changelog. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -189,7 +189,7 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // A new position alone is not stored, because the linker can safely process the same records a second time.
+    // If only the position has changed, the linker writes no changelog record.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

@@ -75,7 +75,7 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // The restored state can contain erased reports if the previous owner did not know the erasure.
+      // The state can contain reports from before the erasure.
       if (erased !== cached.changes) {
         erased = cached.changes;
         const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));

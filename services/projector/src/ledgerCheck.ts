@@ -1,7 +1,4 @@
-/**
- * Publishes the ledger difference as metrics: the number of confirmed events that ClickHouse lacks, except duplicates and dead
- * letters. The projector runs the check, because the check must not slow down ingest.
- */
+/** Publishes metrics about confirmed events that are missing in ClickHouse. */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { messageOf } from '@questlog/runtime/process/errors';

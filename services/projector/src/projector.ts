@@ -52,7 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** Maximum age of a cached table UUID. With this age, an idle partition detects a restored table within 30 seconds. */
+/** An idle partition must detect a restored table within 30 seconds. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -86,7 +86,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/** Registers a health warning about truncations. Health requests return the previous result and do not wait for ClickHouse. */
+/** Warns about truncations in health responses. A health response must not wait for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {

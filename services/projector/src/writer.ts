@@ -18,7 +18,7 @@ export interface WriterDeps<Message> {
   readonly partition: number;
   readonly orphanIds: readonly string[];
   readonly partitions: number;
-  /** Counts records by outcome. The outcome is `ignored` if a record is a copy for the linker or changes nothing. */
+  /** The outcome is `ignored` if the projector writes no row for the record. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
@@ -68,7 +68,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // Dead letters are sent last. A failed insert is repeated, and each repetition would send the dead letters again.
+      // The insert comes first, because a failed insert repeats all steps of this function.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

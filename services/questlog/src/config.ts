@@ -148,7 +148,6 @@ export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' |
 
 /** True if the process uses Kafka. Only `standalone` can use the embedded log instead of Kafka. */
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
-  // If `log` is `auto` and the settings name brokers, Questlog uses Kafka, because the embedded log would be empty.
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 

@@ -60,7 +60,6 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
   );
 }
 
-/** Opens the data folder of `standalone`, or of `ingest` with a demo. Returns undefined for other services. */
 function openLocalState(
   service: ServiceName,
   settings: Settings,

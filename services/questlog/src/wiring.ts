@@ -114,7 +114,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
-  // Components stop in reverse order. The console must stop first, because listeners wait for the console's open responses.
+  // The console stops before the listeners, because a listener waits for open responses.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);

@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Time between two lookups of a report that the linker does not match with incoming events (phase `spilled`). */
+/** Interval between two ClickHouse queries for a report in the phase `spilled`. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -69,7 +69,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction must come after its report. For a forwarded retraction, the home partition has already checked the order.
+    // A retraction must be later than its report. The linker checks the order before the linker forwards a retraction.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -153,7 +153,6 @@ function linkOf({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
   return newLink('linked', record, event, source, nowMs);
 }
 
-/** Returns the deferred links to events at or after the offset `below`. The lookup did not read these events. */
 function deferredLinksOf(
   state: LinkerState,
   key: string,

@@ -15,7 +15,7 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum bytes of the links of one append. Above this size, the linker runs a lookup and writes the links in portions. */
+/** Maximum total size of one append's links. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
@@ -24,7 +24,7 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/** Returns the links of an append's events, or requests lookups if some of the events are possibly linked already. */
+/** Returns new links between reports and the events of one append. */
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },

@@ -1,4 +1,4 @@
-/** Computes the linker's changes for a report, a retraction, or a forwarded copy in the topic of report links. */
+/** Computes how a report or a retraction changes the linker's state. */
 
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
@@ -65,10 +65,7 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
   return { entry: 'report', key: keyOf(record), value };
 }
 
-/**
- * Tracks a new report. The report is `waiting` until ClickHouse shows that no earlier record has the same report id. A
- * forwarded copy is `open` immediately, because the home partition has already checked the report id.
- */
+/** Adds a new report to the state. The phase is `waiting` until ClickHouse shows that the report id is new. */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
@@ -102,7 +99,7 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // The changelog entry omits the named events, because the projected report contains their ids.
+    // The changelog entry omits the event ids, because ClickHouse contains the event ids of the report.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...EMPTY_DECISION, changes };

@@ -1,7 +1,4 @@
-/**
- * Chooses the next lookup of a partition. A lookup searches ClickHouse for events or links of reports. Another lookup can run
- * only while this lookup waits for the projector.
- */
+/** Chooses the linker's next query to ClickHouse for events or links. */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession, PendingRetraction, TrackedReport } from '@questlog/schemas/topics/linkerState';
@@ -16,7 +13,7 @@ export type Job =
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
   /** `ask`: finds events that belong to open reports and are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `close`: finds a report's events for the last time, after all events of the grace period are processed or projected. */
+  /** `close`: finds a report's events for the last time. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** `late`: finds late events that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };

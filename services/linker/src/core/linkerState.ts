@@ -22,10 +22,7 @@ export const LINKER_BOUNDS = {
   /** Maximum number of reports that the linker matches with incoming events. Further reports become `spilled`. */
   openReports: 50_000,
   openEventIds: 500_000,
-  /**
-   * Number of append ids that remain in the cache after an eviction. Two versions must use the same number during an upgrade,
-   * because each version compares the size of the cache with this number to detect an eviction.
-   */
+  /** Minimum number of append ids in the cache after an eviction. All versions of Questlog must use the same number. */
   appends: 50_800,
   /** Maximum bytes of deferred links. Above this size, the linker repeats the lookup instead of deferring a link. */
   deferredLinkBytes: 16 * 1024 * 1024,
@@ -57,10 +54,7 @@ export class LinkerState {
    */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
-  /**
-   * True if the log has lost events since the state was restored. The linker then does not ignore duplicate appends, because a
-   * client can send the lost events again.
-   */
+  /** True if the log has lost events since the state was restored. */
   wasTruncated = false;
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
@@ -148,7 +142,6 @@ export class LinkerState {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
-  /** Sets the number of session links of an unfinished report. For closed reports, the links in ClickHouse are counted. */
   #setLinkCount(key: string, count: number): void {
     if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
     this.sessionLinks.set(key, count);
@@ -164,7 +157,6 @@ export class LinkerState {
     this.#deferredBytes += link.event.payload.length + LINK_OVERHEAD_BYTES;
   }
 
-  /** Drops the deferred links of a report, because the links have been written or the next lookup finds their events. */
   #dropDeferredLinks(key: string): void {
     for (const { event } of this.deferredLinks.get(key) ?? [])
       this.#deferredBytes -= event.payload.length + LINK_OVERHEAD_BYTES;

@@ -4,10 +4,7 @@ import { PackedIds } from './packedIds.ts';
 
 /** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
-/**
- * Prefix of the changelog keys that this version writes. The previous version never deletes entries with this prefix, so both
- * versions detect all duplicates during an upgrade.
- */
+/** Prefix of changelog keys. The previous version of Questlog never deletes entries with this prefix. */
 const ENTRY_PREFIX = '#';
 
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];
@@ -24,10 +21,7 @@ export class RecentAppends {
     this.#maxIds = maxIds;
   }
 
-  /**
-   * Arrival time of the oldest cached append, or 0 before the first eviction. A newer append that is not cached is no
-   * duplicate.
-   */
+  /** Arrival time of the oldest cached append. The value is 0 before the first eviction. */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
     return this.#saved.oldest?.since ?? this.#unsaved.values().next().value ?? 0;
@@ -41,7 +35,7 @@ export class RecentAppends {
     this.#unsaved.set(id, arrivedAtMs);
   }
 
-  /** Evicts the oldest entries. Returns changelog entries with the new ids, and tombstones for the evicted entries. */
+  /** Evicts the oldest entries. Returns the entries that must be appended to the changelog. */
   drain(): AppendsEntry[] {
     const freedEntries = this.#evict();
     const entries = [...this.#newEntries(freedEntries)];
@@ -62,7 +56,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** After an eviction, the cache still has more than `maxIds` ids (see `since`). */
+  /** Keeps more than `maxIds` ids, because a smaller cache means that nothing was evicted. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -15,7 +15,7 @@ export interface RequiredOffset {
   readonly leaderEpoch: number | null;
 }
 
-/** Every link to an event before the offset `events` has an offset before `links`. */
+/** If an event is below the offset `events`, its links are below the offset `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
@@ -61,7 +61,6 @@ export function requiredOffsetsOf(
   }
 }
 
-/** Returns the home partitions of the tenants whose reports the lookup reads from ClickHouse. */
 export function homePartitionsOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
     new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));

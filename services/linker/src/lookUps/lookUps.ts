@@ -44,10 +44,7 @@ export class LookUps {
     this.#source = { store, logId: log.id, partition: this.#partition, partitions };
   }
 
-  /**
-   * Loads the sessions of all reports into the filter. Waits until all existing reports are projected, because a previous owner
-   * can have closed reports that are not projected yet.
-   */
+  /** Loads the sessions of all reports into the filter. Waits until ClickHouse contains all existing reports. */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
@@ -79,7 +76,7 @@ export class LookUps {
   /** Runs a new or suspended lookup. Resolves with undefined if the lookup is overdue. Throws `Unavailable` after an error. */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // The end offsets are copied, because a truncation during this attempt resets the end offsets of the lookup.
+    // A truncation can set `lookUp.ends` to undefined while this function waits.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
@@ -179,7 +176,6 @@ export class LookUps {
     return await this.#pendingTable(of, tableUuids);
   }
 
-  /** Returns a description if the projector's commits belong to an older table, which a restored backup has replaced. */
   async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
     if (tableUuids.length === 0) return undefined;
     const { group, table } = PROJECTED[of];
@@ -268,7 +264,6 @@ export class LookUp {
     return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }
 
-  /** Restarts the lookup after a truncation, because the required offsets belong to the log before the truncation. */
   restart(): void {
     this.ends = undefined;
     this.position = undefined;

@@ -71,7 +71,6 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
   return true;
 }
 
-/** Returns the reports with the lanes of their sessions. Missing lanes are read from the table `sessions`. */
 async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, ProjectedReport>> {
   const unknown = rows.filter(({ sessionId, sessionLane }) => sessionId !== null && sessionLane === null);
   const lanes = new Map<string, number>();

@@ -75,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // After this line, `plan` must not throw, because a second run would drop the records as duplicates of the first run.
+      // `plan` must not throw below this line. A retry would drop the records as duplicates.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -123,7 +123,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Maximum age at which an append is certainly in the table `appends`. The table deletes rows after three days. */
+/** Must be shorter than three days, the retention of the table `appends`. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 function needEventLookUp(

@@ -40,7 +40,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // The searched text ends with the `)` of ClickHouse's SQL, so that partition 1 does not match partition 10.
+    // Without the `)`, a search for partition 1 would also find partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -106,7 +106,6 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
-/** Returns steps that recompute counts. Old counts must be deleted, because their higher offsets would hide the new counts. */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

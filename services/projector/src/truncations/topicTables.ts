@@ -1,4 +1,4 @@
-/** Tables of each projected topic, and the columns that identify the record of a row. */
+/** Defines which ClickHouse tables contain the records of each topic. */
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
@@ -10,7 +10,7 @@ export interface TopicTables<Message> {
   readonly rows: Rows;
   /** Table in which the highest offset is found faster than in `rows`. After a crash, this table can lack the latest rows. */
   readonly newest?: Rows;
-  /** Conditions that find rows at or after `{offset}`. A found row shows that the log contained records at these offsets. */
+  /** SQL conditions for rows at or after `{offset}`. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   namesOf(message: Message): readonly string[];
   /** SQL expression that returns the ids of lost records from the table `rows`. */

@@ -252,7 +252,7 @@ export async function findBrokenParts(
     `SELECT table, groupArray(10)(name) AS parts FROM system.detached_parts
      WHERE database = currentDatabase() AND reason LIKE 'broken%' GROUP BY table ORDER BY table`,
   );
-  // If an external account lacks the right to read `system.detached_parts`, the start continues without the warning.
+  // The start continues if the account has no right to read `system.detached_parts`.
   const found = await query.catch((error: unknown) => {
     if (!(error instanceof Unavailable || error instanceof QueryRejected)) throw error;
     logger.warn('clickhouse_parts_not_looked_at', { cause: error.message });

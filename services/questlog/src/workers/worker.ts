@@ -14,7 +14,7 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** A worker can need 500 ms to answer, and a Kubernetes probe waits 1,000 ms. */
+/** Must be below 1,000 ms, the timeout of a Kubernetes probe. A worker can take 500 ms to answer. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 
@@ -32,7 +32,7 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
   return { number, isFirst: number === FIRST_WORKER, send };
 }
 
-/** Answers the other workers. Returns the warnings and metrics of all workers, and the readiness of this worker. */
+/** Combines the health and the metrics of all workers. */
 export function combineWorkers(
   count: number,
   health: Health,

@@ -213,10 +213,7 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/**
- * Maximum number of cached append ids, of about 100 bytes each. This number is sufficient, because duplicates without an
- * idempotency key arrive within seconds.
- */
+/** A cached append id needs about 100 bytes. Duplicates without an idempotency key arrive within seconds. */
 export const MAX_RECENT_APPENDS = 50_000;
 
 export class RecentAppends {
@@ -226,7 +223,6 @@ export class RecentAppends {
   #next = 0;
   #isComplete: boolean;
 
-  /** @param oldestFirst the latest ids in the table `appends`. With fewer ids than the maximum, the list is complete. */
   constructor(oldestFirst: readonly string[]) {
     for (const id of oldestFirst) this.add(id);
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
