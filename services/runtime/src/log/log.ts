@@ -67,7 +67,7 @@ export interface OffsetRange {
   readonly endOffset: number;
 }
 
-/** Retention of a topic. The times are infinite if records do not expire. */
+/** `retentionMs` and `deletedAfterMs` are infinite if the records do not expire. */
 export interface TopicRetention {
   readonly retentionMs: number;
   /** Time after which a record is deleted, provided that every group has committed a higher offset. */
@@ -125,9 +125,9 @@ export interface Committed {
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
-  /** Records of the batch. Empty if the read only skipped transaction markers or compacted records. */
+  /** The list can be empty, because a read also skips transaction markers. */
   readonly records: readonly LogRecord[];
-  /** Offset at which the next read starts. A read skips transaction markers and gaps, so a reader can reach the end offset. */
+  /** Offset at which the next read starts, after skipped transaction markers and gaps. */
   readonly nextOffset: number;
   /** Leader epoch of the final record in the batch (KIP-101). Undefined if the log has no leader epochs. */
   readonly leaderEpoch?: number;
@@ -143,19 +143,16 @@ export interface TailOptions {
   readonly partitions?: readonly number[];
   /** Called with the batches in offset order, one call at a time per partition. A rejected promise stops the log reader. */
   onBatch(batch: Batch): void | Promise<void>;
-  /**
-   * Called if the log was truncated at `offset`, below the position of the tail or below `from`. The tail then continues at
-   * `offset`. If this function throws an error, the tail ends.
-   */
+  /** Called after a truncation of the log. Reading continues at `offset`, or stops if this function throws an error. */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** Partition count when the topic was created. Partitions with this number or a higher number were added later. */
+  /** Partition count when the topic was created. */
   readonly originalPartitions: number;
   readonly partitions: number;
-  /** Number of records in the partitions that were added later. External producers wrote these records. */
+  /** Number of records that external producers wrote to the added partitions. */
   readonly records: number;
 }
 

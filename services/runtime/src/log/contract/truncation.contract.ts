@@ -29,10 +29,7 @@ export function describeTruncation({ harness, log }: Subject): void {
     while (texts.length < count) texts.push(...(await nextRecords(owned, topic)).map(textOf));
     return texts;
   };
-  /**
-   * Appends each text with a separate call, so that the log can be truncated between two texts. Repeats an append that fails
-   * with `Unavailable`, because a truncated Kafka partition may have lost the state of the producer.
-   */
+  /** Repeats a failed append, because a truncated Kafka partition can lose the producer's state. */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
       const appendOne = () => log().append(topic, partition, [aRecord(text)]);

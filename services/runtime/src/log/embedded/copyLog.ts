@@ -6,10 +6,7 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 
 export interface LogCopy {
   readonly path: string;
-  /**
-   * For these consumer groups, the copy contains the offsets that were committed before `beforeCopy` is called. The metadata of
-   * the commits is not copied, because the metadata contains names of tables that are not in the backup.
-   */
+  /** The copy contains the committed offsets of these consumer groups, without metadata. */
   readonly groups: readonly string[];
   /** Called after the commits of `groups` were read and before the records are copied. */
   beforeCopy(): Promise<void>;
@@ -100,7 +97,7 @@ class FileFlusher {
     await this.#file?.close();
   }
 
-  /** Ignores errors of the flush, because SQLite also reports a lasting disk error at the end of the copy. */
+  /** Ignores flush errors, because SQLite reports disk errors at the end of the copy. */
   async #flush(): Promise<void> {
     try {
       this.#file ??= await open(this.#path, 'r+');

@@ -19,7 +19,7 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns the only open descriptor of the log's file. Closing another descriptor would release the file's locks (POSIX). */
+  /** Returns the descriptor of the log's file. Closing any descriptor of the file releases the process's locks (POSIX). */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
@@ -45,7 +45,7 @@ const FORMAT_VERSION = 1;
 /** Compared to pages of 4 KiB, pages of 8 KiB are 25 % faster for records of 2 to 10 KB and equally fast for small records. */
 const PAGE_BYTES = 8192;
 
-/** When the write-ahead log has this many pages (8 MB), a commit moves the pages into the main file in under 10 ms. */
+/** Number of pages in the write-ahead log at which SQLite starts a checkpoint. A checkpoint of 8 MB takes less than 10 ms. */
 const CHECKPOINT_PAGES = 1000;
 
 /** After a burst of writes, SQLite truncates the file of the write-ahead log to this size. */
@@ -76,7 +76,7 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT_VERSION};
 `;
 
-/** `secure_delete` is ON because the mode FAST does not overwrite free pages. An existing file keeps its `auto_vacuum` mode. */
+/** `secure_delete` is ON because the mode FAST does not overwrite free pages. */
 function openLocked(directory: string): DatabaseSync {
   let sqlite: DatabaseSync | undefined;
   try {

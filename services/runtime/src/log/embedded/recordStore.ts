@@ -90,7 +90,6 @@ export class RecordStore {
         bounds,
       );
       const last = records.at(-1);
-      // If the read did not stop at a limit, the next read starts at the end offset. Earlier offsets contain no more records.
       const nextOffset =
         isLimited && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { records, nextOffset };
@@ -106,7 +105,6 @@ export class RecordCursor implements Cursor {
   readonly #records: RecordStore;
   readonly #notify: () => void;
   #position: number;
-  /** Number of truncations that this cursor has handled. Truncations before the cursor was created count as handled. */
   #seenTruncations: number;
   #maxReadOffset: number;
 
@@ -184,7 +182,7 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** SQL expression that replaces an invalid timestamp by 0. A far-future timestamp would stop the expiry of later records. */
+/** Invalid timestamps become 0, because a record from the far future would never expire. */
 export const TIME_MS = `iif(timestamp_ms BETWEEN 0 AND ${END_OF_MILLIS}, timestamp_ms, 0) AS timestamp_ms`;
 
 export function rowId(partition: PartitionState, offset: number): number {

@@ -9,7 +9,6 @@ import type { TopicCatalog } from './topicCatalog.ts';
 export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
-  /** For each transactional id, the newest producer. Stored only in memory, because no other process can write to the file. */
   readonly newest: Map<string, TransactionalProducer>;
 }
 

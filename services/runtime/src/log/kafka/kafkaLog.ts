@@ -201,7 +201,7 @@ class KafkaLog implements Log {
   }
 
   async #close(): Promise<void> {
-    // The consumers stop before the log closes, so that the consumers can still append records and commit offsets.
+    // Consumers stop first, because a consumer can append records until it has stopped.
     await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
     await settledWithin(this.#closeOthers(), CLOSE_LIMIT_MS);
   }
@@ -260,7 +260,6 @@ class KafkaLog implements Log {
     }
   }
 
-  /** Registers a tail, consumer, or producer in `all` until the object ends. If the log is closing, closes the object. */
   async #keep<T>(all: Set<T>, opened: T, ended: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const remove = () => all.delete(opened);

@@ -54,7 +54,7 @@ export function unusedInBtree(page: Buffer): ByteRange[] | undefined {
   return ranges;
 }
 
-/** Returns the unused bytes of a free page. The page numbers in a trunk page are in use (SQLite file format, section 1.5). */
+/** Returns the unused bytes of a free page (SQLite file format, section 1.5). */
 export function unusedInFree(page: Buffer, isTrunk: boolean): ByteRange[] | undefined {
   if (!isTrunk) return [{ from: 0, to: page.length }];
   const from = 8 + 4 * page.readUInt32BE(4);

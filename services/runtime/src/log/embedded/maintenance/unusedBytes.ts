@@ -76,7 +76,6 @@ export class UnusedBytes {
     return { first, pages, mapPage, map };
   }
 
-  /** Returns the pages in which an unused byte is not zero. Appends can change these pages before the pages are overwritten. */
   #pagesToOverwrite({ first, pages, mapPage, map }: Chunk): number[] {
     return pages.flatMap((page, index) => {
       const number = first + index;

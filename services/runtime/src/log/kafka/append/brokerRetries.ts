@@ -42,7 +42,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // Keeps an earlier error if the latest attempt reached no broker, because the earlier attempt may have been applied.
+        // A later failure to connect does not replace the error of an earlier request.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -65,7 +65,7 @@ export class BrokerRetries {
 
   /** Refreshes the metadata after an error from a broker. After other errors or a failed refresh, replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // CONCURRENT_TRANSACTIONS requires no refresh. The error stops when the previous transaction ends, within milliseconds.
+    // For CONCURRENT_TRANSACTIONS, a retry is enough, because the previous transaction ends within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&
@@ -93,7 +93,6 @@ async function refreshed(sharedClient: SharedClient<Cluster>): Promise<boolean> 
   return true;
 }
 
-/** Returns true if a broker responded with this error. A broker that has responded no longer processes the request. */
 export function isBrokerResponse(error: unknown): boolean {
   return error instanceof kafkajs.KafkaJSProtocolError;
 }

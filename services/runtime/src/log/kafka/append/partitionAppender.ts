@@ -187,7 +187,6 @@ export class AppendBudget {
 
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 
-/** A send without a response for this time marks the partition as failing. Healthy brokers respond earlier. */
 const FAILING_AFTER_MS = 2000;
 const MAX_FAILING_BYTES = 1024 * 1024;
 const MAX_FAILING_APPENDS = 1000;

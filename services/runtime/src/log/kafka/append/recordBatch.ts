@@ -61,7 +61,7 @@ function totalLength(parts: readonly Buffer[]): number {
   return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
-/** Compresses in this thread. The output buffer is small, because Node would allocate 16 KiB for every small batch. */
+/** Sets a small output buffer, because Node's default is 16 KiB. */
 function compressSync(records: Buffer): Buffer {
   const chunkSize = Math.min(NODE_CHUNK_BYTES, records.length >> 1);
   return zstdCompressSync(records, { ...COMPRESSION, chunkSize });
@@ -98,7 +98,7 @@ const ZSTD = CODECS.indexOf('zstd');
 function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: number): Buffer {
   const { records, producer, sequence, isTransactional, timestampMs } = batch;
   const header = bytes.subarray(prefixBytes);
-  // The broker sets the offset and the leader epoch, which the checksum does not cover.
+  // The broker sets the offset and the leader epoch.
   header.fill(0, 0, LENGTH);
   header.writeInt32BE(header.length - LENGTH_END, LENGTH);
   header.writeInt32BE(0, LEADER_EPOCH);

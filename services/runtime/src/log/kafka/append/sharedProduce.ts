@@ -13,10 +13,7 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /**
-   * Client for requests that several appends share. The client sends no other requests, because a broker responds to the
-   * requests of one connection in order. A slow request would delay all later requests.
-   */
+  /** Client with its own connections. A slow request delays all later requests on the same connection. */
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
@@ -67,7 +64,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // The broker may be down and the partitions may have new leaders, so the remaining batches use separate requests.
+      // After a failed request, each remaining batch is sent in a separate request.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }

@@ -14,7 +14,7 @@ export interface KafkaConnection {
   /** Bootstrap brokers, as `host:port`. */
   readonly brokers: readonly string[];
   readonly clientId: string;
-  /** True for TLS with Node's certificate authorities. */
+  /** True if the connection uses TLS and trusts the certificate authorities of Node. */
   readonly ssl?: boolean | ConnectionOptions;
   readonly sasl?: KafkaSasl;
 }

@@ -28,7 +28,6 @@ export class PartitionHealth {
     this.#logger = logger;
   }
 
-  /** @param target the operation and the partition. The topic's name has no prefix. */
   watch(target: WatchedPartition, fields: Fields = {}): PartitionWatch {
     const { operation, topic, partition } = target;
     const event = operation === 'append' ? 'log_appending' : 'log_reading';

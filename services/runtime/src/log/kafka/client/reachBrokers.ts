@@ -95,7 +95,6 @@ function openSocket(broker: string, { ssl }: KafkaConnection, onOpen: (socket: S
   return socket;
 }
 
-/** Errors of the network, which can be temporary. All other TLS errors are caused by wrong settings. */
 const NETWORK_ERROR = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
 const CLOSED_DURING_HANDSHAKE =
   'Client network socket disconnected before secure TLS connection was established';

@@ -27,7 +27,7 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
 
 /** Time limit for `process` to return when the member stops. After this time, commits of the partition are rejected. */
 const STOP_LIMIT_MS = 7_000;
-/** Maximum time to wait for the brokers when the member leaves. With this limit, a member and the log stop within 15 s. */
+/** The wait for the brokers is short, because a process must stop within 15 s. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -74,7 +74,7 @@ class GroupMember implements Consumer {
       partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, assigned) => {
-        // The group leader can assign partitions that were added later. This member has no start offset for these partitions.
+        // Ignores partitions that were added to the topic after this member started.
         const knownPartitions = assigned.filter((partition) => partitions.includes(partition));
         this.#release(this.#generations.join(memberId, knownPartitions));
       },
@@ -176,7 +176,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Without a leader, the start offset is unknown. The first fetch then moves the position to the oldest record.
+        // The first fetch corrects an unknown start offset.
         startOffset: range?.startOffset ?? 0,
       }));
     };

@@ -47,8 +47,6 @@ export class Generations {
     if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
-      // A heartbeat from before the latest join contained an older generation number. The current heartbeat corrects the
-      // number. The member keeps its partitions.
       this.#current = { memberId, number };
       return { lost: [], gained: [] };
     }
@@ -72,7 +70,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /** Returns true after two heartbeats with the current generation. A single heartbeat can be older than the join. */
+  /** Requires two heartbeats, because the first heartbeat can be from before the latest join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

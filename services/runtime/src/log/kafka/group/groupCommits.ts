@@ -14,7 +14,7 @@ import { LateCommits } from './lateCommits.ts';
 
 export interface GroupCommitsDeps {
   readonly log: Pick<KafkaDeps, 'catalog'>;
-  /** Name of the group with the configured prefix. */
+  /** Name of the group, including the configured prefix. */
   readonly group: string;
   readonly cluster: Pick<ReplaceableClient<Cluster>, 'get' | 'replace'>;
   generation(): Generation | undefined;

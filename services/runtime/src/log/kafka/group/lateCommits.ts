@@ -9,7 +9,6 @@ export interface LastCommit {
 }
 
 const RESEND_INTERVAL_MS = 3_000;
-/** Maximum age of a request that arrives late, for example from a buffer of the operating system or at a stalled broker. */
 const MAX_REQUEST_AGE_MS = 600_000;
 
 export class LateCommits {

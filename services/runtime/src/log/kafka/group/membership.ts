@@ -19,7 +19,7 @@ export interface MembershipOptions {
   readonly partitions: readonly number[];
   /** Returns the partitions that the member owns, which the group leader uses for the next assignment. */
   owned(): readonly number[];
-  /** Called with the partitions that are assigned to the member in every topic. */
+  /** The assigned partitions are the same in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
   /** Called when the member's session ends. The member owns no partitions until the next call of `onJoin`. */

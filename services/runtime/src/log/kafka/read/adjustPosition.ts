@@ -1,4 +1,4 @@
-/** Adjusts the position of a reader after its next records expired or the log was truncated. */
+/** Moves a reader's position if the next records have expired or the log was truncated. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';

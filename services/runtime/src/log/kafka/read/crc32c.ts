@@ -43,7 +43,6 @@ const T5 = nextTable(T4);
 const T6 = nextTable(T5);
 const T7 = nextTable(T6);
 
-/** Computes table T(n + 1) from table Tn. In a step of eight bytes, a byte uses table Tn if n bytes follow the byte. */
 function nextTable(table: Int32Array): Int32Array {
   return table.map((crc) => (crc >>> 8) ^ entry(T0, crc & 0xff));
 }

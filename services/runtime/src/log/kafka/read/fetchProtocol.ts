@@ -14,7 +14,10 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /** Leader epoch of the record before `offset`, or an upper bound. With -1, the broker does not compare epochs (KIP-595). */
+  /**
+   * Leader epoch of the record before `offset`, or a higher epoch. With the value -1, the broker does not compare epochs
+   * (KIP-595).
+   */
   readonly lastFetchedEpoch: number;
 }
 

@@ -7,9 +7,8 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-/** Maximum time that a broker waits for new records. A partition that the request omits is fetched only after this time. */
 const LONG_POLL_MS = 250;
-/** Maximum wait of a request that omits partitions with full buffers. A short wait lets the next request start soon. */
+/** Maximum wait of a fetch request that omits partitions with full buffers. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;

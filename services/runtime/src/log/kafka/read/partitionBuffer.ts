@@ -100,7 +100,7 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // If an epoch is given, the pending truncation error is discarded, because the next fetch can detect the truncation again.
+    // If the epoch is known, the next fetch detects the truncation again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||
@@ -149,7 +149,6 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
-  /** Discards the buffered records. Offsets can still be committed with this buffer. */
   release(): void {
     this.#isReleased = true;
     this.#chunks = [];

@@ -236,7 +236,6 @@ function metadataOf(response: object): string {
   return 'metadata' in response && typeof response.metadata === 'string' ? response.metadata : '';
 }
 
-/** @throws Error if the response does not contain a partition. Otherwise the partition would seem to have offset 0. */
 function byPartition<T extends { partition: number }, U>(
   count: number,
   responses: readonly T[],

@@ -243,11 +243,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
 /** Maximum size of a segment in a compacted topic. Kafka compacts only closed segments. The brokers' default is 1 GiB. */
 const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
-/**
- * Value of `max.compaction.lag.ms`, the time until Kafka removes superseded records. With the brokers' default, the removal can
- * take years, because Kafka waits until half of a partition's bytes are new (KIP-354). After the configured time, the next
- * append closes the active segment, because Kafka compacts only closed segments.
- */
+/** Value of `max.compaction.lag.ms` (KIP-354). With the brokers' default, Kafka can keep superseded records for years. */
 const MAX_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000;
 
 /** Maximum compaction lag without a warning: the brokers' default retention (7 days) plus default segment age (7 days). */
