@@ -88,17 +88,16 @@ export interface IngestServiceDeps {
     readonly toOperators: ListenAddress;
     /** True if this worker serves the operators' listener. Only one of several workers serves the operators' listener. */
     readonly hasOperators: boolean;
-    /** Allowed host names in the `Host` header of operators. The loopback names and `toOperators` are always allowed. */
+    /** Host names that operators can use in the `Host` header. The loopback names are always allowed. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
     /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
     readonly publicUrl: string;
-    /** Origins of the web pages that can use the games' listener (CORS). */
     readonly corsOrigins: AllowedOrigins;
     readonly hasDocs: boolean;
     /** Maximum number of links from one report to the events of its session. */
     readonly maxSessionLinks: number;
-    /** Maximum number of erased sessions and reports, because all of their ids are in memory. */
+    /** Maximum number of erased sessions and reports. The process keeps all of their ids in memory. */
     readonly maxErasedIds: number;
     readonly trustedProxies: BlockList;
     readonly jwt?: JwtOptions | undefined;
@@ -108,7 +107,6 @@ export interface IngestServiceDeps {
 export interface IngestService {
   readonly port: number;
   readonly adminPort: number | undefined;
-  /** Promise that rejects if the process can no longer read a topic that requests need. */
   readonly failed: Promise<never>;
 }
 

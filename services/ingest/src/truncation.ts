@@ -98,8 +98,7 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // Skips a partition if this process has appended a record after the request for the end offset, because the offset is
-      // outdated.
+      // Ignores an end offset that is older than the latest append of this process.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

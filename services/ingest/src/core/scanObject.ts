@@ -16,10 +16,6 @@ export interface Span {
   readonly end: number;
 }
 
-/**
- * Handling of a field. With `parsed` or a list of names, the scanner parses the field. With a list, the scanner also reports
- * names outside the list. With `bytes`, the scanner records the byte range. With a function, the function scans the field.
- */
 export type FieldShape =
   | 'parsed'
   | 'bytes'

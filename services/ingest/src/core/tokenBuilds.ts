@@ -1,10 +1,7 @@
-/** Checks write requests with tokens that are limited to some builds. */
+/** Checks whether an access token allows writes for a build. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
-/**
- * Returns a problem if the token is limited to some builds and the element or its session has a different build. An element
- * without a build is allowed.
- */
+/** Returns a problem if the token does not allow one of the builds. A missing build is allowed. */
 export function buildProblems(
   buildIds: readonly string[] | undefined,
   builds: Readonly<Record<string, string | null | undefined>>,

@@ -26,7 +26,7 @@ export async function removeFiles(
   for (const key of keys) await uploads?.remove(key);
 }
 
-/** Finds uploaded files that belong to no report. If an erasure names sessions, the search covers only recent days. */
+/** Finds uploaded files that belong to no report. */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,

@@ -138,10 +138,7 @@ export async function hideRows(
 /** Time for which ClickHouse keeps replaced data parts during an erasure. The default is 8 minutes. */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
-/**
- * Resolves when no file of ClickHouse contains hidden rows of the tenant. Changes table settings so that ClickHouse removes
- * replaced data parts earlier.
- */
+/** Waits until no file of ClickHouse contains deleted rows of the tenant. */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
   // Keeps the settings of a table if an operator has changed how long replaced data parts are kept.

@@ -240,10 +240,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/**
- * Returns the player's sessions from unfinished erasures, because an unfinished erasure can have removed the session rows but
- * not yet the events.
- */
+/** Finds the player's sessions in unfinished erasures. The rows of these sessions can already be erased. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

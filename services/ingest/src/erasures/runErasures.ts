@@ -166,7 +166,6 @@ class Run {
   readonly #id: string;
   readonly #signal: AbortSignal;
   #found: ErasureFound = ZERO_COUNTS;
-  /** Files that were already counted. A repeated step does not count a removed file a second time. */
   readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {

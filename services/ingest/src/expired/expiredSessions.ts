@@ -1,7 +1,4 @@
-/**
- * Maintains the table `expired_sessions`. With this table, the erasure of a player finds remaining data of sessions whose rows
- * have expired. A session stays in the table as long as the log or ClickHouse has data of the session.
- */
+/** Maintains the table `expired_sessions`. Erasures of players use the table to find expired sessions. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -61,11 +58,7 @@ export async function recordSessions(
   }
 }
 
-/**
- * Sets the time of a session's row in `expired_sessions` to now. Callers do this before they remove other data of the session,
- * because retention later removes rows with an old time. `expired` is an SQL condition for the rows of `table` that will be
- * removed.
- */
+/** Postpones the expiry of rows in `expired_sessions`. Callers do this before they remove rows from `table`. */
 export async function renewNamed(
   store: StoreQueries,
   { table, expired, projects, nowMs }: RenewalRange & { readonly expired: string },

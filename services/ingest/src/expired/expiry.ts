@@ -1,4 +1,4 @@
-/** Reads the expiry time of a project's data. Responses describe data from before this time as expired instead of missing. */
+/** Reads the time before which a project's data has expired. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 

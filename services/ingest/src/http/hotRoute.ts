@@ -140,7 +140,7 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
   freeBytes(body);
 }
 
-/** A body above this size is sent in a second write, because converting the body to a string takes longer than the write. */
+/** Converting a larger body to a string takes longer than a separate write. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

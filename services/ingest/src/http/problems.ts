@@ -180,7 +180,6 @@ export interface RequestState {
   endpoint?: string;
   /** Method and path of a request that has a valid token but no matching endpoint. Otherwise undefined. */
   requested?: string;
-  /** Problems of the elements that ingest excluded from a request with `handling=lenient`. */
   rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
@@ -211,7 +210,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** True for a server error or a successful upload, which do not count for the rate limit of requests without a token. */
+/** Returns true if the rate limit for requests without a token ignores this response. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }

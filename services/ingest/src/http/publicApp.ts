@@ -1,4 +1,4 @@
-/** Builds the games' listener with the endpoints of the API contract. */
+/** Builds the HTTP handler for the public endpoints of the API contract. */
 
 import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';

@@ -31,7 +31,7 @@ export interface PendingBody {
   /** Start of the current interval, in which the request body must receive STALL_BYTES bytes. */
   sinceMs: number;
   sinceBytes: number;
-  /** Function that fails the request, so that the memory of the body is freed. Undefined after the body has arrived. */
+  /** Function that ends the request with an error. Undefined after the whole body has arrived. */
   abort: ((error: Error) => void) | undefined;
 }
 
@@ -67,8 +67,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the request body that has received no data for the longest time. Evicts only bodies of tenants with more than their
-   * share of memory. If the requesting tenant also has more than its share, evicts only stalled bodies.
+   * Evicts the request body that has received no data for the longest time. A tenant within its share of memory keeps its
+   * bodies.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();

@@ -50,7 +50,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Waits until all partitions are read. During the wait, the log delivers no more batches of this finished partition.
+      // Blocks further batches of this partition, because all required records have been read.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -282,7 +282,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // If the projector has not stored some records yet, skips the check, because the ledger is incomplete.
+    // The ledger is incomplete until the projector has stored all records.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',

@@ -1,4 +1,4 @@
-/** Shares a resource, such as ClickHouse, fairly between tenants. One slot is reserved for a tenant without running work. */
+/** Shares a resource, such as ClickHouse, fairly between tenants. One slot stays free for a tenant without a running task. */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -26,7 +26,6 @@ export function fairReads(
   );
 }
 
-/** Returns a store for the lookups of write requests. Lookups and reads have separate queues. */
 export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }

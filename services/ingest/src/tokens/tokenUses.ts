@@ -13,7 +13,6 @@ export interface TokenUses {
 }
 
 const MINUTE_MS = 60_000;
-/** Interval between writes of token uses. If the process is killed, the uses of one interval are lost. */
 const WRITE_EVERY_MS = 1_000;
 /** Maximum number of token uses that are written per minute. The tokens that have waited longest are written first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
@@ -27,7 +26,6 @@ export interface TokenUsesDeps {
 
 export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
   const { tokens, uses } = directory.current;
-  /** For each token, the latest use that is not yet written to the directory. The uses are written in the order of the map. */
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;
   const written = { minute: 0, count: 0 };
@@ -43,7 +41,7 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // Moves a newer use of the token to the end of the map, so that the uses of other tokens are written first.
+    // Inserts the token at the end of the map, because other tokens have waited longer.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

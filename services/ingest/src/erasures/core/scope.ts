@@ -9,10 +9,7 @@ export interface ErasureScope {
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
-  /**
-   * SQL condition for links that the linker created for an erased report after the erasure request. Undefined if the erasure
-   * names sessions. An erasure that names sessions stores the ids of all its reports instead.
-   */
+  /** SQL condition for links that are newer than the erasure request. Undefined if the erasure has a list of sessions. */
   readonly laterLinks?: string;
 }
 

@@ -18,7 +18,10 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
 };
 /** Number of hex digits of a token's SHA-256 hash in the audit. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;
-/** Number of hash digits that identify a console session. An operator could create two sessions with the same eight digits. */
+/**
+ * Number of hash digits that identify a console session. With only eight digits, an operator could create two sessions with
+ * equal digits.
+ */
 const SESSION_DIGEST_DIGITS = 16;
 
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {

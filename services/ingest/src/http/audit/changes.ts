@@ -66,7 +66,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   const redact = redactorOf(deps);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Waits until the directory has read the log to its end. Then returns the entity and changes nothing.
+    // Reads the value with `directory.change`, because `directory.current` can be outdated.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {
@@ -119,7 +119,6 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-/** Returns a function that redacts the admin token. The function also redacts any game token that has no prefix `qlt_`. */
 function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));

@@ -1,4 +1,4 @@
-/** Completes an OpenAPI document: adds the server, the license, and the headers of responses, and refers to named schemas. */
+/** Adds the server, the license, and the response headers to an OpenAPI document. */
 
 interface Operation {
   readonly parameters?: readonly { readonly name: string }[];
@@ -75,12 +75,10 @@ function headersOf({ parameters = [] }: Operation, status: number): (keyof typeo
   ];
 }
 
-/** Returns the name of each schema by its JSON. */
 function namesOf(schemas: Readonly<Record<string, object>>): ReadonlyMap<string, string> {
   return new Map(Object.entries(schemas).map(([name, schema]) => [JSON.stringify(schema), name]));
 }
 
-/** Replaces each schema that has a name by a reference. */
 function withReferences(value: unknown, names: ReadonlyMap<string, string>): unknown {
   const name = names.get(JSON.stringify(value));
   return name === undefined ? withReferencesInside(value, names) : { $ref: `#/components/schemas/${name}` };

@@ -13,7 +13,6 @@ export interface Switchable {
 }
 
 export interface SwitchResult<T> {
-  /** Events to store. `sampleRate` is set if a project switch selected the event as part of a sample. */
   readonly kept: readonly (T & { readonly sampleRate?: number })[];
   readonly sampledOut: readonly T[];
   readonly rejectedElements: readonly ElementProblem[];
@@ -22,8 +21,8 @@ export interface SwitchResult<T> {
 export interface SwitchContext {
   readonly nowMs: number;
   /**
-   * Text whose hash decides whether sampling keeps an event without a session. The text is the idempotency key of the request,
-   * so that a retry keeps the same events. A request without an idempotency key gets a random text.
+   * Text that sampling hashes if an event has no session. The text is the idempotency key of the request or, without a key,
+   * random.
    */
   readonly fallbackKey: string;
 }

@@ -36,10 +36,7 @@ export const MAX_FIELDS_PER_MINUTE = 100;
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/**
- * Number of characters of a field name that are searched for secrets. The number is larger than the stored length, because a
- * truncated secret would not be recognized.
- */
+/** Limits the search for secrets in a field name. The name is truncated only after the search. */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 
@@ -53,7 +50,7 @@ export class RejectionCounts {
   readonly #projects = new Map<string, RowsOfProject>();
   #size = 0;
 
-  /** Counts the rejections of a request. Returns the number of rejections that were dropped because of the memory limit. */
+  /** Counts the rejections of a request. Returns how many rejections are not counted because of the memory limit. */
   add(
     nowMs: number,
     origin: Origin,
@@ -139,7 +136,6 @@ export class RejectionCounts {
 
 export const EMPTY_PART: OffendingPart = { sample: '', eventType: '' };
 
-/** Masks and truncates a field name, because clients choose the names of unknown fields. */
 function fieldOf(pointer: string): string {
   const path = pointer.slice(0, MAX_POINTER_CHARACTERS).replaceAll(/\/\d+(?=\/|$)/g, '/*');
   return truncateUtf8(Buffer.from(mask(path)), MAX_FIELD_BYTES);
