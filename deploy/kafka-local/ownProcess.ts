@@ -26,7 +26,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // The working folder is the folder of the log, because a crashing JVM writes its dump into the working folder.
+      // The JVM writes crash dumps into the working folder, next to the log file.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');

@@ -87,7 +87,6 @@ async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<bo
   }
 }
 
-/** Returns true if an S3 server rejects a request without a key. */
 async function s3Answers({ port }: S3Node): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/`, {

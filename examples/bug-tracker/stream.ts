@@ -61,7 +61,7 @@ function receive(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { event, id, data } of messages) {
     if (event === 'gap' && data !== undefined) printGap(JSON.parse(data));
-    // Ignores messages with other names, which a later version of Questlog can add.
+    // Ignores unknown messages, because a later version of Questlog can add messages.
     if ((event === 'linked' || event === 'unlinked') && data !== undefined) {
       const change = JSON.parse(data);
       if (trails.apply(change)) changed.add(change.reportId);
@@ -72,7 +72,6 @@ function receive(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/** Warns that links expired before this tracker received the links. `GET /v1/reports/{id}/events` has all links. */
 function printGap({ from, to }: { from: string | null; to: string }): void {
   const range = `${from === null ? 'until' : `from ${from} to`} ${to}`;
   console.error(`links ${range} were not received: GET /v1/reports/{id}/events has the links of a report`);

@@ -133,7 +133,7 @@ export class Game {
     void this.flush();
   }
 
-  /** Clears the queue, withdraws a required consent, and starts a session without a player. */
+  /** Clears the queue and starts a session without a player. Withdraws consent if the option `consent` is `required`. */
   forget(): void {
     this.#delivery.rejectReports('forgotten');
     this.#queue.clear();

@@ -123,7 +123,7 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // A request with events could reach Questlog before the request that registers the session.
+      // The next request waits until Questlog has registered the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }

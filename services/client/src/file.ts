@@ -80,7 +80,7 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Without new idempotency keys and removals in the file, a restart could send events twice.
+        // Retries immediately if the changes prevent duplicate events after a restart.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

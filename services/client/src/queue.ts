@@ -40,7 +40,7 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
-  /** Earliest time of the retry as a value of `performance.now()`. Undefined if no proxy has rejected the entry. */
+  /** Earliest retry time after a proxy has rejected the entry, in milliseconds of `performance.now()`. */
   notBeforeMs?: number | undefined;
   inFlight?: Promise<boolean> | undefined;
 }

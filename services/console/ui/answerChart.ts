@@ -51,7 +51,7 @@ function secondsOf(text: string, type: string): number {
   if (!text.includes(':')) return localMidnight(text);
   const zone = /'(.+)'/.exec(type)?.[1] ?? 'UTC';
   const utc = secondsOfUtc(text);
-  // Computes the offset two times, because the first computation uses only an estimate of the time.
+  // Computes the time zone offset from an estimated UTC time, and then corrects the estimate.
   return utc - offsetOf(zone, utc - offsetOf(zone, utc));
 }
 

@@ -1,4 +1,4 @@
-/** Sends a test event, and shows its path from the response to the row in ClickHouse. */
+/** Sends a test event and shows each step until the row is in ClickHouse. */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Failure, html, type ListedProject, Time } from './html.ts';

@@ -43,7 +43,6 @@ interface SessionRow extends BuildRow {
   readonly device: string | null;
 }
 
-/** Shows a file as `expired` if retention has removed the file. The query reads the upload time from the upload id. */
 const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
     if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
     'Tuple(upload_id UUID, type String, file_name String, mime_type String, size_bytes Nullable(UInt64), state String)'),

@@ -14,7 +14,7 @@ export interface ReportFile {
   readonly state: 'stored' | 'missing' | 'expired';
 }
 
-/** Matches image types that cannot contain scripts. Ingest uses the same list. */
+/** Matches image types that cannot contain scripts. */
 const PICTURE = /^image\/(png|jpeg|webp|gif)\b/i;
 const TEXT = /^(text\/|application\/(json|xml))/i;
 const TEXT_NAME = /\.(log|txt|json|ndjson|csv|xml|ini|cfg|yaml|yml)$/i;

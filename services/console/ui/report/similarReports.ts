@@ -36,7 +36,6 @@ const GROUP_QUERY = `SELECT occurrences, players, builds FROM report_groups
 const newestQuery = (columns: string) => `SELECT ${columns} FROM reports
   WHERE project_id = {projectId:UUID} AND session_id IS NOT NULL AND (id = {reportId:UUID} OR retracted_at IS NULL)
   ORDER BY id = {reportId:UUID} DESC, received_at DESC LIMIT ${MAX_REPORTS}`;
-/** Finds reports whose last events before the report have the same event types, in the same order. */
 const SAME_EVENTS_QUERY = `WITH filed AS (${newestQuery('id, title, severity, session_id, received_at, occurred_at, from_micros')}),
   lasts AS (
     SELECT filed.id AS id, any(title) AS title, any(severity) AS severity, any(filed.session_id) AS sessionId,
