@@ -1,4 +1,7 @@
-/** Reads one partition in blocks and writes each block exactly once, even after a crash. */
+/**
+ * Reads one partition in blocks and writes each block exactly once, even after a crash. The offsets of a block are committed
+ * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing rows.
+ */
 import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import {
