@@ -8,7 +8,7 @@ export function allocateBytes(length: number): Buffer {
   return length < MIN_SEPARATE_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
 }
 
-/** Frees the memory of a buffer. Every view of the freed memory becomes empty. */
+/** Frees the memory of a buffer. The buffer must be the only user of its memory. All views of the memory become empty. */
 export function freeBytes(bytes: Buffer): void {
   const { buffer } = bytes;
   const isPooled = bytes.length < Buffer.poolSize / 2 && buffer.byteLength === Buffer.poolSize;

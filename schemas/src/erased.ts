@@ -19,7 +19,10 @@ type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
 /** Maximum number of erased sessions and reports in a deployment. Every process keeps about 100 bytes of memory for each id. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
 
-/** Erased sessions, projects, and tenants of a deployment. The erasure of a session also covers records that arrive later. */
+/**
+ * Erased sessions, projects, and tenants of a deployment. The erasure of a session also covers records that arrive later. The
+ * erasure of a project or tenant covers only records that were received before the request.
+ */
 export class ErasedData {
   /** Erasures of sessions by project and by session id. A single map with combined keys would need twice the memory. */
   readonly #sessions = new Map<string, Map<string, Tombstone>>();
@@ -158,7 +161,10 @@ export function isErasedReport(erased: ErasedData, record: ReportLink): boolean 
   return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
 }
 
-/** True if the projector omits the report because of an erasure. */
+/**
+ * True if the projector omits the report because of an erasure. While an erasure of sessions searches, the projector still
+ * writes reports that the erasure has not found. Otherwise, the erasure could not find the links of these reports.
+ */
 export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
   if (!isErasedReport(erased, record)) return false;
   const erasureOf = erased.erasureOf(record);

@@ -1,7 +1,7 @@
 /**
  * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, secrets, and erasures. The keys are
  * `tenant:<id>`, `project:<id>`, `token:<id>`, `secret:<id>`, `erasure:<id>`, and `use:<token id>` (the latest use of a token).
- * Exactly one field of a directory entry is set.
+ * A record without a value revokes an entry, but an erasure stays forever, because it covers records that arrive later.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -112,7 +112,10 @@ export interface Erasure {
   readonly projectId: string | null;
   readonly sessionId: string | null;
   readonly player: ErasedPlayer | null;
-  /** Sessions whose data is erased, including data that arrives later. Null if the erasure covers a whole project or tenant. */
+  /**
+   * Sessions whose data is erased, including data that arrives later. Null if the erasure covers all data of a project or
+   * tenant that was received before `requestedAt`.
+   */
   readonly sessions: readonly IdsOfProject[] | null;
   /** Erased reports. If the erasure covers a whole project, this list is incomplete. */
   readonly reports: readonly IdsOfProject[];
@@ -160,6 +163,7 @@ export const ERASURE_PLACES = [
 ] as const;
 export type ErasureFound = Readonly<Record<(typeof ERASURE_PLACES)[number], number>>;
 
+/** Exactly one field of a directory entry is set. */
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;

@@ -11,7 +11,10 @@ import { TOPICS } from './topics.ts';
 /** Reason why an event belongs to a report. If several reasons apply, the first reason of this list is used. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
-/** Version number of each state of a link. A later state has a larger version number. */
+/**
+ * Version number for each state of a link. A link can change its state only in this order. The highest version is the latest
+ * state.
+ */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
 

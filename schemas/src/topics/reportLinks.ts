@@ -1,6 +1,7 @@
 /**
  * The topic `questlog.report-links.v1` contains the history of bug reports. Only the first `filed` record of a report id in the
- * tenant's home partition creates the report.
+ * tenant's home partition creates the report. A producer can write reports and retractions to any partition, and the linker
+ * copies them to the home partition.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';

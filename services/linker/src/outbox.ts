@@ -14,7 +14,10 @@ import type { PartitionDeps } from './deps.ts';
 
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
-/** Initializes the producer and restores the state. Throws `Unavailable` if the log does not answer. */
+/**
+ * Opens the producer, which fences the producer of the previous owner. The state is read only afterwards, so that no later
+ * commit is missed. Throws `Unavailable` if the log does not answer.
+ */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
@@ -189,7 +192,8 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // If only the position has changed, the linker writes no changelog record.
+    // A changed position alone is not written, because reading the same records again changes nothing. After a truncation, the
+    // earlier position is always written.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

@@ -18,7 +18,8 @@ export interface PartitionOffsets {
   /**
    * Publishes the offset with a new generation number. Rows of earlier owners have a lower generation number and are ignored,
    * even if an earlier owner still inserts rows.
-   * @param confirm checks that this process still owns the partition
+   * @param confirm checks the ownership after the latest generation was read, so that an earlier owner cannot publish a higher
+   * generation
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
   /** Publishes a new, higher offset. The caller must already have committed the offset. */

@@ -98,6 +98,7 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
+/** Only `recentUuidOf` may return a cached UUID. A block must always be checked against the current table. */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;

@@ -39,7 +39,7 @@ export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
   faultOf?(message: Message): string | undefined;
-  /** Counts the records of a rejected block. All records of a rejected block become dead letters. */
+  /** Counts the records of a block whose records all become dead letters. Runs before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
   /** Describes the events that are missing in ClickHouse because their record became a dead letter. */
   describeWaiting?(message: Message): string | undefined;

@@ -328,7 +328,7 @@ async function followPartitions<Message, Entity>(
   return { tail, ends: ranges.map((range) => range?.endOffset) };
 }
 
-/** Finds partitions whose log was truncated: the last projected record is missing, and retention did not remove it. */
+/** Finds partitions whose log ends below the committed offset, or has another record at the offset that the commit names. */
 async function findTruncations(
   log: Pick<Log, 'tail'>,
   topic: string,

@@ -22,7 +22,9 @@ export interface ProjectionProgress {
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** For each partition, returns the offset below which ClickHouse has all records. */
   projected(): Promise<number[]>;
-  /** For each partition, returns the last projected record, as stored in the group's commit. */
+  /**
+   * For each partition, returns the record that the group's commit names. The rows of this record are possibly not stored yet.
+   */
   lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 

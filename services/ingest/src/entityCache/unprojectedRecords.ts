@@ -44,7 +44,10 @@ export class UnprojectedRecords {
     }
   }
 
-  /** Removes records that ClickHouse already had at the previous call. */
+  /**
+   * Removes records that ClickHouse already had at the previous call. The newest offsets can belong to a log that is already
+   * truncated.
+   */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);

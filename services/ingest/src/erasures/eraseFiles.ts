@@ -26,7 +26,10 @@ export async function removeFiles(
   for (const key of keys) await uploads?.remove(key);
 }
 
-/** Finds uploaded files that belong to no report. */
+/**
+ * For a whole project or tenant, finds files from before the request. For sessions, finds their recent files and all recent
+ * files without a description.
+ */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,

@@ -197,8 +197,8 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // An idempotency key contains its creation time. If ClickHouse does not answer, accepts only keys that are newer than the
-      // latest answer.
+      // If ClickHouse does not answer, accepts only a key that was created after the latest answer. Such a key cannot have been
+      // stored before this answer. A key with a future time fails, because its age is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

@@ -160,8 +160,8 @@ interface ExpiredRows {
 }
 
 /**
- * Removes the files of expiring reports. Must run before the reports are removed, because only a report names the project of a
- * file.
+ * Removes an expiring report's files that no remaining report names. Only reports of two more days are searched, because a file
+ * is at most a day older than its report. Must run before the reports are removed, because only reports name a file's project.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,

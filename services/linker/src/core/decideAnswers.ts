@@ -53,7 +53,10 @@ function decideCheck(
   return { ...EMPTY_DECISION, notices, changes };
 }
 
-/** True if the report id does not occur at a lower offset of this log. */
+/**
+ * In the same log, the stored report must not have a lower offset than the tracked report. A higher offset means that the same
+ * report was read again after a truncation. For retries and reports of another log, the report must not be retracted.
+ */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
   return report.logId === logId ? report.offset >= offset : !report.isRetracted;

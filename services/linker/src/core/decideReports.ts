@@ -65,7 +65,10 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
   return { entry: 'report', key: keyOf(record), value };
 }
 
-/** Adds a new report to the state. The phase is `waiting` until ClickHouse shows that the report id is new. */
+/**
+ * Adds a new report to the state. The report waits until ClickHouse shows that its id is new. A forwarded copy opens at once,
+ * because the tenant's home partition has checked the id.
+ */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);

@@ -13,7 +13,10 @@ export type Job =
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
   /** `ask`: finds events that belong to open reports and are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `close`: finds a report's events for the last time. */
+  /**
+   * `close`: finds a report's events for the last time. The lookup waits until all events of the grace period are processed and
+   * stored.
+   */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** `late`: finds late events that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
@@ -130,7 +133,9 @@ export function nextJob(
   return undefined;
 }
 
-/** Two `ask` or `close` jobs at the same time would write links twice. */
+/**
+ * While an `ask` or `close` lookup is suspended, no other lookup for events can start. Both lookups would write the same links.
+ */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
 }

@@ -134,6 +134,8 @@ export class LookUps {
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
     // Erased reports are excluded here, because ClickHouse can still have their rows.
     const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
+    // Only events of the session are searched. An event that a report names stays unresolved if the event arrives after the
+    // grace period.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
@@ -191,7 +193,10 @@ export class LookUps {
   }
 }
 
-/** True if the log was truncated and the projector has not detected the truncation yet. */
+/**
+ * True if the leader epoch of the commit is older than the epoch of a required record. The log was then truncated and grew
+ * again, but the projector has not detected the truncation. False if an epoch is unknown.
+ */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
   const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
   return leaderEpoch !== null && known !== undefined && known < leaderEpoch;

@@ -224,7 +224,8 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // Events at or after `below` are linked later, when the linker reads their records.
+      // An event at or after `below` counts as missing. If the event is not too late, the linker links the event when reading
+      // its record.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });

@@ -130,7 +130,10 @@ function distinct<T>(values: readonly T[]): T[] {
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
-/** Returns the latest append ids below an offset, the oldest id first. Ids from this offset on belong to the next block. */
+/**
+ * Returns the latest append ids below an offset, the oldest id first. Later ids are excluded. Otherwise, a block that is
+ * repeated would drop its own records as duplicates.
+ */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends

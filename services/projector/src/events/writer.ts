@@ -75,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // `plan` must not throw below this line. A retry would drop the records as duplicates.
+      // After `countExcluded`, `plan` must not throw. A retry would drop the remembered records without writing rows.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),

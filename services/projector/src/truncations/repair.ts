@@ -106,6 +106,10 @@ const ROLLUPS: readonly RollupTable[] = [
   },
 ];
 
+/**
+ * Counts the rows of a table again after a truncation. The old counts are deleted before the new counts are inserted.
+ * Otherwise, the old counts would win, because their offsets are higher.
+ */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>

@@ -28,6 +28,10 @@ export interface StoredRecordsDeps<Message> {
   readonly truncations: TruncationRow[];
 }
 
+/**
+ * If all rows of `appends` have expired, `highestRow` starts the search at the last counted offset. An interrupted block comes
+ * after all counted records.
+ */
 export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {

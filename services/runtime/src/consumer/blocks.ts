@@ -201,9 +201,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before the write. Usually, this is only the block at the committed
-   * offset, because the previous owner can have stopped between the insert and the commit of this block. If the group has no
-   * commit, or if the tables have rows above the committed offset, all blocks of the log are compared.
+   * Decides which blocks are compared with the stored rows before the write. Usually, this is only the block at `position`,
+   * because the commit that announced this block can be lost. If the group has no commit, or if the tables have rows above the
+   * committed offset, all blocks of the log are compared.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -217,7 +217,8 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until an insert by the previous owner of the partition can no longer succeed.
+   * Waits until an insert by the previous owner of the partition can no longer succeed. If a block's commit was lost, a late
+   * insert could add rows after the stored rows were read.
    * @throws RestartRun after a wait, because the log can have been truncated during the wait.
    */
   async #waitForPreviousInserts(): Promise<void> {
@@ -233,8 +234,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // The first block of a new partition always has one record, so that the next owner of the partition builds the same block
-    // if this owner stops before the commit.
+    // The first block of a new partition has one record. If the block's commit is lost, the next owner's equal token prevents a
+    // duplicate insert.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -330,7 +331,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // The newest leader epoch can come from a transaction marker after the last record.
+    // A transaction marker can have a newer leader epoch than the last record. With the older epoch, the log would look
+    // truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

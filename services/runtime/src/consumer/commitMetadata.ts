@@ -30,7 +30,8 @@ export function leaderEpochOf(committed: Committed): number | undefined {
 
 /**
  * Returns the commit from which the consumer group continues after a truncation. All offsets in the commit are at or below the
- * start of the truncation.
+ * start of the truncation. A pending block below the truncation stays pending up to the truncation, because some of its rows
+ * are possibly stored.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,

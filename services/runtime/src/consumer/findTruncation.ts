@@ -63,8 +63,9 @@ export interface TruncationDeps {
 }
 
 /**
- * Finds a truncation of the log by comparing the stored rows with the records of the log. The truncation starts after the last
- * record that still matches its stored row. Returns undefined if the log is not truncated. Changes the read position.
+ * Compares the log with the committed last record and the stored rows, which changes the read position. Records after the last
+ * match also count as truncated, even unchanged records without rows. Processing such records again adds no rows.
+ * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */
 export async function findTruncation(

@@ -18,8 +18,9 @@ export interface BlockInsert {
 }
 
 /**
- * Inserts the rows of a block exactly once. Reads the table to find rows that are already stored. The deduplication token is
- * not enough, because ClickHouse can have a token without its rows after a crash.
+ * Inserts the rows of a block exactly once, by reading which rows are already stored. The deduplication token is not enough,
+ * because ClickHouse can have a token without its rows after a crash. Missing rows cause no error at the end, because rows
+ * older than the table's TTL are never stored.
  */
 export async function insertOnce(
   store: Store,
@@ -36,8 +37,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt needs a new token, because ClickHouse drops an insert with a used token. Three tokens are not random, so that
-  // ClickHouse drops the same insert by another process.
+  // Each attempt needs a new token, because ClickHouse drops an insert with a used token. All processes use the same first
+  // three tokens, because an earlier insert can still arrive.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -52,8 +52,9 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the rollup counts with the counts of `rows`. Removes the appends of this process that `rows` already include.
-   * @param projected offsets that were read before `rows` were queried
+   * Replaces the rollup counts with the counts of `rows`, and removes this process's appends that `rows` already include.
+   * @param projected offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove events
+   * that `rows` lack.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

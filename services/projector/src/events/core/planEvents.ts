@@ -286,7 +286,7 @@ export class Rollup<Key> {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // A second call for the same key and record changes nothing.
+    // All events of a record with the same key must be added in one call. A second call is ignored.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });

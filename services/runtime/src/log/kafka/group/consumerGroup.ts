@@ -127,7 +127,8 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Prevents an unhandled rejection of `startingPoints` if the assignment contains no partitions.
+    // `startingPoints` can fail while each partition still waits for its earlier work. Node would then report an unhandled
+    // rejection.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
