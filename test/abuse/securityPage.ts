@@ -45,7 +45,8 @@ export function securityPage(): string {
     ),
     `Schemathesis generates requests from the OpenAPI documents. Schemathesis does not call \`/v1/linked-events\` and
 \`/admin/tail\`, because the responses of these endpoints never end. Six endpoints for operators can reject a request that the OpenAPI
-document allows, for example a request with wrong SQL. [Hooks](../../test/abuse/schemathesis/hooks.py) add the rules that the document states only in words.`,
+document allows, for example a request with wrong SQL. The OpenAPI documents state some
+rules only in descriptions. [Hooks](../../test/abuse/schemathesis/hooks.py) apply these rules to the generated requests.`,
     'Every test run also includes these tests:',
     OTHER_TESTS.map(([file, what]) => `- [${what}](../../${file})`).join('\n'),
   ];

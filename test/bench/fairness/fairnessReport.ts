@@ -31,14 +31,20 @@ export function fairnessSection(): string[] {
     : undefined;
   return [
     '## Fairness',
-    `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant in three cases: the tenant is alone, a second tenant overloads
-another ingest, and the second tenant overloads the ingest of the tenant. The tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
-second with ${VICTIM.page} events each. The ratio is the p99 of the third case divided by
-the p99 of the second case, because all ingest processes of the benchmark share one machine. With \`--check\`, the benchmark
-fails if this ratio exceeds ${MAX_RATIO}. The second case is measured two times. A row is inconclusive if the two results of the second case differ by more
-than ${percent(MAX_NOISE)}.
-
-With \`--check\`, the benchmark also fails if an overloaded ingest returns no 503, or uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory. The latency must be
+    `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
+second with ${VICTIM.page} events each. With \`--check\`, the benchmark
+fails if the ratio in the table exceeds ${MAX_RATIO}.`,
+    table(
+      ['column', 'meaning'],
+      [
+        ['alone', 'the second tenant sends nothing'],
+        ['elsewhere', 'the second tenant sends to another ingest process on the same machine'],
+        ['same ingest', 'both tenants send to the same ingest process'],
+        ['ratio', 'p99 of "same ingest", divided by p99 of "elsewhere"'],
+        ['inconclusive', `two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}`],
+      ],
+    ),
+    `With \`--check\`, the benchmark also fails if an overloaded ingest returns no 503, or uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory. The latency must be
 normal again ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens the benchmark.`,
     ...(result === undefined ? ['This section has not been measured yet.'] : [fairnessReport(result)]),
   ];

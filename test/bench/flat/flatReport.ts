@@ -9,13 +9,13 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `measures larger deployments. Before and after each larger deployment, the benchmark measures
-a small deployment, which is called the base. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
+export const FLAT_WORDS = `measures larger deployments. The benchmark measures a small deployment (the base) before and
+after each larger deployment. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
 minutes.
 
 The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. If a session is not in the cache, ingest reads the session from
-ClickHouse. One read serves many requests. An event is compared with each open report of its session. If a tenant is spread over several
-partitions, a request causes one append for each partition that its sessions use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
+ClickHouse. One read serves many requests. An event is compared with each open report of its session. A request causes one append for
+each partition that the sessions of the request use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
@@ -23,7 +23,7 @@ export function flatReport({ run, base, rows }: FlatResult): string {
   return [
     `${factsLine(run)}\nProperties of the base: ${changeName(base)}.`,
     ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
-    ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
+    ...spreadTable(rows, [...shapes.values()]),
     ...rows.flatMap(({ change, figures }) =>
       'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
     ),
@@ -35,18 +35,21 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.\n\nThe first number in a cell is the CPU time per event relative to the base deployment. The second number is the throughput relative to the base deployment. A column title shows the events per request and the number of connections.`,
+    `${factsLine(run)}\n\nThe first number in a cell is the CPU time per event relative to the base deployment. The second number is the throughput relative to the base deployment. A column title shows the events per request and the number of connections.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
-      measured.map(({ change, figures }) => [
-        changeName(change),
-        ...figures.map(({ base: both, changed }) => {
-          const cpu = ratio(both, changed, ({ cpuMicrosPerEvent }) => cpuMicrosPerEvent);
-          return `${cpu}, ${ratio(both, changed, ({ requestsPerSecond }) => requestsPerSecond)}`;
-        }),
-      ]),
+      [
+        [`base: ${changeName(base)}`, ...shapes.map(() => '1.00, 1.00')],
+        ...measured.map(({ change, figures }) => [
+          changeName(change),
+          ...figures.map(({ base: both, changed }) => {
+            const cpu = ratio(both, changed, ({ cpuMicrosPerEvent }) => cpuMicrosPerEvent);
+            return `${cpu}, ${ratio(both, changed, ({ requestsPerSecond }) => requestsPerSecond)}`;
+          }),
+        ]),
+      ],
     ),
-    ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
+    ...spreadTable(rows, shapes),
   ].join('\n\n');
 }
 
@@ -81,20 +84,26 @@ function shapeTable(base: Size, rows: readonly FlatRow[], shape: Shape): string 
   ].join('\n');
 }
 
+function spreadTable(rows: readonly FlatRow[], shapes: readonly Shape[]): string[] {
+  const cells = rows.flatMap((row) => (row.change.spread === undefined ? [] : spreadRows(row, rows)));
+  const header = ['throughput relative to spread 1', ...shapes.map(titleOf), 'target'];
+  return cells.length === 0 ? [] : [table(header, cells)];
+}
+
 /** Compares a row with the base or, if several properties differ, with the row that differs only in the others. */
-function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): string {
-  if ('absent' in figures) return '';
+function spreadRows({ change, figures }: FlatRow, rows: readonly FlatRow[]): string[][] {
+  if ('absent' in figures) return [];
   const { spread, ...others } = change;
   const isBase = Object.keys(others).length === 0;
   const atOne = rows.find((row) => changeName(row.change) === changeName(others))?.figures ?? [];
-  if (!isBase && ('absent' in atOne || atOne.length === 0)) return '';
+  if (!isBase && ('absent' in atOne || atOne.length === 0)) return [];
   const ratios = figures.map((of, i) => {
     const beside = 'absent' in atOne ? undefined : atOne[i];
     return throughput(of) / (beside === undefined ? 1 : throughput(beside));
   });
-  const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
+  const each = ratios.map((ratio) => ratio.toFixed(2));
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return `The throughput with ${changeName(change)} should be at least ${SPREAD_TO_REACH} of the throughput with spread 1. The measured ratios are ${each.join(' and ')}, so the target is ${isReached ? '' : 'not '}reached.`;
+  return [[changeName(change), ...each, `${SPREAD_TO_REACH}: ${isReached ? '' : 'not '}reached`]];
 }
 
 function throughput({ base, changed }: FlatFigures): number {

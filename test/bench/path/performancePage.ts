@@ -45,8 +45,7 @@ const HEAD = [
   `[The summary](../performance.md) explains the main figures of this page. The command \`npm run bench\` sends the same events to four servers, one after the other, on one
 machine with one Kafka broker and \`acks=all\`. The benchmark compares the CPU times of the servers.`,
   `- Questlog validates each event, checks its session and the quota, stores the event, and returns the stored event in the response.
-- The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event. A team could write the simple
-  server in an afternoon.
+- The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and responds with two
   bytes.`,
@@ -60,8 +59,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
     words: `shows the medians of three runs. With \`--check\`, the benchmark divides the CPU time of Questlog by the CPU time
-of the Collector, and fails if the result is more than 10 % above the target. \`npm run test:all\` runs a short benchmark that compares
-Questlog with the simple server.`,
+of the Collector, and fails if the result is more than 10 % above the target. \`npm run test:all\` also runs a short benchmark.`,
     blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
     pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathSummary(beside)]),
   },

@@ -13,7 +13,7 @@ with the tables and topics.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
 \`--missing\`, the command injects only the faults that have fewer passed runs than required. With \`--together\`, one deployment gets several
-faults, one after the other. If a check fails, the run counts as failed for every fault of the deployment.`;
+faults, one after the other. If a check fails, every fault that was injected into the deployment counts as failed.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -83,16 +83,16 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   if (of.length === 0) return 'None of these rows has run yet.';
   const stored = `${sum(of, ({ events }) => events)} events and ${sum(of, ({ links }) => links)} links`;
   const longest = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
-  return `The faults in this table were injected into ${of.length} deployments, which stored ${stored}. The deployments returned ${sum(of, ({ refused }) => refused)} responses with status 503. The longest recovery took ${longest} s.`;
+  return `The faults in this table were injected into ${of.length} deployments, which stored ${stored}. In these deployments, ${sum(of, ({ refused }) => refused)} requests got a response with status 503. The longest recovery took ${longest} s.`;
 }
 
 function shortForm(results: readonly Result[]): string {
-  const said = '`npm run test:all` injects only fast faults into one deployment.';
+  const said = '`npm run test:all` injects only faults that take little time.';
   if (results.length === 0) return `${said} This page has no result of this short run yet.`;
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} This short run passed in ${good} of ${results.length} attempts. The attempts checked ${checked}, and took at most ${Math.round(longest)} s.`;
+  return `${said} Of ${results.length} short runs, ${good} passed. The short runs checked ${checked}, and each short run took at most ${Math.round(longest)} s.`;
 }
 
 /** Returns a table of the causes, with the date, commit, and seed of each failed run. */

@@ -21,7 +21,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. Without lag of the event loop, the metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` are 0.25, because prom-client measures every 250 ms. Stalls below 250 ms can be\ninvisible.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` include the 250 ms between two measurements of prom-client. If the event loop\nhas no lag, these metrics are 0.25.',
       table(['metric', 'type', 'labels', 'meaning'], rows),
     ],
   );
