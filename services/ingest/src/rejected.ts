@@ -33,7 +33,7 @@ export class Rejected extends Error {
   }
 }
 
-/** Error for a report that is in the log. Some events of the report are not stored, or the report cannot be read in time. */
+/** Error for a report that is in the log but cannot be returned yet. The client must send its request again. */
 export class IncompleteReport extends Unavailable {
   readonly reportId: string;
 

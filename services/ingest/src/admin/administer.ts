@@ -1,4 +1,4 @@
-/** Changes tenants, projects, and tokens. Ingest responds after it has read the change from the directory topic. */
+/** Changes tenants, projects, and tokens. Ingest responds after it has read the changed data back from the directory topic. */
 import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';

@@ -66,9 +66,7 @@ function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
 
 const checker = Compile(SwitchesInput);
 
-/**
- * Checks a list of switches and rejects unknown fields, because a mistake in a switch can reject valid events. @throws Rejected
- */
+/** Rejects unknown fields, because ignoring a misspelled condition of a switch could reject valid events. @throws Rejected */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body must be an array of switches');
   if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));

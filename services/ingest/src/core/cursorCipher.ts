@@ -3,7 +3,7 @@
 export interface CursorCipher {
   /** Encrypts the position in a cursor. Equal positions give different texts, so that clients cannot compare positions. */
   encrypt(position: Buffer): string;
-  /** Returns the position in a cursor. Undefined if this deployment did not encrypt the cursor. */
+  /** Returns the decrypted position. Undefined if this deployment did not encrypt the text. */
   decrypt(text: string): Buffer | undefined;
 }
 

@@ -52,7 +52,7 @@ export function formatMicros(micros: bigint): string {
 const FORMAT = { ok: false, reason: 'format' } as const;
 const RANGE = { ok: false, reason: 'range' } as const;
 
-/** Result for an invalid part of a time, such as the hour. The number is larger than every valid hour, minute, and second. */
+/** Value for an invalid part of a time. Every range check rejects this value. */
 const INVALID = 0x3fff_ffff;
 
 const MILLION = 1_000_000n;

@@ -124,7 +124,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // Waits for a running mutation of the table, because the mutation can delete the same rows or block a second mutation.
+      // A running mutation can already delete these rows, or block another deletion.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -172,7 +172,7 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
   await rejectDetachedParts(store);
 }
 
-/** @throws Unavailable if ClickHouse has detached a broken data part, because only an operator can drop this part. */
+/** @throws Unavailable if ClickHouse has detached a data part, because the part can contain erased rows. */
 async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts

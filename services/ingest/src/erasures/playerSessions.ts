@@ -240,7 +240,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** Finds the player's sessions in unfinished erasures. The rows of these sessions can already be erased. */
+/** Finds the player's sessions in unfinished erasures, because the session rows can already be erased. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

@@ -136,7 +136,7 @@ function runSteps(
   };
 }
 
-/** Merged parts of one erasure request. Without this cache, a request with 25 parts is merged 25 times, which takes seconds. */
+/** Cache for the merged parts of one erasure request. Merging 25 parts 25 times takes seconds. */
 class MergedParts {
   #requestId = '';
   #erased = new ErasedData();
@@ -204,7 +204,7 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Erases links and sessions first. Reports and events are still needed to find links that the projector inserts later.
+    // Keeps reports and events for now, because they identify links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
@@ -220,7 +220,7 @@ class Run {
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
 
-  /** Removes hidden rows from disk. Returns false if a projector inserted erased data again after it had lost its partition. */
+  /** Removes hidden rows from disk. Returns false if a late insert of a projector has added erased rows again. */
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();

@@ -1,4 +1,4 @@
-/** Splits a long statement on events into statements for ranges of days, so that each statement ends within the time limit. */
+/** Splits statements on the table `events` by day. A single long statement can exceed the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
 /** A statement that processes more events than this number can exceed the time limit on a slow disk. */

@@ -49,7 +49,10 @@ export interface AuthorizerDeps {
   readonly uses: Pick<TokenUses, 'note'>;
 }
 
-/** Returns a function that authenticates a request or throws Rejected. Rate limits count a request only at its first check. */
+/**
+ * Returns a function that authenticates a request or throws Rejected. A repeated authentication of a request does not count
+ * toward rate limits.
+ */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return ({ req, state }, scope) => {

@@ -1,4 +1,4 @@
-/** Adds CORS headers to the responses of the games' listener and responds to preflight requests (Fetch, section 3.2). */
+/** Adds CORS headers to responses for game clients, and answers preflight requests (Fetch, section 3.2). */
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
 

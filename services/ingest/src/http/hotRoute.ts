@@ -140,7 +140,7 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
   freeBytes(body);
 }
 
-/** Converting a larger body to a string takes longer than a separate write. */
+/** Larger bodies are written separately from headers, because a conversion to a string is slower. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

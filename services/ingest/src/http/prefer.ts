@@ -11,8 +11,7 @@ export type Handling = 'lenient' | 'strict';
 /** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Removes the quotes around a single word. Replaces other quoted text with the word `quoted`, so that a comma in the quoted
-  // text does not separate preferences.
+  // Removes the quotes around a word. Replaces other quoted text, because a comma in quotes is not a separator.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );

@@ -210,7 +210,6 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
-/** Returns true if the rate limit for requests without a token ignores this response. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }

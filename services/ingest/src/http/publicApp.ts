@@ -235,9 +235,6 @@ export function reportRoutes(
   });
 }
 
-/**
- * Sets a response header about times that suggest a wrong clock. Also passes these times to the code that counts rejections.
- */
 function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;

@@ -28,7 +28,6 @@ const STALL_BYTES = 16 * 1024;
 export interface PendingBody {
   readonly tenantId: string;
   bytes: number;
-  /** Start of the current interval, in which the request body must receive STALL_BYTES bytes. */
   sinceMs: number;
   sinceBytes: number;
   /** Function that ends the request with an error. Undefined after the whole body has arrived. */

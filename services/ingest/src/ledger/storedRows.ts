@@ -37,7 +37,7 @@ export interface StoredRows {
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
   ): Promise<UncomparedCounts>;
-  /** Returns the minutes whose event counts differ from the rows in the table `events`. */
+  /** Returns the minutes in which `event_counts_by_minute` and `events` contain different numbers of events. */
   miscountedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;
   /** Returns the minutes in which the view `ledger` shows that events are missing in the log or in ClickHouse. */
   unbalancedMinutes(times: TimeRange, limit: number): Promise<MinuteCount[]>;

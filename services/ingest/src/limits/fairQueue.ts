@@ -5,14 +5,14 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 
 /** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two are left for inserts. */
 const MAX_CONCURRENT_READS = 6;
-/** Minimum number of concurrent reads per tenant, so that one slow query does not block the other reads of the tenant. */
+/** Even with one CPU core, a tenant can start a second read during a slow read. */
 const MIN_READS_PER_TENANT = 2;
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
 
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
 
-/** @param isEngineLocal true if ClickHouse runs on this machine. More queries than CPU cores would then delay writes */
+/** Limits concurrent reads. If ClickHouse runs on this machine, more reads than CPU cores would delay writes. */
 export function fairReads(
   store: Store,
   projects: Projects,

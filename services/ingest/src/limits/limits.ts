@@ -14,7 +14,7 @@ export interface Limits {
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
   /** If the request had no `Content-Length`, counts the bytes of its body. @throws Rejected if a rate limit is exceeded */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
-  /** @param minimum smallest number of events that is useful to the caller. If fewer are allowed, all events are rejected. */
+  /** @param minimum if the rate limit allows fewer events than this number, all events are rejected */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Limits requests and connections without valid credentials by client address. If an address exceeds the limit, its requests
- * are rejected for a while unless they have a valid token. Each ingest process has its own counts.
+ * Rejects requests without valid credentials if too many of them came from one client address. Each ingest process counts
+ * separately.
  */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';

@@ -219,7 +219,7 @@ function ignoreUnfinished(error: unknown): void {
 const UNFINISHED = '341';
 
 /**
- * Returns SQL conditions without query parameters. After a restart, ClickHouse can run the mutation again but does not know the
+ * Returns SQL conditions for a mutation. The conditions contain no query parameters, because a restart of ClickHouse loses the
  * parameters.
  */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {

@@ -63,7 +63,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // One batch per partition is enough. While `onBatch` waits here, the log delivers no further batch of the partition.
+      // During this wait, the log delivers no second batch of the same partition.
       await all.promise;
     },
   });

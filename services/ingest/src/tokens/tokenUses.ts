@@ -1,4 +1,4 @@
-/** Records the minute in which each token was last used. All ingest processes read these minutes in the directory topic. */
+/** Records the minute in which each token was last used. The directory topic shares the minutes with all ingest processes. */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';

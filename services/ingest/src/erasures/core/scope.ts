@@ -120,7 +120,7 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger of two counts for each kind of data, because a repeated erasure step counts only the remaining data. */
+/** For each kind of data, returns the larger count. A repeated erasure step does not count data that is already erased. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

@@ -85,7 +85,6 @@ function auditRejections(
   note: (refusal: CredentialRejection) => void,
 ): Middleware {
   const recordRejection = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
-    // Ignores requests that change data, because the middleware for changes audits these requests.
     if (ctx.state['isAudited'] === true) return;
     const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
     const at = clock.now();

@@ -24,7 +24,7 @@ export interface ChangeDeps {
 
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/** POST routes that change nothing. They are not audited, because they must work while the log is unavailable. */
+/** POST routes that change nothing. An audit entry needs the log, but these routes must work without the log. */
 const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
 /** Routes that change the directory entity with the id `:id`. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;

@@ -63,7 +63,6 @@ function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown
   return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
 }
 
-/** Returns the code samples of an operation. A sample uses the variables `url` and `token` of the game. */
 function samplesOf(operation: Request): CodeSample[] {
   const { method, body } = operation;
   const path = operation.path.replaceAll(/\{(\w+)\}/g, '<$1>');

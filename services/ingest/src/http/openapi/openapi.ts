@@ -1,4 +1,4 @@
-/** Builds the OpenAPI 3.1 document of the games' listener from the types that validate requests. */
+/** Builds the OpenAPI 3.1 document for games from the types that validate requests. */
 import * as event from '@questlog/schemas/http/event';
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';

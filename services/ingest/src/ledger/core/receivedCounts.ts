@@ -42,7 +42,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** Counts an outcome. Returns false if the limit is reached or the minute is too old. */
+  /** Counts a request outcome in its minute. Returns false if memory is full or the minute is too old. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;

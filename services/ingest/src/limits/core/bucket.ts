@@ -10,7 +10,6 @@ export class Bucket {
   #level = Number.POSITIVE_INFINITY;
   #atMs = 0;
 
-  /** Returns the current number of tokens in the bucket. The rate can change between calls. */
   level(nowMs: number, { perSecond, capacity }: Rate): number {
     // If the system clock was set back, the elapsed time is 0.
     const forMs = Math.max(0, nowMs - this.#atMs);

@@ -20,10 +20,7 @@ export interface SwitchResult<T> {
 
 export interface SwitchContext {
   readonly nowMs: number;
-  /**
-   * Text that sampling hashes if an event has no session. The text is the idempotency key of the request or, without a key,
-   * random.
-   */
+  /** Sampling uses this text if an event has no session. Contains the idempotency key of the request, or a random text. */
   readonly fallbackKey: string;
 }
 

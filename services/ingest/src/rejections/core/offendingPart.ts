@@ -121,7 +121,6 @@ function isContinuation(byte: number): boolean {
   return (byte & 0xc0) === 0x80;
 }
 
-/** Replaces text that looks like a secret with asterisks. */
 export function mask(text: string, ownToken = ''): string {
   const withoutOwnToken = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return withoutOwnToken

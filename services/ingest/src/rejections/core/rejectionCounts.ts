@@ -36,7 +36,6 @@ export const MAX_FIELDS_PER_MINUTE = 100;
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
-/** Limits the search for secrets in a field name. The name is truncated only after the search. */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 

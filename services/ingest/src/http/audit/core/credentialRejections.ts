@@ -1,6 +1,6 @@
 /**
- * Limits the audit records of rejected credentials. The first rejection of an address in a minute is recorded immediately.
- * Further rejections are counted in one record at the end of the minute.
+ * Limits the audit records of rejected credentials. For each address, one rejection per minute is recorded immediately, and the
+ * others are counted.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 
