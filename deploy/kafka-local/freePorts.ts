@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Linux uses ports of 32768 and higher for outgoing connections, which could take the port of a stopped node. */
+/** Ports are below 32768, because Linux uses higher ports for outgoing connections. */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 

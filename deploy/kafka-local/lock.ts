@@ -6,7 +6,6 @@ import { createServer, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { waitFor } from './waitUntil.ts';
 
-/** Maximum time that a command waits for the lock. The first `up` downloads jars and holds the lock for less than this time. */
 const LOCK_TIMEOUT_MS = 15 * 60_000;
 
 /**

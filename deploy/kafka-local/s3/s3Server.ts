@@ -1,4 +1,4 @@
-/** Builds the S3 server of a stack with Go, and creates its command line and its environment. */
+/** Builds the S3 server with Go. Returns the arguments and environment variables that start the server. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';

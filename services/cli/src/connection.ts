@@ -107,7 +107,7 @@ export interface RequestOptions {
 export interface Connection {
   readonly admin: Endpoint;
   readonly game: Endpoint;
-  /** Id of the session that `npm start` creates for the demo. Undefined if the settings contain another address or token. */
+  /** Id of the demo session that `npm start` creates. Undefined if `QUESTLOG_URL` or `QUESTLOG_TOKEN` is set. */
   readonly demoSessionId: string | undefined;
 }
 

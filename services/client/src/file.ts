@@ -80,7 +80,8 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Retries immediately if the changes prevent duplicate events after a restart.
+        // Rewrites immediately if an entry is removed or gets an idempotency key. Losing such a change causes duplicate events
+        // after a restart.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

@@ -20,7 +20,7 @@ export interface GameOptions {
   readonly queue?: QueueStore;
   /** Maximum bytes of the queue. A full queue drops its oldest events and counts the dropped events. The default is 4 MiB. */
   readonly maxQueueBytes?: number;
-  /** Maximum number of events per request, by default 200. Revision A of the API allows 500. */
+  /** Maximum number of events per request. The default is 200. A larger value, up to 500, needs API revision A. */
   readonly maxBatchEvents?: number;
   /** Maximum time in milliseconds that an event waits for its batch to become full. The default is 5,000. */
   readonly flushIntervalMs?: number;

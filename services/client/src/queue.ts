@@ -1,6 +1,9 @@
 /** The queue of a client. Its size is limited. The queue survives a restart of the game if it has a store. */
 
-/** Keeps the entries of a queue after a restart. `write` applies its changes in order and atomically. */
+/**
+ * Stores the entries of a queue, so that the entries survive a restart. `write` applies all changes atomically and in their
+ * order.
+ */
 export interface QueueStore {
   /** Returns the entries that were stored before the restart, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;
@@ -154,7 +157,10 @@ export class Queue {
     this.#recordChange(item);
   }
 
-  /** Returns the entries of the request that starts at this index. A retry contains the same events as the first attempt. */
+  /**
+   * Returns the entries for one request, beginning at this index. A batch with an idempotency key stays unchanged, because a
+   * retry must repeat its events.
+   */
   unitAt(at: number, limits: { events: number; bytes: number }): Unit | undefined {
     const head = this.#items[at];
     if (head === undefined || head.kind !== 'event') return head && [head];

@@ -1,4 +1,4 @@
-/** Forms in dialogs. An error of a field appears next to the field and uses the label of the field. */
+/** Forms in dialogs. An error message appears next to its field and contains the label of the field. */
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type LabelledField, problemInWords } from './format.ts';
@@ -115,7 +115,7 @@ function FieldInput({ field, problem }: { field: Field; problem: string | undefi
   </div>`;
 }
 
-/** Returns the fields that the user has changed. Another operator can have changed the other fields, so they are not sent. */
+/** Returns only the changed fields, because an unchanged field could overwrite the change of another operator. */
 export function changesOf<Body extends object>(body: Body, opened: Partial<Body>): Partial<Body> {
   const isChanged = (name: string, value: unknown) =>
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body]);

@@ -86,7 +86,7 @@ export interface LabelledField {
   readonly scale?: number;
 }
 
-/** Adapts an error message of the API to a form. The result contains the labels and the units of the form. */
+/** In an API error message, replaces field names with form labels, and API units with form units. */
 export function problemInWords(detail: string, fields: readonly LabelledField[]): string {
   return fields.reduce((text, { name, label, scale = 1 }) => {
     const apiName = name.replaceAll('/', '.');

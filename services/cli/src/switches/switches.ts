@@ -1,4 +1,4 @@
-/** The command `questlog switches`. It rejects or samples events of a project by type, build, and share of the players. */
+/** The command `questlog switches` manages the rules that reject or sample events. */
 import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Connection, type Endpoint, Rejected } from '../connection.ts';

@@ -96,7 +96,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests only one minute of the ledger. The field `difference` always covers the last day. */
+/** Requests one minute of the ledger, because only `difference` is used. This field always covers the last day. */
 async function requestLedger(): Promise<Ledger> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await json<Ledger>('GET', `/admin/ledger?from=${from}`);
