@@ -1,4 +1,4 @@
-/** A partition that a consumer group member owns. Reads records and commits offsets until the member loses the partition. */
+/** A partition that a consumer group member owns. The member reads records and commits offsets through this object. */
 import { Fenced } from '../process/errors.ts';
 import { Notifier, yieldToEventLoop } from '../process/waiting.ts';
 import type { Cursor } from './cursor.ts';
@@ -183,7 +183,7 @@ export function checkCommit(
   }
 }
 
-/** Returns true if the error only results from an aborted `signal`, for example because another member owns the partition. */
+/** Returns true if the error occurred because `signal` was aborted. `signal` is aborted when the member loses the partition. */
 export function isPartitionLoss(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   return (

@@ -88,7 +88,7 @@ export interface TopicSpec {
   /** Policy `delete` removes expired records. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression to which the brokers convert each batch, because Questlog cannot read lz4 and snappy batches. */
+  /** Compression of all stored batches. Questlog cannot read batches with lz4 or snappy. */
   readonly compression?: 'zstd';
 }
 
@@ -125,7 +125,7 @@ export interface Committed {
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
-  /** The list can be empty, because a read also skips transaction markers. */
+  /** The list is empty if the read found only transaction markers. */
   readonly records: readonly LogRecord[];
   /** Offset at which the next read starts, after skipped transaction markers and gaps. */
   readonly nextOffset: number;

@@ -1,4 +1,4 @@
-/** Reports log partitions that accept no appends or return no records, as health warnings and metrics. */
+/** Adds health warnings and metrics for log partitions that cannot be written or read. */
 import { Gauge } from 'prom-client';
 import type { Health } from '../process/health.ts';
 import type { MetricsRegistry } from '../process/metrics.ts';

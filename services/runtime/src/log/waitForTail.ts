@@ -20,7 +20,6 @@ export async function waitWhileTailMoves(
   { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
 ): Promise<void> {
   const stalled = new AbortController();
-  // Compares positions instead of counting records, because a tail that skips transaction markers also makes progress.
   let previous = tail.positions().join();
   const timer = setInterval(() => {
     const current = tail.positions().join();

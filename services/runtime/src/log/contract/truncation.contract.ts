@@ -29,7 +29,7 @@ export function describeTruncation({ harness, log }: Subject): void {
     while (texts.length < count) texts.push(...(await nextRecords(owned, topic)).map(textOf));
     return texts;
   };
-  /** Repeats a failed append, because a truncated Kafka partition can lose the producer's state. */
+  /** The first append after a truncation can fail, because Kafka can lose the producer's state. */
   const append = async (topic: string, partition: number, ...texts: string[]) => {
     for (const text of texts) {
       const appendOne = () => log().append(topic, partition, [aRecord(text)]);

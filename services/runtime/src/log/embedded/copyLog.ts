@@ -18,7 +18,7 @@ export interface LogCopy {
 /** Number of 8 KiB pages in each step of the copy. Appends wait during each step and during the final flush to disk. */
 const PAGES_PER_STEP = 100;
 
-/** Copies the log's file. The caller must stop retention, which could delete records that a group needs after a restore. */
+/** Copies the log's file. The caller must stop retention until the copy is complete. */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const earlierCommits = sqlite
     .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")
@@ -49,10 +49,7 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   }
 }
 
-/**
- * Retries the first step of the copy, which fails while another write uses the file. Node reports this failure with the message
- * "not an error".
- */
+/** Retries the copy if a lock prevents the first step. Node reports the lock with the message "not an error". */
 async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
   let hasStarted = false;
   const progress = (): void => {
@@ -91,7 +88,7 @@ class FileFlusher {
     });
   }
 
-  /** Must be called after SQLite has closed the copy, because closing a descriptor releases the file's locks (POSIX). */
+  /** Must be called after SQLite has closed the copy. Closing this descriptor earlier would release SQLite's locks (POSIX). */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();

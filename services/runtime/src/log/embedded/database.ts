@@ -19,7 +19,10 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns the descriptor of the log's file. Closing any descriptor of the file releases the process's locks (POSIX). */
+  /**
+   * Returns the descriptor of the log's file. Callers must use this descriptor, because closing a second descriptor releases
+   * SQLite's locks (POSIX).
+   */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;
@@ -124,7 +127,7 @@ function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read
       try {
         begin.run();
         const result = work();
-        // If the commit fails and the process then crashes, the file can still contain the writes.
+        // If COMMIT fails and the process then crashes, the transaction can still take effect.
         outcome = 'whether it was written is unknown';
         commit.run();
         return result;

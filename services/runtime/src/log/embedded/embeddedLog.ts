@@ -43,7 +43,7 @@ export interface EmbeddedExtras {
   maintain(): Promise<void>;
   /** Deletes a partition's records from `offset` to the end. Tests call `truncate` to simulate the restore of an older file. */
   truncate(topic: string, partition: number, offset: number): Promise<void>;
-  /** True if an old Questlog version created the file. Before `questlog compact`, the file keeps bytes of deleted records. */
+  /** True if deleted records remain in the file until `questlog compact` runs. */
   readonly needsCompact: boolean;
   /** Copies the log while the log is in use. The copy contains every record that was appended before the call. */
   copy(copy: LogCopy): Promise<void>;

@@ -1,4 +1,4 @@
-/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see the writes after the fsync. */
+/** Combines concurrent writes into one SQLite transaction with one fsync. Readers see new records only after the fsync. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';

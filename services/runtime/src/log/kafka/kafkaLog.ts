@@ -208,7 +208,7 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // Appends that wait for topic limits are not in a queue yet. The close first waits until these appends are in a queue.
+    // First waits until the pending appends have entered their queues. Then waits for the queues.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;

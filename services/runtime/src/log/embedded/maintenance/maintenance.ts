@@ -95,7 +95,6 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
-/** Fraction of the file's pages that can stay free. Removing a free page is expensive, because SQLite moves another page. */
 const KEPT_FREE_RATIO = 0.2;
 
 /** A chunk of 1 MiB blocks the event loop for a few milliseconds. */

@@ -32,7 +32,10 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Empties the write-ahead log, which contains old pages. Then overwrites the unused bytes in one part of the file. */
+  /**
+   * First empties the write-ahead log, because its old pages can contain deleted records. Then overwrites the unused bytes in a
+   * limited number of pages.
+   */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;
@@ -85,7 +88,10 @@ export class UnusedBytes {
     });
   }
 
-  /** Overwrites the pages synchronously, so that no append interferes. An interrupted call changes only unused bytes. */
+  /**
+   * Overwrites the pages synchronously, so that no append can change a page during the call. A crash during the call damages no
+   * records.
+   */
   #overwritePages(numbers: readonly number[]): void {
     if (numbers.length === 0) return;
     const database = this.#database;

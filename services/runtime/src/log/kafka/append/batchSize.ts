@@ -17,7 +17,10 @@ export interface TopicLimits {
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
-/** Returns the maximum uncompressed size of each record. @throws RecordTooLarge if a record exceeds the limit. */
+/**
+ * Returns an upper bound for each record's uncompressed size in bytes.
+ * @throws RecordTooLarge if a record exceeds the topic's limit.
+ */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,

@@ -13,7 +13,7 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /** Client with its own connections. A slow request delays all later requests on the same connection. */
+  /** Client with its own connections. Requests on the same connection wait for each other. */
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
@@ -86,8 +86,7 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // Replaces the client after a leader has moved, because the client caches the address of each broker id. A new broker can
-    // have the id of an old broker and another address.
+    // After a leader has moved, the broker addresses in the client can be outdated.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);

@@ -25,7 +25,10 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/** Skips kafkajs's fetch of committed offsets after a join. If a leader is missing, this fetch repeats without a pause. */
+/**
+ * Prevents kafkajs from fetching committed offsets after a join. If a partition has no leader, kafkajs repeats the fetch
+ * without a pause.
+ */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {

@@ -14,7 +14,6 @@ export interface PartitionWatch {
   end(): void;
 }
 
-/** After this time without another failure, a partition's state is unknown, and the partition is not listed as unavailable. */
 const EXPIRES_AFTER_MS = 60_000;
 
 export class PartitionHealth {

@@ -38,7 +38,7 @@ export class ReplaceableClient<T extends Connectable> {
   }
 
   /**
-   * Runs `work` with the client. If `work` fails or exceeds the limit, all users get a new client.
+   * Runs `work` with the client. If `work` fails or takes longer than `limitMs`, later callers get a new client.
    * @throws Unavailable if no broker can be reached or the client was closed. `work` was not started in this case.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {

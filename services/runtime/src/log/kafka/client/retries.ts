@@ -31,7 +31,7 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
 function limitOf(error: unknown, options: RetryOptions): number {
   const failure = failureOf(error, options);
   if (isUnknownTopic(error, options)) return options.unknownLimitMs ?? 0;
-  // If `attempt` throws `Unavailable`, the log is closed or `attempt` has retried the request. More retries would not help.
+  // Does not retry after `Unavailable`, because `attempt` has already retried or the log is closed.
   return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
 }
 

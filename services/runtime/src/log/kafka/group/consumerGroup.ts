@@ -166,7 +166,10 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** Returns the start offset of each topic and partition. Must not be called while an earlier owner can still commit. */
+  /**
+   * Returns the start offset of each topic and partition. Must be called only when the previous owner of the partition can no
+   * longer commit.
+   */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -177,7 +180,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // The first fetch corrects an unknown start offset.
+        // If the partition has no leader, the start offset is 0 until the first fetch.
         startOffset: range?.startOffset ?? 0,
       }));
     };

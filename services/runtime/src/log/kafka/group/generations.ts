@@ -14,7 +14,6 @@ interface Joined {
   readonly partitions: ReadonlySet<number>;
   /** Number of times the member joined after the current generation started. */
   readonly joins: number;
-  /** Number of heartbeats with the current generation after the latest join. */
   repeats: number;
 }
 
@@ -40,7 +39,7 @@ export class Generations {
     return lost;
   }
 
-  /** Returns the lost and the gained partitions. A partition in both lists may have had another owner in between. */
+  /** Returns the lost and gained partitions. A partition is in both lists if another member possibly owned the partition. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);

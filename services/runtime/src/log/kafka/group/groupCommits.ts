@@ -109,7 +109,6 @@ export class GroupCommits implements Committer<PartitionBuffer> {
     }
   }
 
-  /** Checks the offset of a commit. Fetches the end offset only for an offset that the member has not read. */
   async #checkOffset(
     { topic, partition, maxCommitOffset }: CommitPosition,
     committed: Committed,

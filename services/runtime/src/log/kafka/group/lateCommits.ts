@@ -16,7 +16,6 @@ export class LateCommits {
   readonly #lateUntilMs = new Map<string, number>();
   readonly #isOutcomeUnknown: (error: unknown) => boolean;
 
-  /** @param isOutcomeUnknown returns true if a broker may have applied a failed attempt or may still apply the attempt. */
   constructor(isOutcomeUnknown: (error: unknown) => boolean) {
     this.#isOutcomeUnknown = isOutcomeUnknown;
   }

@@ -6,10 +6,11 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
- * Handles OFFSET_OUT_OF_RANGE, which can also mean an unknown leader epoch. Returns true if the position of the reader moved.
+ * Handles OFFSET_OUT_OF_RANGE. Brokers also send this error for an unknown leader epoch. Returns true if the reader's position
+ * moved.
  * @param group undefined if the reader has no consumer group. Such a reader does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. A position with a known leader epoch moves back only
- *   after the second error, because the first error can come from a former leader that has fewer records.
+ * @param isRepeated true if the previous response had the same error. If false, a position with a known leader epoch does not
+ *   move back. The first error can come from a former leader that has fewer records.
  */
 export async function adjustPosition(
   deps: Deps,

@@ -15,7 +15,7 @@ export interface FetchedPartition {
   readonly partition: number;
   readonly offset: number;
   /**
-   * Leader epoch of the record before `offset`, or a higher epoch. With the value -1, the broker does not compare epochs
+   * Upper bound for the leader epoch of the record before `offset`. If the value is -1, the broker does not compare epochs
    * (KIP-595).
    */
   readonly lastFetchedEpoch: number;
@@ -37,7 +37,7 @@ export interface PartitionResponse {
   readonly diverging: Diverging | undefined;
 }
 
-/** A leader epoch in the broker's log and the epoch's end offset. The epoch is the requested or the nearest lower epoch. */
+/** A leader epoch of the broker and the epoch's end offset. `epoch` is at most the requested epoch. */
 export interface Diverging {
   readonly epoch: number;
   readonly endOffset: number;

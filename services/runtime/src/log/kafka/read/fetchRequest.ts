@@ -44,8 +44,8 @@ export interface WantedPartition {
 }
 
 /**
- * Fetches the partitions from one broker. Returns the failures of single partitions. The first partition with records returns
- * at least one batch of any size (KIP-74).
+ * Fetches the partitions from one broker. Returns the failures of single partitions. The first batch in a response can exceed
+ * the byte limits (KIP-74).
  * @throws an error of the broker or of the connection.
  */
 export async function fetchFromBroker(

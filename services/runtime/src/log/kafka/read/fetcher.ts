@@ -37,7 +37,6 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
   return tail;
 }
 
-/** Assumed offset range until the first fetch, if the partition has no leader. */
 const UNKNOWN_RANGE = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {

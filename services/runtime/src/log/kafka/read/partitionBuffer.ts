@@ -100,7 +100,7 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // If the epoch is known, the next fetch detects the truncation again.
+    // A fetch with a known leader epoch detects the same truncation a second time.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||

@@ -136,7 +136,6 @@ function warnOfLateCompaction(
 
 const SAFE_REPLICAS = 3;
 
-/** If the cluster has enough brokers, warns about topics that can lose acknowledged records when one broker fails. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -153,7 +152,6 @@ async function warnOfFewReplicas(
 }
 
 const LIMIT_MS = 15_000;
-/** Time for which an unknown topic is considered new, because some brokers learn about a new topic late. */
 const UNKNOWN_LIMIT_MS = 500;
 /** Time for which a broker can report a new topic as unknown, especially under load. */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
@@ -193,7 +191,6 @@ function ignoreExisting(error: unknown): void {
   }
 }
 
-/** Errors that report settings which the brokers do not support or allow. */
 const REJECTION_ERRORS = [
   'INVALID_REPLICATION_FACTOR',
   'INVALID_PARTITIONS',
