@@ -16,7 +16,7 @@ export class ByteWriter {
 
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
-    // A UTF-16 code unit takes at most 3 bytes in UTF-8. Only a text that might not fit into the buffer is measured exactly.
+    // UTF-8 needs at most 3 bytes per UTF-16 code unit. The exact length matters only if the buffer is nearly full.
     if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }

@@ -1,7 +1,4 @@
-/**
- * Determines the partition of a record. Lane 0 of a tenant is its home partition, which Kafka's default partitioner chooses for
- * the tenant id. The sessions of a large tenant are distributed over several lanes, and each lane is one partition.
- */
+/** Determines the partition of a record. A large tenant's sessions are distributed over several partitions, called lanes. */
 import { createHash } from 'node:crypto';
 
 /** Returns `(toPositive(murmur2(tenantId)) + lane) mod partitions`. Lane 0 is the partition of Kafka's `DefaultPartitioner`. */

@@ -41,7 +41,7 @@ export function closesAtMs(report: Timed): number {
 
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/** Maximum difference between event time and server time. Above this difference, the linker also searches closed reports. */
+/** If event and server time differ by more, the linker also searches closed reports. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
 /** Returns the ids of the events that a report names. The link source is `inline` if the report contains the event. */

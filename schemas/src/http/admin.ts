@@ -243,7 +243,6 @@ export const SqlInput = Type.Object(
   noOtherFields,
 );
 
-/** Maximum number of switches of one project. Ingest compares each event with every switch of the project. */
 export const MAX_SWITCHES_PER_PROJECT = 32;
 
 const all = 'null or omitted: all.';

@@ -26,7 +26,7 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Number of events in the log. For the difference `miscounted`, number of rows in the table `events`. */
+  /** Number of events in the log. If `what` is `miscounted`, number of stored rows. */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;

@@ -107,7 +107,7 @@ export const ReportInput = Type.Object(
   },
 );
 
-/** Fields of a bug report. Ingest validates the events and event ids of the report separately, one by one. */
+/** Ingest validates each element of `events` and `eventIds` on its own, outside this schema. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),

@@ -72,7 +72,7 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return type;
 }
 
-/** Maximum number of fields of a record. A schema of a foreign producer can have 2^50 fields that take no bytes. */
+/** Limits the memory of one record. A foreign schema can require 2^50 fields, although the record has few bytes. */
 const MAX_FIELDS = 1_000;
 
 function typesIn(type: avsc.Type, found = new Set<avsc.Type>()): Set<avsc.Type> {
@@ -103,7 +103,7 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/** Parses an Avro schema into a type. The type decodes any value without checks and encodes the value to the same bytes. */
+/** Parses an Avro schema without checks of values. Encoding a decoded value gives the original bytes. */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),
@@ -137,7 +137,7 @@ export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const
 /** Time of a game's clock as a bigint. From the year 2255 on, microseconds since the epoch exceed 2^53. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
-/** Fraction of events that a sampling switch kept. One kept event represents 1 / rate events. */
+/** Fraction of events that sampling keeps. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
 /** Server times from this time on are rejected. ClickHouse's DateTime ends in 2106. */
@@ -239,7 +239,7 @@ class OptionalType extends avsc.types.UnwrappedUnionType {
   }
 }
 
-/** Array type that rejects arrays with more items than the record has unread bytes. avsc's own type accepts 2^52 items. */
+/** Limits an array's items to the number of unread bytes. The array type of avsc allows 2^52 items. */
 class BoundedArray extends avsc.types.ArrayType {
   _read(tap: Tap): unknown[] {
     const items = this.itemsType as unknown as Readable;

@@ -1,7 +1,6 @@
 /**
- * The topic `questlog.dead-letters.v1` contains copies of records that could not be processed (dead letters), and operators'
- * decisions about dead letters (records without a value, see `DECISION_HEADER`). If a record is too large for this topic, its
- * dead letter omits the value, the headers, and if necessary the key.
+ * The topic `questlog.dead-letters.v1` contains copies of records that cannot be processed. A record without a value is an
+ * operator's decision (see `DECISION_HEADER`). A copy that would be too large omits the value, headers, and sometimes the key.
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';

@@ -57,7 +57,7 @@ export interface RetentionDays {
   readonly uploads: number | null;
 }
 
-/** Switch that rejects or samples events of a project. A filter that is null matches every event. */
+/** Rule that rejects or samples events. If `eventType`, `buildId`, or `playerShare` is null, the field matches every event. */
 export interface Switch {
   readonly eventType: string | null;
   readonly buildId: string | null;
@@ -65,7 +65,7 @@ export interface Switch {
   readonly action: 'reject' | 'sample';
   /** Fraction of the sessions that a switch of the kind `sample` keeps. Null for a switch of the kind `reject`. */
   readonly sampleRate: number | null;
-  /** Time in milliseconds since the epoch at which the switch ends. Null if the switch has no end. */
+  /** Expiry time in milliseconds since the epoch. Null if there is no expiry. */
   readonly until: number | null;
   /** Reason that the operator gave. Clients whose events are rejected receive this text. */
   readonly reason: string;
@@ -163,7 +163,7 @@ export const ERASURE_PLACES = [
 ] as const;
 export type ErasureFound = Readonly<Record<(typeof ERASURE_PLACES)[number], number>>;
 
-/** Exactly one field of a directory entry is set. */
+/** Value of a directory record. Only the field for the kind in the key is set. */
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;

@@ -1,4 +1,7 @@
-/** The topic `questlog.events.v1` contains accepted events. A record has the events of one request that share a partition. */
+/**
+ * The topic `questlog.events.v1` contains accepted events. Each record contains the events that one request sends to one
+ * partition.
+ */
 import { ByteWriter } from '../byteWriter.ts';
 import {
   COUNTED,
@@ -44,7 +47,6 @@ export interface EventsAccepted {
   readonly events: readonly AcceptedEvent[];
 }
 
-/** Avro fields of an event in all topics. The topic of accepted events has the additional field `sampleRate`. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
   optional('sessionId', UUID),

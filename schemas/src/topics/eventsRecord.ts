@@ -1,7 +1,4 @@
-/**
- * Record of `questlog.events.v1` as bytes with the positions of its fields. A block has tens of thousands of events, and an
- * object for each event would take most of a reader's time.
- */
+/** Record of `questlog.events.v1` as bytes and field positions. An object for each event would be much slower. */
 import { isUtf8 } from 'node:buffer';
 import {
   END_OF_MICROS,
@@ -172,7 +169,7 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position that stands for a missing optional field. No optional field starts at byte 0. */
+/** Marks a missing optional field. No optional field has position 0, because a record starts with `appendId`. */
 export const ABSENT = 0;
 
 const UUID_CHARACTERS = 36;
@@ -201,7 +198,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.long();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // `revision` has only two values, so `hasValue` can read the field.
+  // `hasValue` can skip `revision`, because the enum is encoded as one byte, 0 or 2.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

@@ -25,7 +25,7 @@ export interface StoredEvent extends AcceptedEvent {
 export interface LinkedEvent {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** Version number of the link. A consumer must ignore a record whose version is not higher than the latest version. */
+  /** A consumer must keep only the record with the link's highest version. */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;

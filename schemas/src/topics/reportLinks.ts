@@ -19,7 +19,7 @@ import {
 import { TOPICS } from './topics.ts';
 
 export interface ReportLink {
-  /** `retried` repeats the search for events, and `unresolved` says that events are missing. */
+  /** A `retried` record starts another search for events. An `unresolved` record lists missing events. */
   readonly kind: 'filed' | 'retracted' | 'retried' | 'unresolved';
   readonly tenantId: string;
   readonly projectId: string;
@@ -79,7 +79,6 @@ export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 export const DEFAULT_MAX_SESSION_LINKS = 20_000;
-/** Maximum number of event ids that a report names. Events inside the report's request have a separate limit. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 

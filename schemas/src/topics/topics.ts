@@ -49,8 +49,8 @@ export interface TopicDefinition {
 }
 
 /**
- * Returns the definitions of all topics. The topics of events, sessions, report links, and links have the same number of
- * partitions. The directory has one partition, so that all of its records are in one order.
+ * Gives the topics of events, sessions, reports, and links the same number of partitions. Gives the directory topic one
+ * partition to keep all its records in order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;

@@ -55,7 +55,9 @@ async function restoreOutbox(
   return outbox;
 }
 
-/** Returns the committed offsets of the consumer group. Old versions of Questlog stored no position in the changelog. */
+/**
+ * Returns the committed offsets of the consumer group. Used if the changelog contains no offsets, for example after an upgrade.
+ */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -212,7 +214,6 @@ export class Outbox {
   }
 }
 
-/** Maximum time without a record during a restore. The restore then stops, so that another restore can run. */
 const STALLED_AFTER_MS = 10_000;
 
 /** Restores the state from the latest entry of each key. Older entries that Kafka has not compacted yet are not decoded. */

@@ -141,10 +141,7 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
   outbox.advance(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
-/**
- * Returns the links, notices, and changes that one record causes. Skips a record that cannot be decoded, because the projector
- * writes a dead letter for the record. Writes a dead letter if the forwarded copy of a report is too large.
- */
+/** Returns the decision for one record. Skips an invalid record, because the projector writes its dead letter. */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,
   topic: string,
@@ -172,7 +169,7 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // The report fitted into this partition only because its producer compressed the record. An uncompressed copy is too large.
+    // The original record was accepted only because its producer compressed the record. The linker's copy is uncompressed.
     const cause = new Invalid(
       `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
     );

@@ -1,6 +1,6 @@
 /**
- * Publishes the projected offset of each partition in the table `projected_offsets`. ClickHouse has all records below this
- * offset, so that exports up to this offset are complete.
+ * Publishes in `projected_offsets` the offset below which ClickHouse contains all records of a partition. Exports below this
+ * offset are complete.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';

@@ -52,7 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** An idle partition must detect a restored table within 30 seconds. */
+/** The projector must detect a restored table within 30 seconds, even without new records. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -86,7 +86,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/** Warns about truncations in health responses. A health response must not wait for ClickHouse. */
+/** Adds a truncation warning to health responses. The warning is cached, because a response must not wait for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {

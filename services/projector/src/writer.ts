@@ -25,7 +25,7 @@ export interface WriterDeps<Message> {
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** Log ids that repairs have assigned to the rows of lost records. */
+  /** In ClickHouse, the rows of truncated records have a log id from this list. */
   readonly orphanIds: readonly string[];
 }
 
@@ -68,7 +68,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // The insert comes first, because a failed insert repeats all steps of this function.
+      // Dead letters are sent after the insert, because a failed insert repeats this whole function.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

@@ -76,7 +76,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
-/** Changes a folder after its files, because the next start skips folders with correct permissions. */
+/** Restricts the files before their folder. After an interruption, the next start repeats each unrestricted folder. */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
   for (const subfolder of SUBFOLDERS.filter(

@@ -114,7 +114,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
-  // The console stops before the listeners, because a listener waits for open responses.
+  // A listener waits until all responses end, so the console first ends its open responses.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);

@@ -1,4 +1,4 @@
-/** Decides to which open reports the events of an append belong. */
+/** Links appended events to open reports. */
 import { isInWindow, MAX_CLOCK_SKEW_MS } from '@questlog/schemas/reportWindow';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';

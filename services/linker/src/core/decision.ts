@@ -28,7 +28,7 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/** Link to an event that the running lookup of the report does not read. The link is written after the lookup. */
+/** New link to a report whose ClickHouse query is due or running. The linker writes the link after the query. */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;

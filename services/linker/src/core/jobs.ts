@@ -13,10 +13,7 @@ export type Job =
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
   /** `ask`: finds events that belong to open reports and are not linked yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /**
-   * `close`: finds a report's events for the last time. The lookup waits until all events of the grace period are processed and
-   * stored.
-   */
+  /** `close`: searches a report's events one last time. First, ClickHouse must contain all events of the grace period. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** `late`: finds late events that belong to closed reports. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
@@ -110,7 +107,6 @@ function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
 
 export type SuspendedJobs = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
-/** Returns the next lookup, which has at most `max` reports, retractions, or sessions. The kinds of lookups alternate. */
 export function nextJob(
   state: LinkerState,
   nowMs: number,

@@ -4,7 +4,7 @@ import { PackedIds } from './packedIds.ts';
 
 /** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
-/** Prefix of changelog keys. The previous version of Questlog never deletes entries with this prefix. */
+/** After a downgrade, an older Questlog version does not delete keys with this prefix. */
 const ENTRY_PREFIX = '#';
 
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];
@@ -12,7 +12,6 @@ type AppendsEntry = readonly [name: string, held: SeenAppends | null];
 export class RecentAppends {
   readonly #maxIds: number;
   readonly #saved = new PackedIds();
-  /** Arrival times of append ids that this version has not written to the changelog yet. */
   readonly #unsaved = new Map<string, number>();
   readonly #oldSlots: string[] = [];
   #nextEntry = 0;
@@ -21,7 +20,7 @@ export class RecentAppends {
     this.#maxIds = maxIds;
   }
 
-  /** Arrival time of the oldest cached append. The value is 0 before the first eviction. */
+  /** Arrival time of the oldest cached append in milliseconds. The value is 0 if no append was evicted. */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
     return this.#saved.oldest?.since ?? this.#unsaved.values().next().value ?? 0;
@@ -56,7 +55,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Keeps more than `maxIds` ids, because a smaller cache means that nothing was evicted. */
+  /** Evicts ids only if more than `maxIds` ids remain. `since` treats a smaller cache as complete. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -24,7 +24,6 @@ export interface CommittedPosition
 export interface EndOffsets {
   readonly events: readonly number[];
   readonly reports: readonly number[];
-  /** End offsets of the sessions topic, for lookups that read the lanes of sessions. */
   readonly sessions: readonly number[];
 }
 

@@ -88,7 +88,7 @@ export class LookUpRunner {
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const suspended = this.#suspended.get(job.kind);
-    // A lookup reads only committed links, so the step that requested the lookup must be committed first.
+    // ClickHouse contains only committed links. Pending links must be committed before the query.
     if (suspended?.position === undefined && this.#outbox.pendingMs() > 0) await this.#outbox.commit();
     const lookUp = suspended ?? new LookUp(job);
     this.#suspended.delete(job.kind);

@@ -44,7 +44,7 @@ export class LookUps {
     this.#source = { store, logId: log.id, partition: this.#partition, partitions };
   }
 
-  /** Loads the sessions of all reports into the filter. Waits until ClickHouse contains all existing reports. */
+  /** Waits until ClickHouse contains all existing reports, then loads the sessions of these reports. */
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
@@ -153,7 +153,10 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  /** Returns a description of required records that are not projected. If `mayBeTruncated` is true, ignores lost records. */
+  /**
+   * Describes which required records ClickHouse does not contain yet. If `mayBeTruncated` is true, the projector must reach
+   * only the log's end.
+   */
   async #unprojected(
     of: Projected,
     needs: ReadonlyMap<number, RequiredOffset>,

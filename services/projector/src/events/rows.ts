@@ -86,7 +86,6 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
-/** Returns the row encoder of the table `erased_events` for erased events that the projector never wrote to ClickHouse. */
 export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),

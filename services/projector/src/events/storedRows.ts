@@ -112,7 +112,7 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // The query can return counts of keys outside `part`. These counts are ignored, because the cached counts are newer.
+        // Counts for keys outside `part` are ignored, because the cache can contain newer counts.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Keys are marked as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
         for (const key of part) rollup.load(key, undefined);
@@ -131,8 +131,8 @@ const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
 /**
- * Returns the latest append ids below an offset, the oldest id first. Later ids are excluded. Otherwise, a block that is
- * repeated would drop its own records as duplicates.
+ * Returns the latest append ids below `start`, the oldest id first. Without this limit, a repeated block would drop its own
+ * records as duplicates.
  */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
@@ -197,7 +197,10 @@ export async function appendIdsOfStoredEvents(
   return found;
 }
 
-/** Returns the first event id of each lost record that has rows in `events` but, because of a crash, no row in `appends`. */
+/**
+ * Returns the first event ids of lost records without a row in `appends`. A crash can occur between the inserts into `events`
+ * and `appends`.
+ */
 export async function partiallyStoredEvents(
   store: Store,
   { partition, orphanIds }: Source,

@@ -75,7 +75,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // After `countExcluded`, `plan` must not throw. A retry would drop the remembered records without writing rows.
+      // After `countExcluded`, `plan` must not throw. A retry would treat records in `recent` as duplicates and write no rows.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -118,7 +118,6 @@ export async function openEventsWriter(
   });
 }
 
-/** Describes how many events a dead letter contains, because ClickHouse's error names only the first wrong event. */
 function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }

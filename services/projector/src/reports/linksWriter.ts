@@ -17,8 +17,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       return notErased.map(rowOf);
     },
     apply: async (rows, _, attempt) => {
-      // A new owner of the partition can know erasures that this process does not know, so the process checks that it is still
-      // the owner.
+      // Confirms the ownership, because a new owner of the partition can have read newer erasures.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

@@ -1,6 +1,6 @@
 /**
- * Repairs the tables after a truncation. The rows of lost records get another log id, because new records in the log use the
- * same offsets. Every step of the repair can be repeated.
+ * Repairs ClickHouse tables after a truncation, in steps that can be repeated. Rows of lost records get a new log id, because
+ * new records reuse the offsets.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -111,7 +111,7 @@ interface Between {
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** Returns the log id for the rows of lost records. The same truncation always gets the same log id. */
+/** Returns a hash, so that each attempt of a repair uses the same log id. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());

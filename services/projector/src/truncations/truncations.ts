@@ -27,7 +27,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Inserts the row of a truncation, with counts of the lost records. These records can be counted only before the repair. */
+/** Inserts a truncation with the counts of lost records. The records must be counted before the repair moves their rows. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }

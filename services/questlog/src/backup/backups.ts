@@ -62,7 +62,7 @@ class Backups {
   }
 
   async list(): Promise<Backup[]> {
-    // The running backup is read first. Otherwise, a backup that ends while the folder is read would be missing in the list.
+    // If `#finished` ran first, the list would lack a backup that ends in between.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();

@@ -54,8 +54,7 @@ export async function makeBackup(
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // After a restore, new records get offsets that old cursors have already passed. The backup omits the secret that
-      // encrypts cursors, so that old cursors are invalid.
+      // After a restore, old cursors would skip new records. Without this secret, old cursors are invalid.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });

@@ -14,7 +14,7 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Must be below 1,000 ms, the timeout of a Kubernetes probe. A worker can take 500 ms to answer. */
+/** Must exceed 500 ms, the time limit for a worker's warnings. Kubernetes probes time out after 1,000 ms. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

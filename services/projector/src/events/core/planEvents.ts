@@ -174,7 +174,6 @@ export function excludedCountsOf(
   ];
 }
 
-/** Returns the counts of a record that cannot be decoded. Only the record's key and log time are known. */
 export function unreadableCountsOf(record: {
   readonly offset: number;
   readonly timestampMs: number;
@@ -213,12 +212,12 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** A cached append id needs about 100 bytes. Duplicates without an idempotency key arrive within seconds. */
+/** Each id needs about 100 bytes. Duplicates without an idempotency key arrive within seconds, so few ids suffice. */
 export const MAX_RECENT_APPENDS = 50_000;
 
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  /** Ring buffer of the append ids. Finding the oldest entry of a JavaScript Set is slow after many deletions. */
+  /** Ring buffer to find the oldest id quickly. A JavaScript `Set` becomes slow after many deletions. */
   readonly #inOrder: string[] = [];
   #next = 0;
   #isComplete: boolean;

@@ -15,7 +15,6 @@ export interface SortedReports {
   readonly ignored: readonly ReportRecord[];
 }
 
-/** Sorts the records of a block. Ignores a report or retraction that is a copy or is outside its tenant's home partition. */
 export function sortReports(
   records: readonly ReportRecord[],
   isAtHome: (record: ReportLink) => boolean,
