@@ -73,7 +73,6 @@ export class RowBinaryWriter {
     }
   }
 
-  /** Writes a UUID from its lower-case text, which starts at the offset `at` of `bytes`. */
   uuidAt(bytes: Buffer, at: number): void {
     this.#reserve(UUID_DIGITS.length);
     const buffer = this.#buffer;

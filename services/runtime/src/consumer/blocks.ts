@@ -36,11 +36,13 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   readonly flushIntervalMs: number;
   readonly insertsEndWithinMs: number;
-  /** Monotonic clock. The system clock is not used, because blocks would wait too long after the system clock is set back. */
+  /** Monotonic clock. If the system clock was set back, the next insert would be late. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Awaits `confirm`, and then stores in ClickHouse that the tables contain the rows of all records below `nextOffset`. */
+  /**
+   * Awaits `confirm`, and then stores `nextOffset` in ClickHouse. The tables contain the rows of all records below this offset.
+   */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
   /** Called after the repair of a truncation. @param records the number of records that the log lost. */
@@ -53,7 +55,7 @@ const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 10_000;
 const REREAD_WAIT_MS = 1_000;
-/** After a commit, the partition cannot have a new owner for this long. The value is half of a consumer's session timeout. */
+/** For this time after a commit, no other process can own the partition. The value is half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
 /** Returns after another process has become the owner of the partition. */
@@ -79,7 +81,7 @@ class BlockRun<Plan> {
   #leaderEpoch: number | undefined;
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
-  /** Blocks that start below this offset are compared with the stored rows before they are written. */
+  /** If a block starts below this offset, only rows that are not stored are inserted. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
@@ -168,8 +170,7 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // Checks the end of the log after a read without records, because a truncation can have removed the records of the
-      // pending block.
+      // If a read returns no records, the log can have been truncated.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -187,10 +188,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Checks that the log still contains the block that the last commit announced.
-   * @throws RestartRun if the log seems to end before the last record of the block. The next run reads the log again, because
-   * the broker can be a former leader that reports a wrong end offset.
-   * @throws LogTruncated if the log contains the last record of the block but not the transaction markers after this record.
+   * Checks that the log still contains the block of the last commit.
+   * @throws RestartRun to read the log again if the last record of the block is missing. A former leader can report a wrong
+   * end offset.
+   * @throws LogTruncated if only the transaction markers after the last record are missing.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -201,9 +202,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before the write. Usually, this is only the block at `position`,
-   * because the commit that announced this block can be lost. If the group has no commit, or if the tables have rows above the
-   * committed offset, all blocks of the log are compared.
+   * Selects the blocks that are compared with the stored rows before the insert. If the group has no commit, or if rows at or
+   * above `position` are stored, all blocks are selected. Otherwise, only the block at `position` is selected, because its
+   * commit can be lost.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -234,8 +235,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // The first block of a new partition has one record. If the block's commit is lost, the next owner's equal token prevents a
-    // duplicate insert.
+    // If the commit of this block is lost, the next owner must build an equal block to avoid duplicate rows. A block of one
+    // record is always equal.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;

@@ -17,7 +17,7 @@ export function lastRecordOf(committed: Committed | undefined): RecordIdentity |
   return committed && metadataOf(committed).last;
 }
 
-/** Returns the id of the ClickHouse tables. Undefined if an operator wrote the commit. */
+/** Returns the id of the ClickHouse tables in a commit. A commit that an operator made contains no id. */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }

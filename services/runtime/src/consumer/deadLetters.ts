@@ -113,7 +113,6 @@ interface PendingDeadLetter {
   readonly cause: Invalid;
 }
 
-/** The ratio of dead letters is checked after this number of records. */
 const WINDOW_RECORDS = 1_000;
 const MAX_DEAD_RATIO = 0.5;
 

@@ -7,8 +7,8 @@ export interface CommitMetadata {
   /** Offset after the pending block. Undefined if no block is pending. */
   readonly pendingTo?: number;
   /**
-   * Identity of the last record of the pending block. If no block is pending, identity of the last record below `offset`. The
-   * log was truncated if it now contains a different record at `last.offset`.
+   * Last record below `pendingTo`, or below `offset` if `pendingTo` is undefined. The log was truncated if it now has another
+   * record at this offset.
    */
   readonly last?: RecordIdentity;
   /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
@@ -50,7 +50,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id of the last lost record. If the id is unknown, the name of the record's row. */
+  /** Id of the last lost record, or `StoredRow.name` if the id is unknown. */
   readonly lost: string;
 }
 
@@ -63,8 +63,8 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the log with the committed last record and the stored rows, which changes the read position. Records after the last
- * match also count as truncated, even unchanged records without rows. Processing such records again adds no rows.
+ * Compares the log with the last committed record and with the stored rows. The comparison changes the read position. All
+ * records after the last equal record count as truncated, because processing a record again adds no rows.
  * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */

@@ -11,8 +11,8 @@ export interface BlockInsert {
   /** Returns the rows of the records for which `isWanted` returns true, in RowBinary. */
   encodeRows(isWanted: (offset: number) => boolean): Buffer;
   /**
-   * Returns the offset of every record that already has rows in ClickHouse. All rows of a record must be in one table
-   * partition.
+   * Returns the offset of every record that already has rows in ClickHouse. Inserts are atomic only within a table partition,
+   * so a record's rows must share one partition.
    */
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
@@ -37,8 +37,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt needs a new token, because ClickHouse drops an insert with a used token. All processes use the same first
-  // three tokens, because an earlier insert can still arrive.
+  // ClickHouse drops an insert with a used token, so each attempt uses a new token. The first three tokens are the same in all
+  // processes, so that a late duplicate is dropped.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -1,6 +1,6 @@
 /**
- * Decides which record is valid if two processes change the same entity at the same time. If two records replace the same
- * record, the record with the lower offset is valid. The key of a deleted entity must never be used again.
+ * Selects the valid record if two records replace the same older record. The valid record has the lower offset. After a
+ * deletion, the key of the entity must not be used again.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
@@ -36,10 +36,10 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // A valid header contains a lower offset, because a copy always follows its original record.
+    // A copy has a higher offset than its original record. Otherwise, the header is invalid.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A record's offset is below the predecessor's offset only if a truncation removed the predecessor from the log.
+    // The replaced record has a higher offset only if a truncation removed it from the log.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -54,14 +54,15 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns every key. The boolean is false if the key's last record was ignored. */
+  /** Returns every key with false if its last record was ignored, otherwise with true. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns copies of the valid records that a truncation removed. The caller must append the copies.
-   * @param offset the start of the truncation. Keys that were changed after the truncation are left out.
+   * Returns copies of the valid records that a truncation removed. Keys with a valid record at or above `offset` are left
+   * out. The caller must append the copies.
+   * @param offset the start of the truncation
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {
     return [...this.#byKey].flatMap(([key, { value }]) => {
@@ -77,10 +78,7 @@ export class EffectiveRecords {
     for (const [key, record] of other.#byKey) this.#byKey.set(key, record);
   }
 
-  /**
-   * Returns a copy of the key's effective record if a later record of the key was ignored because of a concurrent change.
-   * Returns undefined if the effective record is the last record of the key.
-   */
+  /** Returns a copy of the key's valid record if a later record of the key was ignored. Otherwise, returns undefined. */
   copyFor(key: string): NewRecord | undefined {
     const effective = this.#byKey.get(key);
     if (effective === undefined || effective.isLast) return undefined;

@@ -42,10 +42,7 @@ export interface DirectoryHandle {
   close(): Promise<void>;
 }
 
-/**
- * Decides what a change of an entity writes. If `entity` is undefined, nothing is written. If `entity` is null, a tombstone is
- * written.
- */
+/** Decides a change. `entity` is null for a tombstone, and undefined if nothing is written. */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -98,7 +95,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // During the repair, requests use the tenants and tokens from before the truncation, because the log can lack valid tokens.
+    // During the repair, the old tokens stay valid, because some tokens can be missing in the log.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
@@ -159,7 +156,7 @@ interface Shared {
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** Offsets of ignored records, in one set for each change in progress. */
+  /** Offsets of ignored records. Each running call of `change` has its own set. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }

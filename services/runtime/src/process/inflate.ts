@@ -159,7 +159,7 @@ interface SyncResult {
 
 interface Decoder {
   open(limits: InflateLimits): Inflater;
-  /** Undefined for brotli, because brotli's decoder can allocate up to 16 MiB. */
+  /** Undefined for brotli. Even a small brotli body can make the decoder allocate 16 MiB. */
   decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 

@@ -5,8 +5,8 @@ export type MetricsRegistry = Registry;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
 /**
- * Interval between samples of the event loop's delay. The default of 10 ms uses more CPU time than everything else in an idle
- * process. An interval of 100 ms would still cause half of the wake-ups of an idle process.
+ * Interval of sampling the event loop's delay. The default of 10 ms uses more CPU time than the rest of an idle process. With
+ * 100 ms, sampling would still cause half of all wake-ups.
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 

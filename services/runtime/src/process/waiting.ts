@@ -56,7 +56,6 @@ export async function retryUntilAvailable<T>(
   }
 }
 
-/** Wakes a loop that waits. A notification that precedes the wait also ends the wait. */
 export class Notifier {
   #isNotified = false;
   #resume: (() => void) | undefined;

@@ -204,7 +204,6 @@ export const MAX_CACHED_UNKNOWN_IDS = 10_000;
 /** Time for which an unknown id is cached. The time is short, because a newer writer can register the id at any time. */
 export const UNKNOWN_ID_CACHE_MS = 60_000;
 
-/** Caches schemas by id. Unknown ids are cached for a limited time, so that invalid records cause few requests. */
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
@@ -229,7 +228,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /** An entry can last too long if the clock was set back. Such entries are ignored. */
+  /** If the clock was set back, an entry expires too late and is ignored. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

@@ -1,4 +1,4 @@
-/** Runs the embedded ClickHouse with settings from the environment. The operator must restart the process after an exit. */
+/** Runs the embedded ClickHouse as a process that is not restarted automatically. */
 import Type from 'typebox';
 import { PROBE_INTERVAL_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';

@@ -1,10 +1,7 @@
 /** Closes connections whose clients can still be sending data. */
 import type { Duplex } from 'node:stream';
 
-/**
- * Maximum time and maximum number of bytes for reading a connection after its final response. The number of bytes is twice the
- * largest accepted body, because many clients send the whole body before they read the response.
- */
+/** Limits of reading from a connection after its final response. `LINGER_BYTES` is twice the largest accepted body. */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
 /** Maximum rate of reads from all closing connections together, because the reads cost CPU time. */

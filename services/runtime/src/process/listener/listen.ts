@@ -154,8 +154,8 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // Adds this `finish` listener before Node's own `finish` listener, because Node's listener would read the rest of the
-        // body without a limit.
+        // Reads only a limited part of the remaining body. This must happen before Node's own `finish` listener, which has no
+        // limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};

@@ -47,8 +47,6 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
 }
 
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  // To check the address, the process listens on the address for a short time. Connections that arrive in this time are closed,
-  // because the clients would get no response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

@@ -17,7 +17,6 @@ const PAUSED_CODE = 'HPE_PAUSED';
 
 type Response = ServerResponse<IncomingMessage> & { req: IncomingMessage };
 
-/** Either the response to a waiting request, or a function that sends the rejection of an invalid or slow request. */
 type Waiting = Response | (() => void);
 
 interface Connection {
@@ -116,7 +115,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // Unparsed bytes mean that this class paused the parser, so the client is not slow.
+    // If unparsed bytes exist, this class paused the parser. The client did not cause the timeout.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -202,7 +201,7 @@ export class Pipelines {
     connection.isPipelined = true;
     const { socket } = connection;
     socket.once('close', () => this.#takeUnparsed(connection));
-    // Pauses the socket again, because Node starts to read on the 'resume' event even after a `pause()`.
+    // Pauses the socket again, because a 'resume' event makes Node read from a paused socket.
     socket.on('resume', () => {
       // After the final response of the connection, the socket is not paused again, so that the remaining bytes are read and
       // dropped.

@@ -48,7 +48,6 @@ export class UnsentResponses {
     }
   }
 
-  /** Prefers stalled responses, then responses to the client address with the most unsent bytes. */
   #nextToClose(newest: ServerResponse, nowMs: number): ServerResponse | undefined {
     const bytesByAddress = new Map<string, number>();
     let sum = 0;

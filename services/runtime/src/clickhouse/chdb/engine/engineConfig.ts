@@ -3,7 +3,6 @@
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
 
-/** Roles of the engine's only user. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
 const PRODUCT = 'product';
 
@@ -46,7 +45,7 @@ function inXml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }
 
-/** Returns the content of the engine's users file. No role has a grant to read files or network addresses. */
+/** Returns the content of the engine's users file. No role has a grant to read files or URLs. */
 export function usersConfig(): string {
   const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
   const grants = (queries: readonly string[]) =>
