@@ -1,4 +1,4 @@
-/** Combines concurrent ClickHouse lookups by id, so that each project runs one query at a time. */
+/** Combines concurrent requests for rows, so that each project runs one ClickHouse query at a time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 

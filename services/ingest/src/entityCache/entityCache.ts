@@ -25,7 +25,7 @@ export interface EntityName {
   readonly id: string;
 }
 
-/** Describes how records create entities, such as sessions. All records of a tenant must be in one partition of the topic. */
+/** Describes how records create entities, such as sessions. The cache reads all records of a tenant from one partition. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
@@ -39,9 +39,9 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
 
 export interface EntityCache<Message, Entity> {
   /**
-   * Looks up entities in memory and in ClickHouse.
-   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if a restored table can lack
-   * the entity
+   * Returns entities from memory and from ClickHouse.
+   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if rows of a restored table are
+   * missing
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */

@@ -17,7 +17,7 @@ export interface PackedEntities<Entity> {
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
-  /** Removes entities while the caller iterates. Each step takes a few milliseconds. */
+  /** Returns an iterator. Each step of the iterator removes some entities and takes a few milliseconds. */
   remove(isRemoved: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
@@ -37,7 +37,7 @@ export interface EntityRules<Entity> {
 export interface IndexBounds {
   /** Memory limit of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
-  /** If all entities together reach this memory use (weight), this process rejects new registrations. */
+  /** Size at which this process rejects new registrations, in units of about 600 bytes. */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of the compact storage. If the index has a compact storage, this limit replaces `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
@@ -78,7 +78,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Evicts entities that ClickHouse has. Checks the index only if `projected` changed, because a check takes milliseconds. */
+  /** Evicts entities that are stored in ClickHouse. This takes milliseconds, so it starts only if `projected` changed. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;
@@ -107,7 +107,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isComplete(cached.entity) ? cached.entity : undefined;
   }
 
-  /** Adds to `found` the entities that the index has. Returns the ids of the missing entities. */
+  /** Copies entities from the index to `found`. Returns the ids of the missing entities. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
@@ -126,7 +126,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // The entity does not depend on a record that changes nothing.
+    // Skips a record that changes nothing, because its truncation would not change the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -158,7 +158,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // This loop runs without `await`, so that no other code can read a lost entity.
+    // This loop has no `await`, because other code must not read the entities of lost records.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

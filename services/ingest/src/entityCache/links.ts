@@ -128,7 +128,7 @@ const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** Returns the SQL query for a report's session events. Like the linker, the query selects the first events in log order. */
+/** Returns the SQL query for a report's session events. Like the linker, selects the first `limit` events in log order. */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}
@@ -146,7 +146,6 @@ export function reportParams({ filed, retractedAt }: FiledReport): Record<string
 /** SQL condition for event ids. Also compares the time in the id, because the table's primary key starts with this time. */
 const HAS_ID = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), 'UTC')) AND id IN {ids:Array(UUID)}`;
 
-/** Returns the stored event ids among `ids`. If `ofSession` is true, adds the ids of session events in the report's window. */
 async function storedEvents(
   store: Store,
   report: FiledReport,

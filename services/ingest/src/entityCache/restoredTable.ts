@@ -15,7 +15,6 @@ export interface RestoredTable {
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
-/** Time in milliseconds for which the result of a check is reused, so that lookups of unknown ids do not cause a query each. */
 const CACHE_TTL_MS = 1_000;
 const CHECK_TIMEOUT_MS = 1_000;
 const RETRY_AFTER_S = 10;
@@ -84,7 +83,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Adds a warning about restored tables to the health check. The warning comes from the previous check of the tables. */
+/** Adds a warning about restored tables to the health status. The tables are checked in the background. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],

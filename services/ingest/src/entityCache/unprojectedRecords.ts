@@ -44,10 +44,7 @@ export class UnprojectedRecords {
     }
   }
 
-  /**
-   * Removes records that ClickHouse already had at the previous call. The newest offsets can belong to a log that is already
-   * truncated.
-   */
+  /** Removes the records below the offsets of the previous call. New offsets can count records that replaced lost records. */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);

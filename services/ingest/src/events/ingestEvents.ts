@@ -41,7 +41,7 @@ export interface IngestRequest {
   readonly idempotencyKey: string | undefined;
   /** True for a lenient request: its valid elements are stored even if other elements are invalid. */
   readonly isLenient: boolean;
-  /** True if the request is rejected when an element contains an unknown field. */
+  /** True if an unknown field in one event causes the rejection of the request. */
   readonly isStrict: boolean;
   readonly requestId: string;
 }

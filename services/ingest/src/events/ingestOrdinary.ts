@@ -1,7 +1,6 @@
 /**
- * Fast path of POST /v1/ingest/events for ordinary requests. Copies the bytes of the body directly into the record and the
- * response. In an ordinary request, all events are valid and all sessions are cached. An ordinary request has no idempotency
- * key, no unusual event time, no open bug report, and no switch that rejects or samples events.
+ * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Requests that
+ * need more work, such as invalid events or an idempotency key, take another path.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

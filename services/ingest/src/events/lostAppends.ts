@@ -74,7 +74,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Derives the `orphan_id` of the row from the append ids, because each row of the table needs a different `orphan_id`.
+  // Each row needs a different `orphan_id`, so the id is a hash of the append ids.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -17,7 +17,7 @@ export interface PositionedRow extends EventRow {
 export const POSITION_COLUMNS =
   'log_partition AS logPartition, log_offset AS logOffset, log_index AS logIndex';
 
-/** End of an SQL query for a page. The query needs the parameters of `pageParams`. */
+/** Final clauses of an SQL query that reads one page. The query needs the parameters of `pageParams`. */
 export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
     > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
   ORDER BY occurred_at, log_partition, log_offset, log_index
@@ -59,7 +59,7 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
   }
 }
 
-/** Page size of the second query if the first result was too large. 100 events of maximum size fit into `RESULT_LIMITS`. */
+/** If the result is too large, a second query uses this page size. 100 events of maximum size fit into `RESULT_LIMITS`. */
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 

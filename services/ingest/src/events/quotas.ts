@@ -137,8 +137,8 @@ interface UsageRow {
 }
 
 /**
- * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. The
- * quota can then count some events twice for a short time.
+ * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. Events
+ * in ClickHouse can then count twice towards the quota.
  */
 async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
   try {

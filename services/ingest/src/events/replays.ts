@@ -9,7 +9,7 @@ import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
-/** A stored event that a retry returns. The payload is omitted, because the body of the retry contains the payload. */
+/** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
   /** True if a sampling switch dropped the event. The event was acknowledged, but not stored. */
   readonly isSampledOut?: boolean;
@@ -197,8 +197,8 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // If ClickHouse does not answer, accepts only a key that was created after the latest answer. Such a key cannot have been
-      // stored before this answer. A key with a future time fails, because its age is unknown.
+      // If ClickHouse does not answer, only keys that were created after its latest answer are accepted. A key with a future
+      // time fails.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -228,7 +228,7 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
   return matchByTail(request, rows);
 }
 
-/** Finds the row of each element by the last bits of the event id, because these bits do not depend on the lane. */
+/** Finds rows by the last bits of the event id, because the other bits can differ in a retry. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {

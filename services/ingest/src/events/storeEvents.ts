@@ -39,7 +39,7 @@ export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // Does not use Node's shared buffer pool, because other code could read unused random bytes through the pool.
+    // Uses a separate buffer, because other code can read Node's shared buffer pool.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -53,7 +53,7 @@ const POOL_BYTES = 16 * 1024;
 /** Events that have ids and for which quota is reserved. The caller must append the events or release the quota. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
-  /** Acknowledged events that a sampling switch dropped. Dropped events are not stored, and do not count against the quota. */
+  /** Events that sampling dropped. These events are not stored, and do not count against the quota. */
   readonly sampledOut: readonly CreatedEvent[];
 }
 
@@ -69,7 +69,7 @@ export async function decideEvents(
   toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
-  // Skips the quota for a request without events, so that such a request does not wait for the quota's first read.
+  // Skips the quota for a request without events, because reading the quota can take long.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;

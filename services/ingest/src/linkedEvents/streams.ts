@@ -26,7 +26,7 @@ import { type LinkedEventStream, type StreamClient, startLinkedEventStream } fro
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Returns undefined if the topic received a partition after the message id was created. @throws Unavailable */
+  /** Returns undefined if partitions were added to the topic after the message id was created. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }

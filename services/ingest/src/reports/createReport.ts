@@ -134,8 +134,8 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // A retry with a `clientRequestId` can arrive after its sessions have expired. Erased sessions are rejected, because a retry
-  // must not store erased data again.
+  // With a `clientRequestId`, expired sessions are accepted, because a retry can be late. Erased sessions are rejected, because
+  // erased data must not be stored again.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));

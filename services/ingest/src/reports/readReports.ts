@@ -158,7 +158,6 @@ async function waitForProjection(
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
-  // Waits only for the partitions of the report, of its session, and of the events that it names.
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([

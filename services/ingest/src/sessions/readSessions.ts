@@ -63,7 +63,7 @@ export async function readSession(
   const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
-    // A cached session can lack a row after a restore of ClickHouse, or because retention removed the row.
+    // The row of a cached session can be missing after a restore, or can have expired.
     const incomplete = isCached ? await deps.sessions.errorIfIncomplete(tenant.id) : undefined;
     if (incomplete instanceof TableIncomplete)
       throw new Unavailable(SESSION_NOT_RESTORED, { retryAfterS: incomplete.retryAfterS, cause: incomplete });

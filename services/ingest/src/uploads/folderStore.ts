@@ -108,7 +108,7 @@ class UploadFiles {
     });
   }
 
-  /** Stores the bytes of a file, flushes the file and the description to the disk, and returns the file size. */
+  /** Stores the bytes of a file, and returns their number. The bytes and the file's description are flushed to the disk. */
   async receive(key: UploadKey, chunks: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(undefinedIfMissing);
@@ -213,7 +213,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Moves a complete file to its final path with a hard link, because a rename could replace a file that a report names. */
+/** Moves a complete file to its final path. A hard link never replaces an existing file. */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);

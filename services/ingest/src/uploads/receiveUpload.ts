@@ -9,7 +9,7 @@ import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/** Maximum concurrent uploads. An upload needs memory for one or two chunks. One tenant can have half of the uploads. */
+/** Maximum concurrent uploads. An upload needs memory for one or two chunks. */
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
@@ -68,7 +68,6 @@ export async function receiveUpload(
   if (holder === undefined) throw tokenRevoked();
   checkHead(request, target);
   return await inFlight.run(holder, async () => {
-    // Closes the connection after a timeout or a revocation. The loop that reads the request then throws an error.
     request.setTimeout(IDLE_TIMEOUT_MS);
     const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_INTERVAL_MS);
     try {

@@ -102,7 +102,7 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
     ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
-    // Turns off checksums. Otherwise, an upload address would contain the checksum of an empty body.
+    // A presigned URL must not contain a checksum, because the file is still unknown.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {

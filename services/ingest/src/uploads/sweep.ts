@@ -86,7 +86,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that reports name. Includes retracted reports, because clients can still read these reports. */
+/** Returns the keys of uploads that belong to reports. Includes retracted reports, because clients can still read them. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

@@ -98,7 +98,7 @@ export type AttachmentState =
 /** Maximum concurrent file checks. A check sends one or two requests to the store. */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/** Checks the files that a report names. Tenants take turns. @throws Unavailable if too many checks are waiting */
+/** Checks the files of a report. If many checks wait, tenants take turns. @throws Unavailable if too many checks are waiting */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -114,7 +114,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
   };
 }
 
-/** Checks one file that a report names. A file older than a day counts as missing, because old files can be removed. */
+/** Checks one file of a report. A file older than a day counts as missing, because a cleanup can remove it. */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },
   projectId: string,

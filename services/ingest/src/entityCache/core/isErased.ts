@@ -1,4 +1,4 @@
-/** Checks whether an entity (a session or a bug report) was erased after a cache read it. Pure. */
+/** Checks whether a cached session or bug report was erased. */
 import type { Erasable } from '@questlog/schemas/erased';
 
 export type IsErased = (entity: Omit<Erasable, 'tenantId'> & { readonly reportId?: string }) => boolean;

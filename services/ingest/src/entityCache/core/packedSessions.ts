@@ -1,4 +1,4 @@
-/** Hash tables for the sessions that ClickHouse might not have yet. A session takes about 60 bytes. Pure. */
+/** Hash tables for the sessions that ClickHouse might not have yet. A session takes about 60 bytes. */
 
 /** Session in the cache. The session's content, which has up to 64 KiB, is not cached. */
 export interface CachedSession {

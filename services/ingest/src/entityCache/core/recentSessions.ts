@@ -1,4 +1,4 @@
-/** Cache of recently used sessions. Lookups use the 16 bytes of a session id, and do not create a string. Pure. */
+/** Cache of recently used sessions. Compares the 16 bytes of session ids, and does not create strings. */
 import type { CachedSession } from './packedSessions.ts';
 
 export interface RecentSession {

@@ -27,12 +27,12 @@ export interface AcceptInput {
   /** Number of events that are still within the quota. Negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
-  /** True if a request with an idempotency key gets one record per event. A retry can then store only the missing events. */
+  /** True if each event of a request with an idempotency key becomes a record. A retry can then add the missing events. */
   readonly isSplit: boolean;
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** 8 random bytes for each event, and after them 16 random bytes for each record. */
+  /** 8 random bytes for each event, followed by 16 random bytes for each record. */
   readonly random: Buffer;
 }
 
@@ -107,7 +107,6 @@ function createdEvent(
   };
 }
 
-/** Creates the ids of a request's events. Events of the same lane share the first part of their ids. */
 class EventIds {
   readonly receivedMicros: bigint;
   readonly #input: AcceptInput;
@@ -152,7 +151,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // If a report was lost, its retry has new events and needs a new append id.
+    // A retry of a lost report creates new event ids, so it needs a new append id.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(createHash('sha256').update(tried).digest());
   }

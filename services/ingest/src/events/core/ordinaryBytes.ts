@@ -6,7 +6,7 @@ import { idTime } from '@questlog/schemas/uuid';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
-/** Valid events of a request, and their lanes. The index in each array is the index of the event in the request. */
+/** Valid events of a request. `found` and `lanes` have the same order as the request. */
 export interface OrdinaryBatch
   extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision'> {
   readonly body: Buffer;

@@ -238,7 +238,7 @@ const SHORT_TIME = 20;
 const LONG_TIME = 24;
 /** Maximum digits of a sequence number. A double represents every number with up to 15 digits exactly. */
 const MAX_DIGITS = 15;
-/** Value of a character that is not a digit. A number that contains such a character becomes negative. */
+/** Replaces the digit value of an invalid character. The parsed number is then negative. */
 const NO_DIGIT = -100_000;
 
 const SPACE = 0x20;

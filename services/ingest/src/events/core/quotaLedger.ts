@@ -12,7 +12,7 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** Maximum number of remembered appends per partition. An append takes about 40 bytes of memory. Further appends are merged. */
+/** Maximum number of appends in memory per partition. An append takes about 40 bytes of memory. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -52,9 +52,9 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the rollup counts with the counts of `rows`, and removes this process's appends that `rows` already include.
-   * @param projected offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove events
-   * that `rows` lack.
+   * Replaces the rollup counts with the counts of `rows`. Removes events that `rows` include from this process's count.
+   * @param projected the offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove
+   * events that `rows` do not include.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -128,7 +128,7 @@ export class QuotaLedger {
   }
 }
 
-/** Merges appends with neighboring offsets. Returns at most `groupCount` + 1 entries. */
+/** Merges neighboring entries until at most `groupCount` + 1 entries remain. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
   // The group size is a power of two. A later merge then joins whole groups of an earlier merge and splits no group.

@@ -117,7 +117,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** Returns the field's index in `ENVELOPE`. A name with escapes has 14 to 62 bytes, including the quotes. */
+/** Returns the field's index in `ENVELOPE` if the name contains escapes. Such a name with its quotes has 14 to 62 bytes. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;

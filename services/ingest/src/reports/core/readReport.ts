@@ -147,7 +147,6 @@ const PARSED = {
 } as const;
 const OPEN_ARRAY = 0x5b;
 
-/** Converts the JSON pointer of a problem in an inline event to a pointer from the root of the report request. */
 export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }

@@ -1,4 +1,4 @@
-/** Formats and checks upload addresses. An HMAC-SHA-256 signature in the address authorizes the upload. Pure. */
+/** Formats and checks upload addresses. An HMAC-SHA-256 signature in the address authorizes the upload. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Rejected } from '../../rejected.ts';
@@ -55,7 +55,7 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
   return signature.length === wanted.length && timingSafeEqual(signature, wanted);
 }
 
-/** Signs the parameters as a JSON array. If the parameters were concatenated, different addresses could give the same text. */
+/** Signs the parameters as a JSON array, because concatenated parameters would be ambiguous. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
   const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
