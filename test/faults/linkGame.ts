@@ -53,7 +53,7 @@ export class LinkGame {
     const found = await eventually(
       () => this.#bench.statesOf(report),
       (now) => JSON.stringify(sorted(now)) === JSON.stringify(sorted(states)),
-      20_000,
+      60_000,
     ).catch(() => this.#bench.statesOf(report));
     expect(sorted(found)).toEqual(sorted(states));
     const stream = await this.#bench.streamOf(this.projectId);

@@ -107,7 +107,7 @@ test('links 200 reports that name one event', async () => {
   const told = await eventually(
     () => bench.streamOf(game.projectId),
     (links) => links.length >= reports.length,
-    20_000,
+    60_000,
   );
   expect(told.map(({ reportId }) => reportId).toSorted()).toEqual(
     reports.map(({ reportId }) => reportId).toSorted(),
