@@ -41,7 +41,7 @@ ALTER TABLE ledger
     MODIFY COMMENT 'Number of accepted, logged and projected events per tenant and minute. After the projector has processed all events of a minute, missing_events and unlogged_events of the minute are 0.'
 ;
 ALTER TABLE audit
-    MODIFY COMMENT 'One row per change that an operator made, or per request that the listener for operators rejected. Rows are kept for one year.'
+    MODIFY COMMENT 'Changes that operators made, and requests that the listener for operators rejected. One row can count several rejections. Rows are kept for one year.'
 ;
 ALTER TABLE truncations
     MODIFY COMMENT 'Truncations of the log that the projector detected. Rows are kept forever.'

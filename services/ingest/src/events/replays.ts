@@ -197,8 +197,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // If ClickHouse does not answer, only keys that were created after its latest answer are accepted. A key with a future
-      // time fails.
+      // If ClickHouse does not answer, only keys that were created after its latest answer are accepted. No attempt with such a
+      // key was stored before that answer. If an attempt was stored later, consumers drop the duplicate. A key with a future
+      // time fails, because the age of the key is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

@@ -210,6 +210,7 @@ export async function keepBodyIfProblems<T extends CheckedResponse>(
   }
 }
 
+/** Returns true if the rate limit for requests without valid credentials ignores this response. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }

@@ -1,7 +1,4 @@
-/**
- * Rejects requests without valid credentials if too many of them came from one client address. Each ingest process counts
- * separately.
- */
+/** Limits requests and connections without valid credentials by client address. Each ingest process counts separately. */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
 import type { Clock } from '@questlog/runtime/process/clock';

@@ -105,7 +105,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Stores missing events with their original ids. If an event was stored late, consumers detect the duplicate. */
+/** Stores missing events with their original ids and append ids, so that consumers detect duplicates. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

@@ -28,7 +28,10 @@ export type Change =
   | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
-/** New link to a report whose ClickHouse query is due or running. The linker writes the link after the query. */
+/**
+ * Link to an event that the report's next or running ClickHouse query may not read. After the query, the linker writes only the
+ * links to unread events.
+ */
 export interface DeferredLink {
   readonly offset: number;
   readonly event: StoredEvent;

@@ -49,6 +49,7 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
   readonly sessionLinks = new Map<string, number>();
+  /** Sessions of open and closed reports. ClickHouse provides them, because the changelog contains only unfinished reports. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /** True if the log has lost events since the state was restored. */

@@ -60,6 +60,7 @@ export class SessionsWithReports {
   }
 }
 
+/** Ids are hashed because a game can choose ids that are not random. */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;

@@ -64,7 +64,8 @@ export interface TruncationDeps {
 
 /**
  * Compares the log with the last committed record and with the stored rows. The comparison changes the read position. All
- * records after the last equal record count as truncated, because processing a record again adds no rows.
+ * records after the last equal record count as truncated, even unchanged records without rows. This is safe, because processing
+ * a record again adds no rows.
  * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */

@@ -12,7 +12,7 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** Maximum number of appends in memory per partition. An append takes about 40 bytes of memory. */
+/** Maximum number of appends in memory per partition. At the limit, appends are merged. An append takes about 40 bytes. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {

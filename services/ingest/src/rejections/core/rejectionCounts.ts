@@ -36,6 +36,10 @@ export const MAX_FIELDS_PER_MINUTE = 100;
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
+/**
+ * Limits the text that `mask` searches for secrets. The text is truncated to `MAX_FIELD_BYTES` only after the search, because
+ * `mask` can miss a truncated secret.
+ */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
 

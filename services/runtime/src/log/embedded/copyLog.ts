@@ -18,7 +18,10 @@ export interface LogCopy {
 /** Number of 8 KiB pages in each step of the copy. Appends wait during each step and during the final flush to disk. */
 const PAGES_PER_STEP = 100;
 
-/** Copies the log's file. The caller must stop retention until the copy is complete. */
+/**
+ * Copies the log's file. The caller must stop retention until the copy is complete. Otherwise, retention could delete records
+ * that a group needs after a restore.
+ */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const earlierCommits = sqlite
     .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")

@@ -47,6 +47,7 @@ export async function checkAddresses(addresses: readonly ListenAddress[]): Promi
 }
 
 export async function checkAddress(address: ListenAddress): Promise<void> {
+  // Closes connections that arrive during the check, because the clients would get no response.
   const server = createServer((socket) => socket.destroy());
   await bind(server, address);
   await new Promise((closed) => server.close(closed));

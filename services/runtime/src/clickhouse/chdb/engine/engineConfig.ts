@@ -3,6 +3,7 @@
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables } from './readerAccess.ts';
 
+/** `READER` and `PRODUCT` are roles of the engine's only user. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
 const PRODUCT = 'product';
 

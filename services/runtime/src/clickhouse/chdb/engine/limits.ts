@@ -51,7 +51,7 @@ export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 export const MAX_EXECUTION_SECONDS = 60;
 export const MAX_READER_SECONDS = 30;
-/** The process is killed if a query exceeds its time limit by this many seconds. */
+/** The process is killed if a reader's query exceeds its time limit by this many seconds. */
 export const READER_OVERTIME_SECONDS = 5;
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;

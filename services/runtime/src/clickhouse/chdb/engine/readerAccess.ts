@@ -117,6 +117,7 @@ function words(text: string): string[] {
 }
 
 const READ_VERBS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
+/** Functions that a reader must not call. The functions read files, or call a function whose name is in a string. */
 const FORBIDDEN_NAMES = new Set(
   words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'),
 );

@@ -95,6 +95,7 @@ function vacuumChunk(database: LogDatabase): boolean {
   return count('freelist_count') < free;
 }
 
+/** Fraction of pages that can stay free. Removing a free page is expensive, because SQLite moves another page. */
 const KEPT_FREE_RATIO = 0.2;
 
 /** A chunk of 1 MiB blocks the event loop for a few milliseconds. */

@@ -50,7 +50,7 @@ const PERMANENT_ERRORS = new Set([
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
 ]);
 
-/** An authentication error during the start ends the process. After the start, the process retries. */
+/** At the start, an authentication error ends the process. A running process retries, because a token server can be down. */
 const CREDENTIALS_ERRORS = [
   'SASL_AUTHENTICATION_FAILED',
   'UNSUPPORTED_SASL_MECHANISM',

@@ -100,7 +100,7 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     }
-    // A fetch with a known leader epoch detects the same truncation a second time.
+    // If a leader epoch is known, the pending truncation is dropped, because the next fetch detects the truncation again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||

@@ -41,6 +41,7 @@ export class BrokerCatalog {
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
+  /** Coordinator of each consumer group. A `broker` must be used only with the `cluster` that created the `broker`. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {
@@ -164,6 +165,7 @@ export class BrokerCatalog {
 
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const cached = this.#coordinators.get(groupId);
+    // Brokers close idle connections, so a cached broker can be disconnected.
     if (cached?.cluster === cluster && cached.broker.isConnected()) return cached.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });

@@ -152,6 +152,7 @@ async function warnOfFewReplicas(
 }
 
 const LIMIT_MS = 15_000;
+/** Maximum time of retries for an unknown topic. Some brokers learn about a new topic late. */
 const UNKNOWN_LIMIT_MS = 500;
 /** Time for which a broker can report a new topic as unknown, especially under load. */
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
