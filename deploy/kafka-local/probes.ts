@@ -1,4 +1,4 @@
-/** Checks whether a node of a stack responds, with a request that only this kind of node can answer. */
+/** Checks whether a node of a local stack responds. Each kind of node gets a request that only this kind can answer. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,

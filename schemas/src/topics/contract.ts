@@ -229,7 +229,10 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-/** Omits avsc's check of each union branch. Without the check, Questlog encodes a record of events a fifth faster. */
+/**
+ * Encodes an optional value without avsc's check of each union branch. Without this check, encoding a record of events is 20 %
+ * faster.
+ */
 class OptionalType extends avsc.types.UnwrappedUnionType {
   _write(tap: Tap, value: unknown): void {
     tap.writeLong(value === null ? 0 : 1);

@@ -59,7 +59,8 @@ export class DeadLetterIndex {
   }
 
   /**
-   * Removes dead letters and decisions that the log lost in a truncation. `offset` is the first lost offset of the partition.
+   * Removes the partition's dead letters and decisions at or above `offset`. `offset` is the first offset that the log lost in
+   * a truncation.
    */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {

@@ -210,7 +210,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** This setting marks a table whose settings were changed by an erasure. */
+/** If a table has this setting, an erasure has changed the settings of the table. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

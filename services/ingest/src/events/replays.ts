@@ -44,7 +44,10 @@ interface Replay {
 interface ClaimedKey {
   readonly isReplay: false;
   readonly stored: readonly StoredElement[];
-  /** Ends the claim on the idempotency key, and caches the events. Returns the stored events of all requests with this key. */
+  /**
+   * Ends this request's claim on the idempotency key, and caches the events. Returns all stored events of the key, including
+   * the events that earlier requests stored.
+   */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
   /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
   release(): void;

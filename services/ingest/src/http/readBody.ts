@@ -103,7 +103,7 @@ const STALLED = 'the body stalled while other requests waited for memory';
  * projector in the same process.
  */
 export class EventLoopQueue {
-  /** Waiting request bodies by tenant. The first tenant in the map is served next. */
+  /** The waiting request bodies, grouped by tenant. The first tenant in the map is served next. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;

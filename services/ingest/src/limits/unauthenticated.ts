@@ -1,4 +1,7 @@
-/** Limits requests and connections without valid credentials by client address. Each ingest process counts separately. */
+/**
+ * Limits, for each client address, the requests and connections without valid credentials. Each ingest process counts
+ * separately.
+ */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
 import type { Clock } from '@questlog/runtime/process/clock';

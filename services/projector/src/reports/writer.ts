@@ -72,8 +72,7 @@ async function writeReports(
   { filed, later, erased }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // A new owner of the partition can know erasures that this process does not know, so the process checks that it is still the
-  // owner.
+  // Checks that this process still owns the partition, because a new owner can have read more erasures than this process.
   await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);

@@ -36,7 +36,8 @@ export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): P
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Passing a connection to an ended worker emits an error event. Without a listener, the event would end this process.
+    // If a connection is passed to a worker that has ended, Node emits an `error` event. Without a listener, the event would
+    // end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);

@@ -188,10 +188,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Checks that the log still contains the block of the last commit.
-   * @throws RestartRun to read the log again if the last record of the block is missing. A former leader can report a wrong
-   * end offset.
-   * @throws LogTruncated if only the transaction markers after the last record are missing.
+   * Checks that the log still contains the block of the latest commit.
+   * @throws RestartRun if the block's last record is missing. The process reads the log again, because a former leader can
+   *   report a wrong end offset.
+   * @throws LogTruncated if the log contains the block's last record, but not the transaction markers after the record.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -220,7 +220,7 @@ class BlockRun<Plan> {
   /**
    * Waits until an insert by the previous owner of the partition can no longer succeed. If a block's commit was lost, a late
    * insert could add rows after the stored rows were read.
-   * @throws RestartRun after a wait, because the log can have been truncated during the wait.
+   * @throws RestartRun after a wait, because a truncation of the log is possible while this process waits.
    */
   async #waitForPreviousInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;

@@ -195,9 +195,10 @@ export interface OwnedPartition {
   /** Returns the offset at which the next read of the topic starts. A group without a commit starts at the earliest record. */
   position(topic: string): number;
   /**
-   * Moves the position. With a leader epoch, the adapter also detects a truncation of the log.
-   * @param leaderEpoch the leader epoch of the record before `offset`, from a `Batch`.
-   * @param maxLeaderEpoch an upper bound of the leader epochs before `offset`, if the exact epoch is unknown.
+   * Sets the offset at which the next read of the topic starts. If a leader epoch is given, the adapter also detects a
+   * truncation of the log.
+   * @param leaderEpoch the leader epoch of the record directly before `offset`, from a `Batch`.
+   * @param maxLeaderEpoch an upper bound of the leader epochs of all records before `offset`, if the exact epoch is unknown.
    */
   seek(topic: string, offset: number, leaderEpoch?: number, maxLeaderEpoch?: number): void;
   /**

@@ -51,8 +51,8 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
       // Selects links by the time of the link, because the rows of the linked event and report can already be expired.
       `changed_at < ${before}`,
     );
-    // If the linker's clock is slow, the time of a new link can be before the erasure request. For this reason, the condition
-    // also uses the arrival time of the linked event.
+    // If the linker's clock is behind, a new link can have a time before the erasure request. For this reason, the condition
+    // for `laterLinks` also uses the arrival time of the linked event.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];

@@ -24,7 +24,7 @@ export interface AcceptInput {
   readonly revision: Revision;
   readonly receivedAt: number;
   readonly drafts: readonly AssignedDraft[];
-  /** Number of events that are still within the quota. Negative if the quota is already exceeded. */
+  /** Number of events that the tenant's monthly quota still allows. The number is negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   /** True if each event of a request with an idempotency key becomes a record. A retry can then add the missing events. */
@@ -32,7 +32,7 @@ export interface AcceptInput {
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** 8 random bytes for each event, followed by 16 random bytes for each record. */
+  /** Random bytes for ids. The buffer starts with 8 bytes for each event, followed by 16 bytes for each record. */
   readonly random: Buffer;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Entry point of the embedded ClickHouse as a separate process. The process kills itself if the engine is unusable. Usually,
+ * Entry point of the process that runs the embedded ClickHouse. If the engine is unusable, the process kills itself. Usually,
  * Questlog supervises and restarts the process.
  */
 import type { FromChild } from '../../process/children/supervisedChild.ts';

@@ -285,7 +285,8 @@ async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<Lo
   const found = await readLogFacts(log, logger);
   if (found !== undefined) return found;
   const id = randomUUID();
-  // Each id record has its own key, so that compaction keeps the first record. Otherwise, the id of the log would change.
+  // The key of this record is unique, so that compaction keeps the record. The log's id would change if compaction removed the
+  // topic's first record.
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
   const created = await readLogFacts(log, logger);
   if (created === undefined) throw new Error(`${LOG_TOPIC} does not contain the record that was appended`);

@@ -33,7 +33,7 @@ const DRAIN_MS = 6_000;
 const IDLE_CHECK_INTERVAL_MS = 50;
 const COMMON_HEADER_LIST = [...COMMON_HEADERS].flat();
 const STALLED_TIMEOUT_MS = 60_000;
-/** A body can always have this number of chunks. Each `MEAN_CHUNK_BYTES` bytes of the body allow one more chunk. */
+/** A request body can have `MAX_SMALL_CHUNKS` chunks, plus one chunk for each `MEAN_CHUNK_BYTES` bytes of the body. */
 export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 

@@ -201,7 +201,7 @@ export class Pipelines {
     connection.isPipelined = true;
     const { socket } = connection;
     socket.once('close', () => this.#takeUnparsed(connection));
-    // Pauses the socket again, because a 'resume' event makes Node read from a paused socket.
+    // Pauses the socket again, because Node reads after a 'resume' event even if the socket is paused.
     socket.on('resume', () => {
       // After the final response of the connection, the socket is not paused again, so that the remaining bytes are read and
       // dropped.

@@ -1,4 +1,4 @@
-/** Redacts secrets from request bodies and directory entities for the audit, and limits their size. */
+/** Replaces secrets in the request bodies and objects of audit records by `***`. Limits each value to 64 KiB of JSON. */
 
 const SECRET_NAME = /token$|secret|passw|credential|authorization|cookie|sha256|(api|private)_?key$/i;
 const TOKEN = /qlt_[\w-]{16,}/g;

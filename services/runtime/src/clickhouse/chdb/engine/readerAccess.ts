@@ -69,7 +69,10 @@ export function settingsInClauses(normalized: string): [name: string, sqlValue: 
   return found;
 }
 
-/** Returns the reason why a reader may not run the statement. Undefined if the statement is allowed. */
+/**
+ * Returns the reason why the read-only account is not allowed to run the statement. Returns undefined if the statement is
+ * allowed.
+ */
 export function readerViolation(normalized: string): string | undefined {
   const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';

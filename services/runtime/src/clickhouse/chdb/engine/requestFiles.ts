@@ -33,7 +33,7 @@ export interface RequestFiles {
   /** Writes the data of an INSERT to a file and calls `use`. @throws ClickHouseException if the data exceeds the limit. */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
-   * Calls `write`, which writes a result to a file, and returns the content of the file.
+   * Calls `write` with the path of a file, to which `write` writes a query result. Returns the content of the file.
    * @throws ClickHouseException if the file is too large or the disk is full.
    */
   collect<T>(

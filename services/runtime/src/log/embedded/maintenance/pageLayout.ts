@@ -19,7 +19,7 @@ export function mapPageOf(page: number, pageBytes: number): number {
   return first === PENDING_BYTE / pageBytes + 1 ? first + 1 : first;
 }
 
-/** Returns the type of `page` from its entry in the pointer map page `map`, or undefined if the entry is missing. */
+/** Reads the type of the page `page` from the pointer map page `map`. Returns undefined if `map` has no entry for `page`. */
 export function pageTypeIn(map: Buffer, mapPage: number, page: number): number | undefined {
   const at = (page - mapPage - 1) * MAP_ENTRY_BYTES;
   return at >= 0 && at < map.length ? map[at] : undefined;

@@ -6,11 +6,11 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
- * Handles OFFSET_OUT_OF_RANGE. Brokers also send this error for an unknown leader epoch. Returns true if the reader's position
- * moved.
- * @param group undefined if the reader has no consumer group. Such a reader does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. If false, a position with a known leader epoch does not
- *   move back. The first error can come from a former leader that has fewer records.
+ * Handles the error OFFSET_OUT_OF_RANGE of a fetch. A broker also sends this error if the broker does not know the request's
+ * leader epoch. Returns true if the reader's position moved.
+ * @param group the consumer group of the reader. A reader without a consumer group does not report expired records as a loss.
+ * @param isRepeated true if the previous response had the same error. After the first error, a position with a known leader
+ *   epoch does not move back, because a former leader with fewer records can have sent the error.
  */
 export async function adjustPosition(
   deps: Deps,

@@ -73,7 +73,7 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
-  /** Buffers in the order in which the next Fetch request lists their partitions. A filled buffer moves to the end. */
+  /** The buffers, in the order in which the next Fetch request lists their partitions. A filled buffer moves to the end. */
   readonly #buffers = new Set<PartitionBuffer>();
   readonly #limits = new Map<string, ReadLimits>();
   readonly #failing = new Map<PartitionBuffer, FailingPartition>();
