@@ -73,7 +73,7 @@ test('every page of the reference is generated', () => {
   );
 });
 
-test('the reference has every route of the two listeners and no other', () => {
+test('the reference has every route of the two listeners and no other', { timeout: 120_000 }, () => {
   const sources = parseSources();
   const routesOf = (...paths: string[]): string[] => {
     const literals = paths.flatMap((path) => sources.get(path)?.literals ?? []);
