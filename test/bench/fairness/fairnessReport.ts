@@ -1,7 +1,9 @@
 /** Formats the results of the fairness benchmark as Markdown, for the terminal and for `docs/evidence/performance.md`. */
+
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { factsLine, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
+import { table } from '../../tidy/reference/markdown.ts';
+import { factsLine, grouped, mebibytes, millis } from '../path/pathReport.ts';
 import {
   type Answers,
   type FairnessResult,

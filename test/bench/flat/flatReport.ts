@@ -1,9 +1,11 @@
 /** The cost of larger deployments, as Markdown. */
+
 import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports';
 import { DEFAULT_BOUNDS } from '@questlog/ingest/entityCache/entityIndex';
+import { table } from '../../tidy/reference/markdown.ts';
 import type { CostFigures } from '../path/pathFigures.ts';
 import { nameOf, type Shape } from '../path/pathOptions.ts';
-import { factsLine, grouped, mebibytes, micros, table, titleOf } from '../path/pathReport.ts';
+import { factsLine, grouped, mebibytes, micros, titleOf } from '../path/pathReport.ts';
 import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size } from './measureFlat.ts';
 
 /** Target of the throughput at spread 8, relative to spread 1. */

@@ -1,4 +1,5 @@
 /** Formats the result of the benchmark as Markdown, and judges it for `--check`. */
+import { table } from '../../tidy/reference/markdown.ts';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import type {
@@ -242,12 +243,6 @@ function isShort({ closed }: PeerFigures): boolean {
 
 export function titleOf({ events, connections }: Shape): string {
   return `${events} × ${grouped(connections)}`;
-}
-
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
 /** A figure that could not be measured is null in JSON. */

@@ -1,5 +1,6 @@
 /** Formats the figures of `npm start` at rest as Markdown. */
-import { machineLine, mebibytes, table } from '../path/pathReport.ts';
+import { table } from '../../tidy/reference/markdown.ts';
+import { machineLine, mebibytes } from '../path/pathReport.ts';
 import type { RestFigures, RestResult } from './measureRest.ts';
 
 /** Maximum of each figure. */

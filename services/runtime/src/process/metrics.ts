@@ -29,7 +29,7 @@ export function createMetricsRegistry({ version, worker }: RegistryOptions = {})
   return registry;
 }
 
-/** Also exposes a metric under its deprecated name. */
+/** Exposes a metric under its deprecated name, in addition to its current name. */
 export function keepDeprecatedName(
   metric: Counter | Gauge,
   deprecated: { readonly name: string; readonly replacement: string; readonly labelNames?: string[] },

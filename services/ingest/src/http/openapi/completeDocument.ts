@@ -1,8 +1,13 @@
-/** Adds the server, the license, and the response headers to an OpenAPI document. */
+/** Adds the server, the license, and response headers to an OpenAPI document. Replaces copies of named schemas by references. */
 
 interface Operation {
   readonly parameters?: readonly { readonly name: string }[];
-  readonly responses: Readonly<Record<string, { headers?: object }>>;
+  readonly responses: Readonly<Record<string, Response>>;
+}
+
+interface Response {
+  readonly content?: object;
+  headers?: object;
 }
 
 interface Schema {
@@ -35,7 +40,7 @@ export function completeDocument(document: Record<string, unknown>): Record<stri
   const used = new Set<string>();
   for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods))) {
     for (const [status, response] of Object.entries(operation.responses)) {
-      const names = headersOf(operation, Number(status));
+      const names = headersOf(operation, Number(status), response);
       for (const name of names) used.add(name);
       const references = names.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
       response.headers = { ...Object.fromEntries(references), ...response.headers };
@@ -66,11 +71,18 @@ function withAnyProperties(value: Schema | null): Schema | null {
   return Object.keys(value.properties ?? {}).length > 0 ? value : { ...value, additionalProperties: true };
 }
 
-function headersOf({ parameters = [] }: Operation, status: number): (keyof typeof HEADERS)[] {
+function headersOf(
+  { parameters = [] }: Operation,
+  status: number,
+  { content = {} }: Response,
+): (keyof typeof HEADERS)[] {
   const canIgnoreFields = status < 300 && parameters.some(({ name }) => name === 'Prefer');
   return [
     'X-Request-Id',
-    ...(status === 429 || status === 503 ? (['Retry-After'] as const) : []),
+    // The 503 of `/readyz` is not a problem document and has no `Retry-After`.
+    ...((status === 429 || status === 503) && 'application/problem+json' in content
+      ? (['Retry-After'] as const)
+      : []),
     ...(canIgnoreFields ? (['Questlog-Ignored-Fields'] as const) : []),
   ];
 }
@@ -80,7 +92,8 @@ function namesOf(schemas: Readonly<Record<string, object>>): ReadonlyMap<string,
 }
 
 function withReferences(value: unknown, names: ReadonlyMap<string, string>): unknown {
-  const name = names.get(JSON.stringify(value));
+  const isSchema = typeof value === 'object' && value !== null && 'properties' in value;
+  const name = isSchema ? names.get(JSON.stringify(value)) : undefined;
   return name === undefined ? withReferencesInside(value, names) : { $ref: `#/components/schemas/${name}` };
 }
 
