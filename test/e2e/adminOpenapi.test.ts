@@ -141,7 +141,7 @@ test('every answer has a documented status, schema, and media type', {
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
   await ask('POST', '/admin/backups');
   await ask('GET', '/admin/backups');
-  for (const path of ['/admin/lag', '/healthz', '/readyz', '/metrics', '/openapi.json'])
+  for (const path of ['/admin/lag', '/admin/traffic', '/healthz', '/readyz', '/metrics', '/openapi.json'])
     await ask('GET', path);
 
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -91,6 +91,7 @@ test('the reference has every route of the two listeners and no other', { timeou
       'services/runtime/src/process/healthRoutes.ts',
       'services/console/src/tailRoute.ts',
       'services/console/src/lagRoute.ts',
+      'services/console/src/trafficRoute.ts',
       'services/questlog/src/backup/backups.ts',
     ),
   );

@@ -304,3 +304,7 @@ export type SqlInput = Static<typeof SqlInput>;
 export type SwitchInput = Static<typeof SwitchInput>;
 export type SwitchesInput = Static<typeof SwitchesInput>;
 export type SwitchOutput = Static<typeof SwitchOutput>;
+export type TenantOutput = Static<typeof TenantOutput>;
+export type ProjectOutput = Static<typeof ProjectOutput>;
+export type TokenOutput = Static<typeof TokenOutput>;
+export type TokenCreated = Static<typeof TokenCreated>;

@@ -2,7 +2,7 @@
  * Problem details (RFC 9457) and the closed list of problem codes. A code always has the same meaning and the same `title`. The
  * `detail` describes one occurrence of the problem and never contains parts of the request body.
  */
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 
 export const PROBLEMS = {
   invalid_json: [400, 'The body is not valid JSON'],
@@ -91,6 +91,8 @@ export const Problem = Type.Object({
     ),
   ),
 });
+
+export type Problem = Static<typeof Problem>;
 
 export function statusOf(code: ProblemCode): number {
   return PROBLEMS[code][0];

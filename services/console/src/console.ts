@@ -1,10 +1,11 @@
-/** Combines the parts of the console: pages, sign-in, live tail, and consumer lag. */
+/** Combines the parts of the console: pages, sign-in, live tail, consumer lag, and traffic. */
 import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Logger } from '@questlog/runtime/process/logger';
+import type { Exposition } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
@@ -13,6 +14,7 @@ import { LiveTail } from './liveTail.ts';
 import { pageFiles } from './pageFiles.ts';
 import { signIn } from './signIn.ts';
 import { tailRoute } from './tailRoute.ts';
+import { trafficRoute } from './trafficRoute.ts';
 
 export interface ConsoleDependencies {
   readonly log: Log;
@@ -21,6 +23,7 @@ export interface ConsoleDependencies {
   readonly directory: DirectoryHandle;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly exposition: Exposition;
   readonly adminToken: string;
   readonly dataDir: string | undefined;
 }
@@ -42,5 +45,6 @@ export async function openConsole(deps: ConsoleDependencies): Promise<Console> {
   pageFiles(router);
   tailRoute(router, tail, deps);
   lagRoute(router, deps);
+  trafficRoute(router, deps);
   return { signIn: signIn(deps.adminToken), router, close: () => tail.close() };
 }

@@ -1,11 +1,11 @@
 import { tmpdir } from 'node:os';
-import type { ConsumerLag } from '@questlog/runtime/consumer/groupLag';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
+import type { ConsumerLag, LagOutput } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { type LagAnswer, lagReader } from './lagRoute.ts';
+import { lagReader } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -45,7 +45,7 @@ async function commit(log: Log, group: string, offsets: readonly number[]): Prom
   await consumer.stop();
 }
 
-function eventsLag({ consumers }: LagAnswer, group: string): ConsumerLag | undefined {
+function eventsLag({ consumers }: LagOutput, group: string): ConsumerLag | undefined {
   return consumers.find((one) => one.group === group && one.topic === TOPICS.events);
 }
 

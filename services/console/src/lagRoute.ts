@@ -4,16 +4,10 @@
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';
-import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
+import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
-
-export interface LagAnswer {
-  readonly at: string;
-  readonly consumers: readonly ConsumerLag[];
-  /** Disk of the data folder. Null if the process has no data folder. */
-  readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
-}
+import type { LagOutput } from '@questlog/schemas/http/health';
 
 interface LagDependencies {
   readonly log: Log;
@@ -30,9 +24,9 @@ export function lagRoute(router: RouterInstance, deps: LagDependencies): void {
   });
 }
 
-export function lagReader(deps: LagDependencies): () => Promise<LagAnswer> {
+export function lagReader(deps: LagDependencies): () => Promise<LagOutput> {
   const consumers = groupLags(deps);
-  let cached: { readonly atMs: number; readonly answer: Promise<LagAnswer> } | undefined;
+  let cached: { readonly atMs: number; readonly answer: Promise<LagOutput> } | undefined;
   return async () => {
     const nowMs = deps.clock.now();
     if (cached === undefined || Math.abs(nowMs - cached.atMs) >= CACHE_MS) {
@@ -50,7 +44,7 @@ async function answerOf(
   { dataDir }: LagDependencies,
   consumers: readonly GroupLag[],
   nowMs: number,
-): Promise<LagAnswer> {
+): Promise<LagOutput> {
   return {
     at: new Date(nowMs).toISOString(),
     consumers: await Promise.all(consumers.map((consumer) => consumer.measure(nowMs))),
@@ -58,7 +52,7 @@ async function answerOf(
   };
 }
 
-async function diskOf(folder: string): Promise<LagAnswer['disk']> {
+async function diskOf(folder: string): Promise<LagOutput['disk']> {
   const { bavail, blocks, bsize } = await statfs(folder);
   return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
 }

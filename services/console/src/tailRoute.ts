@@ -4,6 +4,7 @@ import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Logger } from '@questlog/runtime/process/logger';
+import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { answerProblem } from './answerProblem.ts';
@@ -111,7 +112,7 @@ class Stream implements Subscriber {
   #filter: TailFilter;
   #events: string[] = [];
   #characters = 0;
-  readonly #count = { matched: 0, shown: 0, unreadRecords: 0 };
+  readonly #count: TailCount = { matched: 0, shown: 0, unreadRecords: 0 };
   #flushes = 0;
   #writtenMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
@@ -195,11 +196,12 @@ function eventText(
   { id, sessionId, buildId, eventType, occurredAt, overQuota, sequence, payload }: AcceptedEvent,
   at: EventAt & { readonly index: number },
 ): string {
-  return JSON.stringify({
+  const shown: TailEvent = {
     ...{ id, tenantId, projectId, sessionId, buildId, eventType },
     occurredAt: new Date(Number(occurredAt / 1000n)).toISOString(),
     receivedAt: new Date(receivedAt).toISOString(),
     ...{ overQuota, sequence, ...at },
     payload: payload.toString(),
-  });
+  };
+  return JSON.stringify(shown);
 }

@@ -1,9 +1,10 @@
 /** Reports the lag of all consumer groups, because a projector that is down cannot report its own lag. */
-import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
+import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
+import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import type { IngestMetrics } from './metrics.ts';
 
@@ -79,7 +80,7 @@ function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): strin
 
 /** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
-  if (retentionMs >= 2 * worstMs) return undefined;
+  if (retentionMs === null || retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);
   return `${group} was up to ${worst} behind on ${topic} since this ingest started. The log keeps records for only ${kept}, which is less than twice that lag`;
 }

@@ -94,15 +94,16 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     health.check(START, () => undefined);
     return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
   }
-  const pages = await openConsole({ ...shared, directory, adminToken, dataDir: local?.dataDir });
+  const ofAll = worker && combineWorkers(settings.workers, health, metrics);
+  const exposition = ofAll?.exposition ?? metrics;
+  const pages = await openConsole({ ...shared, directory, exposition, adminToken, dataDir: local?.dataDir });
   addBackupRoutes(deps, shared, pages, local);
   const hasOperators = worker?.isFirst ?? true;
   const hasDemo = local?.hasDemo === true && hasOperators;
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
-  const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const ingest = await startIngest({
     ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
-    metrics: ingestMetrics(metrics, ofAll?.exposition),
+    metrics: ingestMetrics(metrics, exposition),
     uploads: await openUploads(settings, choice, logger),
     settings: {
       ...{ toGames, toOperators, hasOperators },

@@ -9,7 +9,7 @@ import { mergedMetrics } from './mergedMetrics.ts';
 export const WORKER_ENV = 'WORKER_OF_QUESTLOG';
 export const FIRST_WORKER = 1;
 /** Message to all other workers. Each worker answers with a `WorkerResponse` of the same id. */
-type WorkerRequest = { readonly request: 'health' | 'metrics'; readonly id: number };
+type WorkerRequest = { readonly request: 'health' | 'metrics' | 'values'; readonly id: number };
 type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
@@ -18,6 +18,7 @@ export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 
+type MetricValues = Awaited<ReturnType<Exposition['getMetricsAsJSON']>>;
 type HealthState = Awaited<ReturnType<Health['state']>>;
 
 export interface CurrentWorker {
@@ -41,6 +42,7 @@ export function combineWorkers(
   const others = connectToOthers(count - 1, {
     health: () => health.state(),
     metrics: () => registry.metrics(),
+    values: () => registry.getMetricsAsJSON(),
   });
   return {
     health: {
@@ -62,6 +64,10 @@ export function combineWorkers(
       metrics: async () => {
         const responses = others<string>('metrics', METRICS_TIMEOUT_MS);
         return mergedMetrics([await registry.metrics(), ...(await responses)]);
+      },
+      getMetricsAsJSON: async () => {
+        const responses = others<MetricValues>('values', METRICS_TIMEOUT_MS);
+        return [await registry.getMetricsAsJSON(), ...(await responses)].flat();
       },
     },
   };

@@ -2,11 +2,12 @@
  * Tests the measurement of the lag that ingest makes every ten seconds. `lagRoute.test.ts` tests the lag that the console
  * requests.
  */
+import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
 import { withMethods, withoutLeader } from '../log/testing/alteredLog.ts';
-import { type ConsumerLag, groupLags } from './groupLag.ts';
+import { groupLags } from './groupLag.ts';
 
 const BEGAN_MS = new ManualClock().nowMs;
 

@@ -1,24 +1,9 @@
 /** Measures the lag of each consumer group from the log, so that the lag is known even if no process of the group runs. */
+import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { settledWithin } from '../process/waiting.ts';
-import type { PartitionProgress } from './progress.ts';
-
-export interface ConsumerLag {
-  readonly group: string;
-  readonly topic: string;
-  /** Number of unprocessed records in all partitions that have a leader. */
-  readonly lagRecords: number;
-  /** Age of the oldest unprocessed record, in milliseconds. Null if the log did not return the record in time. */
-  readonly lagMs: number | null;
-  /** Retention time of the topic, in milliseconds. Infinity if the topic has no time limit. */
-  readonly retentionMs: number;
-  readonly shareOfRetention: number | null;
-  /** Number of records that Kafka's retention removed before the group had read them. */
-  readonly lostRecords: number;
-  readonly partitions: readonly PartitionProgress[];
-}
 
 type LagLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
 
@@ -88,7 +73,7 @@ export class GroupLag {
     const lagMs = oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs);
     return {
       ...{ group: this.group, topic: this.topic, lagRecords, lagMs },
-      retentionMs,
+      retentionMs: Number.isFinite(retentionMs) ? retentionMs : null,
       shareOfRetention: lagMs === null ? null : lagMs / retentionMs,
       lostRecords: sum(positions.map(({ lost }) => lost)),
       partitions,

@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
-export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
+export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsAsJSON'>;
 
 /**
  * Interval of sampling the event loop's delay. The default of 10 ms uses more CPU time than the rest of an idle process. With

@@ -1,11 +1,9 @@
-/** Serves GET /docs: the OpenAPI document in Swagger UI. The first request for a Swagger UI file reads the file from disk. */
-import { hash } from 'node:crypto';
+/** Serves GET /docs: the OpenAPI document in Swagger UI. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
-import type { RouterContext, RouterInstance } from '@koa/router';
+import type { RouterInstance } from '@koa/router';
+import { fileServer } from '@questlog/runtime/process/listener/fileServer';
 import type { Middleware } from 'koa';
 import { Rejected } from '../../rejected.ts';
 
@@ -35,28 +33,14 @@ const POLICY = [
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 ].join('; ');
 
-interface Asset {
-  readonly etag: string;
-  readonly bytes: Buffer;
-  readonly zipped: Buffer;
-}
-
 export function docsRoutes(router: RouterInstance): void {
-  const loaded = new Map<string, Promise<Asset>>();
-  router.get('/docs', (ctx) => {
-    ctx.set({ 'Content-Security-Policy': POLICY, 'X-Content-Type-Options': 'nosniff' });
-    ctx.type = 'html';
-    ctx.body = PAGE;
-  });
+  const send = fileServer(POLICY);
+  router.get('/docs', (ctx) => send(ctx, '', { type: 'html', load: async () => PAGE }));
   router.get('/docs/:file', async (ctx) => {
     const name = ctx.params['file'] ?? '';
     const file = Object.hasOwn(FILES, name) ? FILES[name] : undefined;
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
-    const asset = loaded.get(name) ?? load(file.path());
-    loaded.set(name, asset);
-    // If a file of Swagger UI cannot be read, the next request reads the file again.
-    asset.catch(() => loaded.delete(name));
-    answer(ctx, file.type, await asset);
+    await send(ctx, name, { type: file.type, load: () => readFile(file.path()) });
   });
 }
 
@@ -68,20 +52,3 @@ export const rootToDocs: Middleware = (ctx, next) => {
   }
   ctx.redirect('/docs');
 };
-
-async function load(path: string): Promise<Asset> {
-  const bytes = await readFile(path);
-  return { bytes, zipped: await promisify(gzip)(bytes), etag: hash('sha256', bytes) };
-}
-
-function answer(ctx: RouterContext, type: string, { etag, bytes, zipped }: Asset): void {
-  const isZipped = ctx.acceptsEncodings('gzip', 'identity') === 'gzip';
-  ctx.set({ 'Cache-Control': 'no-cache', 'X-Content-Type-Options': 'nosniff' });
-  ctx.vary('Accept-Encoding');
-  ctx.type = type;
-  ctx.etag = isZipped ? `${etag}-gzip` : etag;
-  ctx.status = 200;
-  if (ctx.fresh) ctx.status = 304;
-  else ctx.body = isZipped ? zipped : bytes;
-  if (isZipped) ctx.set('Content-Encoding', 'gzip');
-}

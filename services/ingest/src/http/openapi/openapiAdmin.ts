@@ -4,6 +4,7 @@ import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
 import { DeadLetterPage, InspectedDeadLetter, ReplayedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
+import { LagOutput, Readiness, TrafficOutput } from '@questlog/schemas/http/health';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
@@ -40,6 +41,7 @@ export function adminApi(): Record<string, unknown> {
       },
       '/admin/tail': { get: tailOperation() },
       '/admin/lag': { get: lagOperation() },
+      '/admin/traffic': { get: trafficOperation() },
       '/admin/retention': { get: retentionOperation() },
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
@@ -49,7 +51,9 @@ export function adminApi(): Record<string, unknown> {
       ...backupPaths(),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': {
-        get: unauthenticated('getHealth', 'Checks that the process runs. For load balancers.', state('ok')),
+        get: unauthenticated('getHealth', 'Checks that the process runs. For load balancers.', {
+          ...{ type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] },
+        }),
       },
       '/readyz': { get: readyOperation() },
       '/metrics': { get: unauthenticated('getMetrics', 'Returns metrics in the text format of Prometheus.') },
@@ -80,14 +84,11 @@ const READY =
 
 function readyOperation() {
   return {
-    ...unauthenticated('getReadiness', READY, state('ready', 'warnings')),
+    ...unauthenticated('getReadiness', READY),
     responses: {
-      200: answer(
-        'The process is ready. `warnings` has problems of other parts.',
-        state('ready', 'warnings'),
-      ),
+      200: answer('The process is ready. `warnings` has problems of other parts.', 'Readiness'),
       417: ADMIN_RESPONSES[417],
-      503: answer('The process is not ready.', state('not ready', 'problems')),
+      503: answer('The process is not ready.', 'Readiness'),
     },
   };
 }
@@ -109,6 +110,9 @@ const SCHEMAS = {
   LinkRetryInput: acceptedSchema(LinkRetryInput),
   LinkRetry: LinkRetryOutput,
   SqlInput: acceptedSchema(admin.SqlInput),
+  Readiness,
+  Lag: LagOutput,
+  Traffic: TrafficOutput,
   Retention: admin.RetentionOutput,
   VerifyInput: acceptedSchema(VerifyInput),
   Ledger: LedgerAnswer,
@@ -159,7 +163,17 @@ function lagOperation(): object {
     summary:
       'Returns the lag of each consumer group in records, in time, and as a share of the retention time, ' +
       'and the free space on the disk of the data folder.',
-    responses: { 200: answer('The lag, at most one second old.', { type: 'object' }), ...ADMIN_RESPONSES },
+    responses: { 200: answer('The lag, at most one second old.', 'Lag'), ...ADMIN_RESPONSES },
+  };
+}
+
+function trafficOperation(): object {
+  return {
+    operationId: 'getTraffic',
+    summary:
+      'Returns the number of accepted events, the number of requests and their durations since the start of the process, ' +
+      'the number of open dead letters, and the memory. With several workers, the sum of all workers.',
+    responses: { 200: answer('The totals.', 'Traffic'), ...ADMIN_RESPONSES },
   };
 }
 
@@ -266,14 +280,5 @@ function unauthenticated(operationId: string, summary: string, shape?: object): 
       200: shape === undefined ? text : answer('The service answers.', shape),
       417: ADMIN_RESPONSES[417],
     },
-  };
-}
-
-function state(status: string, details?: string): object {
-  const named = { type: 'object', additionalProperties: { type: 'string' } };
-  return {
-    type: 'object',
-    properties: { status: { const: status }, ...(details && { [details]: named }) },
-    required: ['status'],
   };
 }
