@@ -1,6 +1,6 @@
 /**
- * Replaces Node's timers, `performance.now`, random bytes, and ids by simulated ones of a world. The services run unchanged, and the same
- * seed gives the same run.
+ * Replaces Node's timers, `performance.now`, random numbers, random bytes, and ids by simulated ones of a world. The services run
+ * unchanged, and the same seed gives the same run.
  */
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
@@ -73,6 +73,7 @@ export function installVirtualTime(world: World): () => void {
     replace(globalThis.crypto, { randomUUID: () => world.dice.uuid() }),
     replace(crypto, {
       randomUUID: () => world.dice.uuid(),
+      randomInt: (least: number, end: number) => world.dice.between(least, end - 1),
       randomBytes: (count: number) => world.dice.bytes(count),
       randomFillSync: (buffer: Buffer) => world.dice.fill(buffer),
     }),

@@ -109,7 +109,7 @@ async function tail(
     counts.report();
     if (signal.aborted) break;
     const pauseMs = backoff.next();
-    printStatus(`Questlog does not answer; retrying in ${pauseMs / 1000} s`);
+    printStatus(`Questlog does not answer; retrying in ${(pauseMs / 1000).toFixed(1)} s`);
     await pause(pauseMs, signal);
   }
 }

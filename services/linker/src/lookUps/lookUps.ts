@@ -4,6 +4,7 @@ import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadat
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import { isErasedReport } from '@questlog/schemas/erased';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -24,7 +25,7 @@ import { projectedReports, reportsOfSessions } from './storedReports.ts';
 const MIN_POLL_MS = 20;
 const MAX_POLL_MS = 250;
 const SESSIONS_POLL_MS = 500;
-const SESSIONS_RETRY_MS = 5_000;
+const REPORTS_LIMIT_MS = 5_000;
 
 type OutboxView = Pick<Outbox, 'state' | 'committed'>;
 
@@ -48,6 +49,7 @@ export class LookUps {
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
+    const backoff = new Backoff();
     let filed: ReadonlyMap<number, RequiredOffset> | undefined;
     while (!this.#signal.aborted) {
       try {
@@ -58,13 +60,13 @@ export class LookUps {
       } catch (error) {
         if (this.#signal.aborted) return;
         logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause: messageOf(error) });
-        await delay(SESSIONS_RETRY_MS, undefined, { signal: this.#signal }).catch(() => {});
+        await pause(backoff.next(), this.#signal);
       }
     }
   }
 
   async #waitForReports(filed: ReadonlyMap<number, RequiredOffset>): Promise<void> {
-    const untilMs = performance.now() + SESSIONS_RETRY_MS;
+    const untilMs = performance.now() + REPORTS_LIMIT_MS;
     for (;;) {
       const waitsFor = await this.#unprojected('reports', filed, { mayBeTruncated: true });
       if (waitsFor === undefined) return;

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../process/errors.ts';
+import { Backoff } from '../process/waiting.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 import { requireSupportedClickHouse } from './waitForClickHouse.ts';
 
@@ -54,6 +55,7 @@ async function migrate(store: Store, directory: string): Promise<void> {
  * cause many different errors.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
+  const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
   for (let attempt = 1; ; attempt++) {
     try {
       for (const statement of sql.split(/^;$/m)) {
@@ -63,7 +65,7 @@ async function apply(store: Store, name: string, sql: string, sha256: string): P
       return;
     } catch (error) {
       if (attempt === MAX_ATTEMPTS) throw error;
-      await delay(RETRY_MS);
+      await delay(backoff.next());
     }
   }
 }
@@ -75,5 +77,6 @@ function ignoreExistingTable(error: unknown): void {
 }
 
 const MAX_ATTEMPTS = 10;
-const RETRY_MS = 250;
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 500;
 const TABLE_ALREADY_EXISTS = '57';

@@ -1,11 +1,20 @@
 import { expect, it } from 'vitest';
+import { aPause } from './testing/aPause.ts';
 import { Backoff, limitConcurrency, Notifier, yieldToEventLoop } from './waiting.ts';
 
 it('doubles the pause after each failure up to its maximum, and starts again after a success', () => {
   const backoff = new Backoff(500, 4_000);
-  expect([1, 2, 3, 4, 5].map(() => backoff.next())).toEqual([500, 1_000, 2_000, 4_000, 4_000]);
+  const pauses = [1, 2, 3, 4, 5].map(() => backoff.next());
+  expect(pauses).toEqual([500, 1_000, 2_000, 4_000, 4_000].map(aPause));
   backoff.reset();
-  expect(backoff.next()).toBe(500);
+  expect(backoff.next()).toEqual(aPause(500));
+});
+
+it('gives processes that failed at the same time different pauses', () => {
+  const pauses = Array.from({ length: 100 }, () => new Backoff(4_000).next());
+  expect(new Set(pauses).size).toBeGreaterThan(50);
+  expect(Math.min(...pauses)).toBeLessThan(2_400);
+  expect(Math.max(...pauses)).toBeGreaterThan(3_600);
 });
 
 it('wakes a waiter once, even if the wait begins after the notification', async () => {

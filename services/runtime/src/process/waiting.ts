@@ -1,27 +1,31 @@
 /** Functions and classes that wait, for example for a retry, a notification, or a promise with a time limit. */
+import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
-/** Computes the pauses between attempts. Each pause is twice as long as the previous pause, up to a maximum. */
+/**
+ * Computes the pauses between attempts. The base pause doubles after each attempt, up to a maximum. Each pause is a random time between
+ * half of the base pause and the base pause, because processes that failed at the same time must not retry at the same time.
+ */
 export class Backoff {
   readonly #firstMs: number;
   readonly #maxMs: number;
-  #nextMs: number;
+  #baseMs: number;
 
   constructor(firstMs = 100, maxMs = 5_000) {
     this.#firstMs = firstMs;
     this.#maxMs = maxMs;
-    this.#nextMs = firstMs;
+    this.#baseMs = firstMs;
   }
 
   next(): number {
-    const pauseMs = this.#nextMs;
-    this.#nextMs = Math.min(pauseMs * 2, this.#maxMs);
-    return pauseMs;
+    const baseMs = this.#baseMs;
+    this.#baseMs = Math.min(baseMs * 2, this.#maxMs);
+    return randomInt(Math.ceil(baseMs / 2), baseMs + 1);
   }
 
   reset(): void {
-    this.#nextMs = this.#firstMs;
+    this.#baseMs = this.#firstMs;
   }
 }
 

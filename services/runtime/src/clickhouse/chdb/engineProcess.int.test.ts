@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger, type Fields, silentLogger } from '../../process/logger.ts';
+import { aPause } from '../../process/testing/aPause.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 import { type EngineProcess, startEngineProcess } from './engineProcess.ts';
 import { auth } from './testing/aClickHouse.ts';
@@ -157,7 +158,7 @@ test('retries failed starts with growing pauses until one succeeds', {
   await rename(directory, aside);
   await writeFile(directory, 'no directory');
   process.kill(before, 'SIGKILL');
-  await expect.poll(() => pauses.slice(0, 2), { timeout: 30_000 }).toEqual([500, 1_000]);
+  await expect.poll(() => pauses.slice(0, 2), { timeout: 30_000 }).toEqual([aPause(500), aPause(1_000)]);
   await rm(directory);
   await rename(aside, directory);
   await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');

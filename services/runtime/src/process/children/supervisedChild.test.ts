@@ -5,6 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf } from '../errors.ts';
 import { CHILD_STOP_DEADLINE_MS, createLifecycle } from '../lifecycle.ts';
 import { silentLogger } from '../logger.ts';
+import { aPause } from '../testing/aPause.ts';
 import { type ChildOptions, type SupervisedChild, superviseChild } from './supervisedChild.ts';
 
 /** Script of a child that reports its arguments, answers probes, and exits on request. */
@@ -104,10 +105,10 @@ test('restarts a child that exits soon after each start with growing pauses, and
   await expect(one.failed).rejects.toThrow('the child failed 5 times: it exited with 3');
   const pauses = logged.filter(([event]) => event === 'not_started').map(([, fields]) => fields);
   expect(pauses).toEqual([
-    { cause: 'it exited with 3', backoffMs: 1 },
-    { cause: 'it exited with 3', backoffMs: 2 },
-    { cause: 'no room', backoffMs: 4 },
-    { cause: 'it exited with 3', backoffMs: 4 },
+    { cause: 'it exited with 3', backoffMs: aPause(1) },
+    { cause: 'it exited with 3', backoffMs: aPause(2) },
+    { cause: 'no room', backoffMs: aPause(4) },
+    { cause: 'it exited with 3', backoffMs: aPause(4) },
   ]);
 });
 

@@ -1,6 +1,7 @@
 /** Appends that are sent as a group keep the order of the calls, the offset of each caller, and the limits. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
+import { aPause } from '../../../process/testing/aPause.ts';
 import { yieldToEventLoop } from '../../../process/waiting.ts';
 import type { NewRecord } from '../../log.ts';
 import { AppendBudget, PartitionAppender } from './partitionAppender.ts';
@@ -248,7 +249,7 @@ test('pauses with a backoff after failed sends, but not after rejected ones', as
     await append(records(call, 1), 10).catch(() => undefined);
     await turn();
   }
-  expect(pauses).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100]);
+  expect(pauses).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100].map(aPause));
 });
 
 test('releases the memory of a rejected send', async () => {

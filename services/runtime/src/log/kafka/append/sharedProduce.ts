@@ -1,6 +1,7 @@
 /** Sends the batches of several Kafka partitions in one Produce request. Each broker has at most one such request in flight. */
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { Cluster, Kafka } from 'kafkajs';
+import { Backoff } from '../../../process/waiting.ts';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
 import { protocolError, sendRequest } from '../client/sendRequest.ts';
 import { type PartitionRequest, sharedRequest } from './producerRequests.ts';
@@ -17,6 +18,7 @@ export class SharedProduce {
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
+  readonly #connectPauses = new Backoff(CONNECT_PAUSE_MS, CONNECT_PAUSE_MS);
 
   constructor(kafka: Kafka, hasOtherSends: () => boolean, waitMs = SHARED_WAIT_MS) {
     this.#kafka = kafka;
@@ -97,7 +99,7 @@ export class SharedProduce {
     this.#cluster ??= clusterForTopics(this.#kafka, [...topics]);
     if (this.#cluster.current !== undefined) return this.#cluster;
     if (performance.now() >= this.#connectAtMs) {
-      this.#connectAtMs = performance.now() + CONNECT_PAUSE_MS;
+      this.#connectAtMs = performance.now() + this.#connectPauses.next();
       this.#cluster.get().catch(() => undefined);
     }
     return undefined;
