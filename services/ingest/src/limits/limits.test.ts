@@ -42,7 +42,7 @@ test('a rejection has the retry time, and the policies as structured fields', ()
     headers: {
       'Retry-After': '2',
       'RateLimit-Policy': '"project-events";q=100;w=5;qu="events", "tenant-events";q=1000;w=10;qu="events"',
-      RateLimit: '"project-events";r=20;t=2, "tenant-events";r=960;t=0',
+      RateLimit: '"project-events";r=20;t=2, "tenant-events";r=960;t=1',
     },
   });
   clock.ms += 2_000;

@@ -127,7 +127,8 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
 }
 
 /**
- * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-10. `RateLimit` contains the quota of this process.
+ * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-11. `RateLimit` contains the available quota of this process (`r`)
+ * and the seconds in which the caller can use no more than this quota (`t`).
  */
 function rejectionOf(
   unit: LimitedUnit,
@@ -146,13 +147,13 @@ function rejectionOf(
     const quota = policy.perSecond * policy.burstSeconds;
     return `"${policy.name}";q=${quota};w=${policy.burstSeconds};qu="${UNITS[unit]}"`;
   });
-  const remaining = waits.map(
-    ({ policy, level, seconds: t }) => `"${policy.name}";r=${Math.max(0, Math.floor(level))};t=${t}`,
+  const available = waits.map(
+    (wait) => `"${wait.policy.name}";r=${Math.max(0, Math.floor(wait.level))};t=${Math.max(1, wait.seconds)}`,
   );
   const headers = {
     'Retry-After': String(seconds),
     'RateLimit-Policy': policies.join(', '),
-    RateLimit: remaining.join(', '),
+    RateLimit: available.join(', '),
   };
   const detail = `the ${owner} may send ${perSecond} ${unit} a second; try again in ${seconds} s`;
   return { limit: name, rejected: new Rejected('rate_limited', detail, { headers }) };

@@ -42,7 +42,7 @@ export const WRITE_RESPONSES = {
     headers: Object.fromEntries(
       ['RateLimit', 'RateLimit-Policy'].map((name) => [
         name,
-        { schema: { type: 'string' }, description: 'See draft-ietf-httpapi-ratelimit-headers-10.' },
+        { schema: { type: 'string' }, description: 'See draft-ietf-httpapi-ratelimit-headers-11.' },
       ]),
     ),
   },
