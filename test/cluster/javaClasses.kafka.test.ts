@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 import { aLinkedEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -28,7 +29,7 @@ test('classes of all schemas for readers compile in one project, and read events
   timeout: WITHIN_MS,
 }, ({ skip }) => {
   if (spawnSync('javac', ['-version']).status !== 0) {
-    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '')) throw new Error('javac is not installed');
+    failIfRequired('kafka', 'javac is not installed');
     skip('javac is not installed');
   }
   provideJars();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 
 /** A record as kcat prints it. */
 export interface KcatRecord {
@@ -39,8 +40,7 @@ const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 export async function findOtherTools(brokers: string, registryUrl: string): Promise<OtherTools | undefined> {
   const python = await pythonWith(here('./requirements.txt'), 'fastavro');
   if (spawnSync('kcat', ['-V']).status !== 0) {
-    const isRequired = process.env['QUESTLOG_REQUIRE']?.includes('kcat') ?? false;
-    if (isRequired) throw new Error('QUESTLOG_REQUIRE names kcat, which is not installed');
+    failIfRequired('kcat', 'kcat is not installed');
     console.warn('skipped: kcat is not installed');
     return undefined;
   }

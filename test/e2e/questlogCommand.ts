@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 import { onTestFinished, test, vi } from 'vitest';
 import type { TestProject } from './builders.ts';
 import { collectOutput, type Output, ownEnvironment, type Reached } from './product.ts';
@@ -58,7 +59,7 @@ export interface Terminal {
 const hasPython = spawnSync('python3', ['-c', 'import os, pty; os.waitstatus_to_exitcode']).status === 0;
 if (!hasPython) {
   const lack = 'a terminal needs python3, 3.9 or newer';
-  if (process.env['QUESTLOG_REQUIRE']?.includes('python')) throw new Error(`QUESTLOG_REQUIRE: ${lack}`);
+  failIfRequired('python', lack);
   console.warn(`skipped: ${lack}`);
 }
 

@@ -1,4 +1,5 @@
 /** Chooses the engines of the Kafka suites, and the line that is printed about the choice. */
+import { requiredNames } from '@questlog/runtime/process/testing/required';
 
 /** The engines that a run needs, by their environment variables. */
 export const PARTS = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'] as const;
@@ -61,16 +62,11 @@ export function chooseEngines(env: Environment, machine: MachineCapabilities | u
 }
 
 function none(env: Environment, reason: string): Choice {
-  const required = requiredBy(env).filter((name) => name === 'kafka' || name === 'registry');
+  const required = requiredNames(env).filter((name) => name === 'kafka' || name === 'registry');
   if (required.length === 0)
     return { kind: 'none', isRefused: false, line: `kafka tests: skipped: ${reason}` };
   const line = `QUESTLOG_REQUIRE asks for ${listOf(required)}, but ${reason}`;
   return { kind: 'none', isRefused: true, line: `kafka tests: ${line}` };
-}
-
-/** Returns the names in `QUESTLOG_REQUIRE`, a comma-separated list of programs whose absence is a failure. */
-function requiredBy(env: Environment): string[] {
-  return (env['QUESTLOG_REQUIRE'] ?? '').split(',').map((name) => name.trim());
 }
 
 function whyNoDocker({ dockerAnswers, missingImage }: MachineCapabilities): string | undefined {

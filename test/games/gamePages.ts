@@ -1,6 +1,7 @@
 /** Reads the code of the examples, and finds the programs that run it. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 
 /** Returns a file of `examples`. */
 export function exampleOf(path: string): string {
@@ -18,8 +19,6 @@ export function codeOf(page: string, language: string): string[] {
 export function findProgram(name: string): string | undefined {
   const path = spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
   if (path !== '') return path;
-  if (process.env['QUESTLOG_REQUIRE']?.split(',').includes(name)) {
-    throw new Error(`QUESTLOG_REQUIRE names ${name}, which is not installed`);
-  }
+  failIfRequired(name, 'it is not installed');
   return undefined;
 }

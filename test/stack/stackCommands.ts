@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
@@ -101,8 +102,7 @@ export async function threeBrokers(commands: StackCommands): Promise<StackEngine
 /** Returns the missing requirement from the error output of `up`. @throws Error if `QUESTLOG_REQUIRE` names kafka. */
 export function missingRequirement(stderr: string): string | undefined {
   const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
-  const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
-  if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
+  if (lack !== undefined) failIfRequired('kafka', lack);
   return lack;
 }
 

@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 import { startedWith } from '../e2e/product.ts';
 
 /** Oldest supported commit, as the upgrade page names it. With the first release, this becomes the previous release. */
@@ -40,8 +41,7 @@ export function checkOut(commit: string): Checkout | { readonly lack: string } {
   if (archive.status !== 0) {
     const message = archive.error?.message ?? archive.stderr.toString('utf8').trim();
     const lack = `git has no commit ${commit} here, as in a shallow clone (${message})`;
-    if (/\bhistory\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
-      throw new Error(`QUESTLOG_REQUIRE asks for history, but ${lack}`);
+    failIfRequired('history', lack);
     return { lack };
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-before-'));

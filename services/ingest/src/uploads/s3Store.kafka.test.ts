@@ -4,6 +4,7 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForUploads } from '../http/uploadRoutes.testing.ts';
 import { aBucket } from './bucket.testing.ts';
@@ -15,8 +16,7 @@ const s3 = engines?.s3;
 if (s3 === undefined) {
   test('uploads in a bucket', (context) => {
     const lack = 'the S3 server of the local stack, which Go builds, is missing';
-    if (/\bs3\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
-      throw new Error(`QUESTLOG_REQUIRE asks for s3, but ${lack}`);
+    failIfRequired('s3', lack);
     context.skip(lack);
   });
 } else {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { messageOf } from '../errors.ts';
+import { failIfRequired } from './required.ts';
 
 const run = promisify(execFile);
 const CACHE = fileURLToPath(new URL('../../../../../node_modules/.cache', import.meta.url));
@@ -21,9 +22,7 @@ export async function pythonWith(requirements: string, what: string): Promise<st
     return await prepare(requirements);
   } catch (error) {
     const reason = messageOf(error).split('\n').slice(0, 3).join(' ');
-    if (process.env['QUESTLOG_REQUIRE']?.includes('python')) {
-      throw new Error(`QUESTLOG_REQUIRE asks for python, but: ${reason}`, { cause: error });
-    }
+    failIfRequired('python', reason, { cause: error });
     console.warn(`skipped: ${what} cannot be tried here: ${reason}`);
     return undefined;
   }

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import kafkajs, { type Admin, type Kafka } from 'kafkajs';
+import { failIfRequired } from '../../../process/testing/required.ts';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
@@ -47,8 +48,7 @@ export async function startDamageableBroker({
 } = {}): Promise<DamageableBroker | undefined> {
   const jars = await brokerJars();
   if ('lack' in jars) {
-    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
-      throw new Error(`QUESTLOG_REQUIRE asks for kafka, but no broker can be started: ${jars.lack}`);
+    failIfRequired('kafka', `no broker can be started: ${jars.lack}`);
     console.log(`a broker whose files are changed: skipped: ${jars.lack}`);
     return undefined;
   }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
+import { failIfRequired } from '../../../process/testing/required.ts';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
@@ -43,8 +44,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   const authority = anAuthority('the authority of the tests');
   const lack = 'lack' in jars ? jars.lack : authority === undefined ? 'there is no openssl' : undefined;
   if ('lack' in jars || authority === undefined) {
-    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
-      throw new Error(`QUESTLOG_REQUIRE asks for kafka, but no broker with TLS can be started: ${lack}`);
+    failIfRequired('kafka', `no broker with TLS can be started: ${lack}`);
     console.log(`a broker with TLS and SASL: skipped: ${lack}`);
     return undefined;
   }
