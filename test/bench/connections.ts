@@ -43,3 +43,18 @@ export function openConnections(baseUrl: string, token: string, connections: num
     close: () => agent.destroy(),
   };
 }
+
+export async function registerSessions(connections: Connections, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  await connections.each(count, async () => {
+    const { status, body } = await connections.send('POST', '/v1/ingest/sessions', Buffer.from('{}'));
+    if (status !== 201) throw new Error(`answered ${status} instead of 201: ${body}`);
+    const session: { id: string } = JSON.parse(body.toString());
+    ids.push(session.id);
+  });
+  return ids;
+}
+
+export function percentile(ascending: readonly number[], share: number): number {
+  return ascending[Math.min(ascending.length - 1, Math.floor(ascending.length * share))] ?? Number.NaN;
+}

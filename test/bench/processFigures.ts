@@ -1,4 +1,4 @@
-/** Reads Linux's figures of a process (memory, peak memory, and CPU time) and the heap of this process. */
+/** Reads Linux's figures of a process (memory, peak memory, and CPU time). */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
@@ -62,16 +62,4 @@ function bytesOf(status: string, name: string): number {
   const match = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status);
   if (match === null) throw new Error(`/proc/<pid>/status has no ${name}`);
   return Number(match[1]) * 1024;
-}
-
-/** Returns the used heap after garbage collections. Requires `--expose-gc`. */
-export async function usedBytes(): Promise<number> {
-  if (globalThis.gc === undefined) throw new Error('start it with --expose-gc');
-  // Waits for a turn of the event loop, because the caller's stack still refers to the previous state.
-  for (let i = 0; i < 3; i++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    globalThis.gc();
-  }
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
 }

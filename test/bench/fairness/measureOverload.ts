@@ -1,5 +1,5 @@
 /** Measures an ingest at ten times its capacity: its memory, the responses, and the time until recovery. */
-import { percentile } from '../load/loadPhases.ts';
+import { percentile } from '../connections.ts';
 import { due } from '../pace.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
 import { memoryOf, sampleMemory } from '../processFigures.ts';

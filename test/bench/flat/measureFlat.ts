@@ -5,8 +5,7 @@
 import { messageOf } from '@questlog/runtime/process/errors';
 import { aProject } from '../../e2e/builders.ts';
 import { removeDeployment } from '../../e2e/cluster.ts';
-import { openConnections } from '../connections.ts';
-import { registerSessions } from '../load/loadPhases.ts';
+import { openConnections, registerSessions } from '../connections.ts';
 import { measureCost, type PathBench } from '../path/measurePath.ts';
 import type { CostFigures, NotMeasured, RunFacts } from '../path/pathFigures.ts';
 import { nameOf, type PathOptions, type Shape } from '../path/pathOptions.ts';

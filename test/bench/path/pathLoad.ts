@@ -1,5 +1,5 @@
 /** Loads a server: closed, where each connection waits for its response, or open, where requests are due at a fixed rate. */
-import { percentile } from '../load/loadPhases.ts';
+import { percentile } from '../connections.ts';
 import { due } from '../pace.ts';
 import { BROKEN, type OnAnswer, RawConnection } from './rawHttp.ts';
 

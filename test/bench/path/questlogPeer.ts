@@ -6,8 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
 import { collectOutput, type Output, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
-import { openConnections } from '../connections.ts';
-import { registerSessions } from '../load/loadPhases.ts';
+import { openConnections, registerSessions } from '../connections.ts';
 import { type Peer, spawnFor } from '../peers/peer.ts';
 import type { BenchStack } from './benchStack.ts';
 

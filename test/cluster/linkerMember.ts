@@ -12,7 +12,7 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 
 const [brokers = '', prefix = ''] = process.argv.slice(2);
-const connection = { brokers: brokers.split(','), clientId: 'questlog-bench' };
+const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
 const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
 const linker = await startLinker({
   log,

@@ -1,11 +1,7 @@
-/**
- * Kills a linker on a real Kafka and measures the time until another linker creates links, with a changelog of the given size.
- * Fails if the time exceeds the limit, or if a link is missing or duplicated.
- */
+/** Kills a linker on a real Kafka, with a changelog of the given size, and waits until another linker creates links. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { keyOf } from '@questlog/linker/core/decision';
 import { LINKER_BOUNDS, LinkerState, positionEntry } from '@questlog/linker/core/linkerState';
@@ -21,8 +17,7 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { type LinkerEntry, linkerState, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { eventually } from '../../e2e/builders.ts';
-import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
+import { eventually } from '../e2e/builders.ts';
 
 export interface FailoverOptions {
   /** Bootstrap brokers, `host:port`, separated by commas. */
@@ -34,30 +29,17 @@ export interface FailoverOptions {
   readonly withinMs: number;
 }
 
-/** Maximum time of a failover. */
-export const FAILOVER_WITHIN_MS = 60_000;
-
-export interface FailoverFigures {
-  /** Seconds from the start of a process until each partition has linked an event. */
-  readonly startS: number;
-  /** Seconds from the kill of the predecessor until each partition has linked an event, including the group's session timeout. */
-  readonly failoverS: number;
-  /** CPU seconds of the successor until then. */
-  readonly cpuS: number;
-  readonly peakBytes: number;
-}
-
 const MEMBER = fileURLToPath(new URL('linkerMember.ts', import.meta.url));
 const APPENDS_A_COMMIT = 20;
 const MAX_BATCH_BYTES = 900_000;
 const FILLED_AT_ONCE = 4;
 /** Window of the reports, longer than any run. */
 const DAY_MS = 24 * 60 * 60 * 1000;
-const TRANSACTIONS_MS = 5_000;
 
-export async function measureFailover(options: FailoverOptions): Promise<FailoverFigures> {
+/** @throws Error if a start or the failover takes too long, or if a link is missing or duplicated */
+export async function failOver(options: FailoverOptions): Promise<void> {
   const { brokers, partitions, changelogBytes, withinMs } = options;
-  return await withLog(brokers, partitions, async (log, prefix) => {
+  await withLog(brokers, partitions, async (log, prefix) => {
     const registry = await openLogRegistry(log);
     const codecs = {
       events: await createCodec(registry, eventsAccepted),
@@ -75,35 +57,16 @@ export async function measureFailover(options: FailoverOptions): Promise<Failove
     };
     const members: ChildProcess[] = [];
     try {
-      const startedMs = performance.now();
       members.push(startMember(brokers, prefix));
       await linkOnce(1);
-      const startS = since(startedMs);
-      const killedMs = performance.now();
       for (const member of members.splice(0)) await end(member);
-      const second = startMember(brokers, prefix);
-      members.push(second);
+      members.push(startMember(brokers, prefix));
       await linkOnce(2);
-      const failoverS = since(killedMs);
-      const cpuS = cpuMicrosOf(second.pid ?? 0) / 1e6;
-      const { peakBytes } = memoryOf(second.pid ?? 0);
       await verify(log, codecs.links, 2 * partitions);
-      return { startS, failoverS, cpuS, peakBytes };
     } finally {
       for (const member of members) await end(member);
     }
   });
-}
-
-/** Figures of the transactions of one partition, each with a link, a changelog entry, and offsets. */
-export interface TransactionFigures {
-  readonly aSecond: number;
-  /** Requests to brokers per transaction. */
-  readonly requests: number;
-}
-
-export async function measureTransactions(brokers: string): Promise<TransactionFigures> {
-  return await withLog(brokers, 1, transactionFigures);
 }
 
 /** Runs the work on a separate log, and closes the log. */
@@ -113,7 +76,7 @@ async function withLog<T>(
   use: (log: Log, prefix: string) => Promise<T>,
 ): Promise<T> {
   const prefix = `links-${randomUUID()}-`;
-  const connection = { brokers: brokers.split(','), clientId: 'questlog-bench' };
+  const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
   const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
   try {
     await log.ensureTopics(topicDefinitions(partitions));
@@ -229,63 +192,4 @@ async function verify(log: Log, codec: Codec<{ linkId: string }>, expected: numb
       `${expected} links were to be made once: ${new Set(ids).size} were made, in ${ids.length} records`,
     );
   }
-}
-
-async function transactionFigures(log: Log): Promise<TransactionFigures> {
-  const link = { key: 'tenant', value: Buffer.alloc(400, 'x') };
-  const entries = ['append/#1', POSITION_KEY].map((key) => ({ key, value: Buffer.alloc(60, 'x') }));
-  const producer = await log.transactionalProducer(randomUUID());
-  const { promise: done, resolve } = Promise.withResolvers<TransactionFigures>();
-  const consumer = await log.consume({
-    group: 'questlog-bench',
-    topics: [TOPICS.sessions],
-    process: async (owned) => {
-      const [beganMs, requestsOf] = [performance.now(), countRequests()];
-      let count = 0;
-      for (; performance.now() - beganMs < TRANSACTIONS_MS; count++) {
-        await producer.commit({
-          appends: [
-            { topic: TOPICS.linkedEvents, partition: 0, records: [link] },
-            { topic: TOPICS.linkerState, partition: 0, records: entries },
-          ],
-          commits: [{ owned, topic: TOPICS.sessions, committed: { offset: 0, metadata: '' } }],
-        });
-      }
-      resolve({ aSecond: count / since(beganMs), requests: requestsOf() / count });
-    },
-  });
-  const figures = await Promise.race([done, consumer.failed]);
-  await consumer.stop();
-  await producer.close();
-  return figures;
-}
-
-/** Kafka APIs of a transaction. kafkajs reports only the requests of its own producers. */
-const OF_TRANSACTIONS: readonly string[] = [
-  'FindCoordinator GroupCoordinator Metadata Produce',
-  'AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn',
-].flatMap((names) => names.split(' '));
-
-function countRequests(): () => number {
-  let count = 0;
-  const { send } = connection.prototype;
-  connection.prototype.send = function counted(this: unknown, exchange: Exchange) {
-    if (OF_TRANSACTIONS.includes(exchange.request.apiName)) count += 1;
-    return send.call(this, exchange);
-  };
-  return () => {
-    connection.prototype.send = send;
-    return count;
-  };
-}
-
-interface Exchange {
-  readonly request: { readonly apiName: string };
-}
-
-const connection: { readonly prototype: { send(this: unknown, exchange: Exchange): Promise<unknown> } } =
-  createRequire(import.meta.url)('kafkajs/src/network/connection');
-
-function since(ms: number): number {
-  return (performance.now() - ms) / 1000;
 }
