@@ -4,14 +4,12 @@ import { join } from 'node:path';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
-import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { readResults as readBenchResults } from '../bench/path/pathFigures.ts';
 import { titleOf } from '../bench/path/pathReport.ts';
-import { PERFORMANCE_PAGE, performancePage, RESULTS } from '../bench/path/performancePage.ts';
-import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
+import { RESULTS } from '../bench/path/performancePage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { projectFiles, ROOT, textOf } from './projectFiles.ts';
-import { REFERENCE, referencePages } from './referencePages.ts';
+import { evidencePages, REFERENCE, referencePages } from './referencePages.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -24,22 +22,8 @@ test.each(Object.entries(pages))('%s is up to date with its source', (name, text
   expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
 });
 
-test('the page of the fault campaign matches its result file', () => {
-  expect(textOf(PAGE), `${PAGE} is not up to date; run: npm run docs:reference`).toBe(
-    reliabilityPage(readResults()),
-  );
-});
-
-test('the page of the abuse tests matches its result file', () => {
-  expect(textOf(SECURITY_PAGE), `${SECURITY_PAGE} is not up to date; run: npm run docs:reference`).toBe(
-    securityPage(),
-  );
-});
-
-test('the page of the benchmark matches its result file', () => {
-  expect(textOf(PERFORMANCE_PAGE), `${PERFORMANCE_PAGE} is not up to date; run: npm run docs:reference`).toBe(
-    performancePage(),
-  );
+test.each(Object.entries(evidencePages()))('%s matches its result file', (path, text) => {
+  expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
 });
 
 test('the summaries have the figures of the results', () => {

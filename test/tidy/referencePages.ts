@@ -1,5 +1,10 @@
-/** Generates the pages of `docs/reference` from the code. */
-import { clickhousePage } from './reference/clickhousePage.ts';
+/** Generates the pages of `docs/reference` from the code, and the pages of `docs/evidence` from results. */
+import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
+import { FAIRNESS_PAGE, fairnessPage } from '../bench/fairness/fairnessReport.ts';
+import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
+import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
+import { readResults } from '../faults/campaign/results.ts';
+import { clickhousePages } from './reference/clickhousePage.ts';
 import { commandsPage } from './reference/commandsPage.ts';
 import { configPage } from './reference/configPage.ts';
 import { httpPage, openApiFiles } from './reference/httpPage.ts';
@@ -12,7 +17,7 @@ export const REFERENCE = 'docs/reference';
 /** Returns the texts of the pages by name. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   return {
-    'clickhouse.md': clickhousePage(),
+    ...clickhousePages(),
     'commands.md': commandsPage(),
     'config.md': configPage(),
     'http.md': httpPage(),
@@ -20,5 +25,15 @@ export async function referencePages(): Promise<Readonly<Record<string, string>>
     'problems.md': problemsPage(),
     'topics.md': topicsPage(),
     ...openApiFiles(),
+  };
+}
+
+/** Returns the texts of the pages by path. */
+export function evidencePages(): Readonly<Record<string, string>> {
+  return {
+    [PAGE]: reliabilityPage(readResults()),
+    [SECURITY_PAGE]: securityPage(),
+    [PERFORMANCE_PAGE]: performancePage(),
+    [FAIRNESS_PAGE]: fairnessPage(),
   };
 }

@@ -1,4 +1,4 @@
-/** Formats the results of the fairness benchmark as Markdown, for the terminal and for `docs/evidence/performance.md`. */
+/** Formats the results of the fairness benchmark as Markdown, for the terminal and for `docs/evidence/fairness.md`. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -23,33 +23,25 @@ import { BURST_S } from './measureLimiter.ts';
 import { OVERLOAD } from './measureOverload.ts';
 import { VICTIM } from './measureRounds.ts';
 
+export const FAIRNESS_PAGE = 'docs/evidence/fairness.md';
 const RESULT = 'docs/evidence/fairness.json';
 
-/** Returns the blocks of the page. */
-export function fairnessSection(): string[] {
+export function fairnessPage(): string {
   const path = fileURLToPath(new URL(`../../../${RESULT}`, import.meta.url));
   const result: FairnessResult | undefined = existsSync(path)
     ? JSON.parse(readFileSync(path, 'utf8'))
     : undefined;
-  return [
-    '## Fairness',
+  return `${[
+    '# Fairness results',
+    `<!-- Generated from ${RESULT}. To replace the results, run the command of this page, then: npm run docs:reference -->`,
     `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
-second with ${VICTIM.page} events each. With \`--check\`, the benchmark
-fails if the ratio in the table exceeds ${MAX_RATIO}.`,
-    table(
-      ['column', 'meaning'],
-      [
-        ['alone', 'the second tenant sends nothing'],
-        ['elsewhere', 'the second tenant sends to another ingest process on the same machine'],
-        ['same ingest', 'both tenants send to the same ingest process'],
-        ['ratio', 'p99 of "same ingest", divided by p99 of "elsewhere"'],
-        ['inconclusive', `two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}`],
-      ],
-    ),
-    `With \`--check\`, the benchmark also fails if an overloaded ingest returns no 503, or uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory. The latency must be
-normal again ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens the benchmark.`,
-    ...(result === undefined ? ['This section has not been measured yet.'] : [fairnessReport(result)]),
-  ];
+second with ${VICTIM.page} events each. The second tenant sends nothing ("alone"), to another ingest process on the same machine ("elsewhere"),
+or to the same ingest process ("same ingest"). The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
+two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
+    `\`--check\` fails if a ratio exceeds ${MAX_RATIO}, or if an overloaded ingest returns no 503, uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory, or has
+a high latency ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens it.`,
+    ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
+  ].join('\n\n')}\n`;
 }
 
 export function fairnessReport({ run, rows, overload, limiter }: FairnessResult): string {
@@ -82,25 +74,25 @@ function overloadBlocks(of: OverloadFigures): string[] {
   const { before, highest, after5s } = of.rssBytes;
   const recovered =
     of.firstGoodMs === null
-      ? `no response with status 201 came within ${seconds(OVERLOAD.givenUpAfterMs)}`
-      : `the first response with status 201 came after ${Math.round(of.firstGoodMs)} ms`;
+      ? `no 201 within ${seconds(OVERLOAD.givenUpAfterMs)}`
+      : `first 201 after ${Math.round(of.firstGoodMs)} ms`;
   return [
-    '### Overload at ten times the capacity',
+    '## Overload at ten times the capacity',
     `One ingest answered ${grouped(of.requestsPerSecond)} requests per second with ${OVERLOAD.events} events each. During the overload, ${of.connections} connections sent ${grouped(of.duePerSecond)} requests per second.`,
     table(
       ['measurement', 'figure'],
       [
-        ['number of responses to the tenant by status', listed(of.answers)],
-        ['responses with status 503 and without `Retry-After`', grouped(of.withoutRetryAfter)],
+        ['responses to the tenant by status', listed(of.answers)],
+        ['503 without `Retry-After`', grouped(of.withoutRetryAfter)],
         [
-          `number of responses to another tenant by status (0: no response within ${seconds(OVERLOAD.givenUpAfterMs)})`,
+          `responses to another tenant by status (0: none within ${seconds(OVERLOAD.givenUpAfterMs)})`,
           listed(of.others),
         ],
         ['p50/p99 of the other tenant', `${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`],
-        ['recovery after the overload', recovered],
+        ['recovery', recovered],
         ['p99 before and after the overload', `${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`],
         [
-          `memory before the overload, at the peak, and ${seconds(WELL_AFTER_MS)} after the end`,
+          `memory before, at the peak, and ${seconds(WELL_AFTER_MS)} after`,
           `${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
         ],
       ],
@@ -111,9 +103,9 @@ function overloadBlocks(of: OverloadFigures): string[] {
 function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
-    '### Rate limits with several ingests',
-    `A tenant has a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)}. The tenant sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
-table shows by how much the accepted events deviate from the limit. \`--check\` fails if a deviation in the last column is above ${percent(MAX_LIMIT_ERROR)}.`,
+    '## Rate limits with several ingests',
+    `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
+table shows by how much the accepted events deviate from the limit. \`--check\` fails if a later deviation is above ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [

@@ -11,13 +11,12 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `measures larger deployments. The benchmark measures a small deployment (the base) before and
-after each larger deployment. \`--only spread\` measures only the deployments whose name contains "spread". The benchmark takes about 20
-minutes.
+export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment, in about 20 minutes.
+\`--only spread\` measures only the deployments whose name contains "spread".
 
-The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. If a session is not in the cache, ingest reads the session from
-ClickHouse. One read serves many requests. An event is compared with each open report of its session. A request causes one append for
-each partition that the sessions of the request use. The time to process an event does not depend on the number of tenants or partitions in memory.`;
+The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads other sessions from ClickHouse, many
+with one query. An event is compared with each open report of its session. A request causes one append for each partition of its sessions.
+The time to process an event does not depend on the number of tenants or partitions.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
@@ -37,7 +36,7 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\n\nThe first number in a cell is the CPU time per event relative to the base deployment. The second number is the throughput relative to the base deployment. A column title shows the events per request and the number of connections.`,
+    `${factsLine(run)}\n\nA cell has the CPU time per event and the throughput, relative to the base. A column title has the events per request and the connections.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       [

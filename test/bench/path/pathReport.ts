@@ -48,7 +48,7 @@ export function pathSummary(result: PathResult): string {
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
-    'The next table has two figures per server: the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of\nlatency, every server gets half of the requests per second that the slowest server can answer. Latency is measured from the planned time of a\nrequest.',
+    'The next table has the maximum requests per second, and the latencies p50/p99 in ms at half of the rate of the slowest server. Latency is\nmeasured from the planned time of a request.',
     table(
       ['events × connections', ...NAMES.map((name) => TITLES[name])],
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),
@@ -211,7 +211,7 @@ function requestTable(rows: readonly RowFigures[]): string {
 function projectorLine({ projector }: PathResult): string {
   if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
-  return `The projector used ${micros(cpuMicrosPerEvent)} µs of CPU per event, and ClickHouse used ${micros(clickhouseMicrosPerEvent)} µs. The projector wrote ${grouped(events)} events.`;
+  return `For each of ${grouped(events)} events, the projector used ${micros(cpuMicrosPerEvent)} µs of CPU, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs.`;
 }
 
 function profileTable(profile: readonly ProfileEntry[]): string {

@@ -1,6 +1,5 @@
 /** Builds `docs/evidence/performance.md` from the results of the benchmarks. */
 import { fileURLToPath } from 'node:url';
-import { fairnessSection } from '../fairness/fairnessReport.ts';
 import { FLAT_WORDS, flatReport, flatSummary } from '../flat/flatReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
@@ -20,7 +19,7 @@ export function performancePage(): string {
       ...(measured.length === 0 ? ['This section has not been measured yet.'] : measured),
     ];
   });
-  return `${['# Performance results', GENERATED, ...HEAD, ...sections, ...fairnessSection()].join('\n\n')}\n`;
+  return `${['# Performance results', GENERATED, ...HEAD, ...sections].join('\n\n')}\n`;
 }
 
 /** Returns all results with their profiles, without explanations. */
@@ -39,27 +38,25 @@ interface Section {
   readonly pageBlocks?: (results: BenchResults) => string[];
 }
 
-const GENERATED = `<!-- Generated from ${RESULTS} and fairness.json. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
+const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) explains the main figures of this page. The command \`npm run bench\` sends the same events to four servers, one after the other, on one
-machine with one Kafka broker and \`acks=all\`. The benchmark compares the CPU times of the servers.`,
-  `- Questlog validates each event, checks its session and the quota, stores the event, and returns the stored event in the response.
+  `[The summary](../performance.md) explains the main figures of this page. \`npm run bench\` compares the CPU times of four servers
+that receive the same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
+  `- Questlog validates each event, checks its session and quota, stores the event, and returns it.
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
-- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and responds with two
-  bytes.`,
-  `[The results](performance.json) also contain memory, bytes in the log, CPU profiles, and a comparison with an earlier commit
-(\`--against COMMIT\`). With \`--json FILE\`, a run replaces its section of the file. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run.
-Stop other programs before a run.`,
+- The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
+  `[The results](performance.json) also contain memory, bytes in the log, and CPU profiles. \`--against COMMIT\` compares with an earlier commit.
+\`--json FILE\` replaces a section of the file. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs before a run.`,
 ];
 
 const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
-    words: `shows the medians of three runs. With \`--check\`, the benchmark divides the CPU time of Questlog by the CPU time
-of the Collector, and fails if the result is more than 10 % above the target. \`npm run test:all\` also runs a short benchmark.`,
+    words: `shows the medians of three runs. \`--check\` fails if the ratio to the Collector is more than 10 % above the target.
+\`npm run test:all\` also runs a short benchmark.`,
     blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
     pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathSummary(beside)]),
   },
@@ -80,8 +77,7 @@ the verdict is "inconclusive".`,
   {
     title: 'At rest',
     flags: '--rest',
-    words:
-      'starts Questlog six times with the same data folder, and measures each start and the idle processes.',
+    words: 'measures six starts with the same data folder, and the idle processes.',
     blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
     pageBlocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
   },

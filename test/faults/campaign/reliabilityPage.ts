@@ -1,6 +1,6 @@
 /** Builds `docs/evidence/reliability.md` from the result files. */
 import { mutationBlocks } from '../../mutation/mutationResults.ts';
-import { table } from '../../tidy/reference/markdown.ts';
+import { list, table } from '../../tidy/reference/markdown.ts';
 import { hasFailed, RESULTS, type Result } from './results.ts';
 import type { Row } from './row.ts';
 import { GROUPS_OF_ROWS } from './rows.ts';
@@ -9,11 +9,11 @@ export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Every run checks the promises in [the summary](../reliability.md). A deployment has three brokers, a schema registry, ClickHouse, and two
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
-with the tables and topics.
+with the tables and topics. \`passed\` has the number of passed runs and the required number.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl). With
-\`--missing\`, the command injects only the faults that have fewer passed runs than required. With \`--together\`, one deployment gets several
-faults, one after the other. If a check fails, every fault that was injected into the deployment counts as failed.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
+\`--missing\` injects only faults with too few passed runs. With \`--together\`, one deployment gets several faults, one after the other. If a
+check fails, every fault of the deployment counts as failed.`;
 
 const LATE_COMMIT =
   'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
@@ -23,7 +23,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'A bug that 9223460 fixed: when ingest continued after a stop, its timers ran before its sockets. Ingest then closed connections with unread requests as idle.',
+    'A bug that 9223460 fixed: after a stop, ingest closed connections with unread requests as idle, because timers ran before sockets.',
   ],
   [
     'a75db423ad',
@@ -66,14 +66,14 @@ export function reliabilityPage(all: readonly Result[]): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
-/** Returns a table of the rows with their passed, required, and failed runs, and the totals of the runs. */
+/** Returns a table of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
 function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
   const cells = rows.map(({ name, does, runs }) => {
     const of = results.filter((result) => result.rows.includes(name));
     const failed = of.filter((result) => hasFailed(name, result)).length;
-    return [`\`${name}\``, does, String(of.length - failed), String(runs), String(failed)];
+    return [`\`${name}\``, does, `${of.length - failed}/${runs}`, String(failed)];
   });
-  const header = ['name', 'fault', 'passed runs', 'required', 'failed runs'];
+  const header = ['name', 'fault', 'passed', 'failed'];
   return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
 }
 
@@ -83,7 +83,7 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   if (of.length === 0) return 'None of these rows has run yet.';
   const stored = `${sum(of, ({ events }) => events)} events and ${sum(of, ({ links }) => links)} links`;
   const longest = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
-  return `The faults in this table were injected into ${of.length} deployments, which stored ${stored}. In these deployments, ${sum(of, ({ refused }) => refused)} requests got a response with status 503. The longest recovery took ${longest} s.`;
+  return `Total of ${of.length} deployments: ${stored} stored, ${sum(of, ({ refused }) => refused)} requests with 503, longest recovery ${longest} s.`;
 }
 
 function shortForm(results: readonly Result[]): string {
@@ -92,10 +92,10 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} Of ${results.length} short runs, ${good} passed. The short runs checked ${checked}, and each short run took at most ${Math.round(longest)} s.`;
+  return `${said} Of ${results.length} short runs, ${good} passed. They checked ${checked}, each in at most ${Math.round(longest)} s.`;
 }
 
-/** Returns a table of the causes, with the date, commit, and seed of each failed run. */
+/** Returns a list of the causes, with the date, commit, and seed of each failed run. */
 function failures(results: readonly Result[]): string {
   const failed = results.filter(({ findings }) => findings.length > 0);
   if (failed.length === 0) return results.length === 0 ? 'No run yet.' : 'No run failed.';
@@ -103,12 +103,12 @@ function failures(results: readonly Result[]): string {
     CAUSES.find(([of, begins]) => of === commit && first.startsWith(begins))?.[2] ?? 'not found yet';
   const rows = [...Map.groupBy(failed, causeOf)].map(([cause, runs]) => {
     const which = runs.map(({ at, commit, seed }) => `${at.slice(0, 10)} ${commit}/${seed}`);
-    return [cause, which.join(', ')];
+    return `${cause} Date, commit, and seed: ${which.join(', ')}.`;
   });
-  return table(['cause', 'date, commit, and seed of each run'], rows);
+  return list(rows);
 }
 
-/** Returns a table of the machines and sets of versions. */
+/** Returns a list of the machines and sets of versions. */
 function environments(results: readonly Result[]): string {
   if (results.length === 0) return 'No run yet.';
   const groups = Map.groupBy(
@@ -119,9 +119,9 @@ function environments(results: readonly Result[]): string {
     const days = runs.map(({ at }) => at.slice(0, 10)).toSorted();
     const hours = runs.reduce((total, { seconds }) => total + seconds, 0) / 3_600;
     const commits = [...new Set(runs.map(({ commit }) => commit))].join(', ');
-    return [environment, String(runs.length), hours.toFixed(1), `${days[0]} to ${days.at(-1)}`, commits];
+    return `${environment}: ${runs.length} runs in ${hours.toFixed(1)} hours, ${days[0]} to ${days.at(-1)}; commits ${commits}`;
   });
-  return table(['environment', 'runs', 'hours', 'dates', 'commits'], rows);
+  return list(rows);
 }
 
 function machineOf({ cpus, memoryGiB, kernel }: Result): string {

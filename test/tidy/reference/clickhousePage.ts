@@ -1,6 +1,6 @@
-/** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
+/** `docs/reference/clickhouse*.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../projectFiles.ts';
-import { code, fence, page, table } from './markdown.ts';
+import { code, fence, list, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -22,7 +22,47 @@ interface Relation {
   readonly engine: string;
 }
 
-export function clickhousePage(): string {
+/** Relations that are not on the main page, by page. */
+const PAGES = new Map([
+  ['clickhouse-reports.md', ['reports', 'report_links', 'events_with_reports', 'report_groups']],
+  ['clickhouse-operations.md', ['rejects', 'truncations', 'ledger', 'audit']],
+]);
+const MAIN_PAGE = 'clickhouse.md';
+
+/** Returns the texts of the pages by name. */
+export function clickhousePages(): Readonly<Record<string, string>> {
+  const blocks = new Map<string, string[]>();
+  const explained = new Map<string, { place: string; type: string }>();
+  for (const [name, relation] of relationsOfMigrations()) {
+    if (BEHIND_VIEWS.test(name)) continue;
+    const path = pageOf(name);
+    blocks.set(path, [...(blocks.get(path) ?? []), ...blocksOf(name, relation, explained)]);
+  }
+  const pageText = (path: string, title: string, introduction: readonly string[]) => ({
+    [path]: page(title, FOLDER, [...introduction, ...(blocks.get(path) ?? [])]),
+  });
+  return {
+    ...pageText(MAIN_PAGE, 'Tables and views', INTRODUCTION),
+    ...pageText('clickhouse-reports.md', 'Tables and views of bug reports', [
+      'See [Tables and views](clickhouse.md). The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
+    ]),
+    ...pageText('clickhouse-operations.md', 'Tables and views for operators', [
+      'See [Tables and views](clickhouse.md).',
+    ]),
+  };
+}
+
+const INTRODUCTION = [
+  'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query it. ClickHouse also stores the texts\non this page, as comments. Columns of a view have the types of its tables. Further pages describe the tables of\n[bug reports](clickhouse-reports.md) and [the tables for operators](clickhouse-operations.md).',
+  'In every table, `tenant_id` and `project_id` are the owner of a row, and `log_id`, `log_partition`, `log_offset`, and `log_index` are the\nposition of its record in the log. Quotas and counts use `received_at`.',
+  'Query the views of tables with the suffixes `_by_partition` and `_versions`, because these tables can contain outdated rows until a merge.\nThe tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal\nuse. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
+];
+
+function pageOf(relation: string): string {
+  return [...PAGES].find(([, names]) => names.includes(relation))?.[0] ?? MAIN_PAGE;
+}
+
+function relationsOfMigrations(): Map<string, Relation> {
   // Created by the code that applies the files.
   const relations = new Map<string, Relation>([
     ['schema_migrations', { comment: '', columns: new Map(), engine: '' }],
@@ -32,41 +72,40 @@ export function clickhousePage(): string {
   )) {
     for (const statement of textOf(path).split(/^;$/m)) apply(statement, relations, path);
   }
-  const shown = new Map([...relations].filter(([name]) => !BEHIND_VIEWS.test(name)));
-  const explained = new Map<string, { place: string; type: string }>();
-  return page('Tables and views', FOLDER, [
-    'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query the database. Quotas and counts use\n`received_at`. The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
-    'The projector writes most rows. Ingest writes `reject_counts`, `received_by_process`, `erased_events`, `retention_marks`,\n`expired_sessions`, and a part of `truncations`. Ingest also deletes erased and expired data.',
-    'Tables with the suffixes `_by_partition` and `_versions` can contain outdated rows until a merge, so query their views instead. The tables\n`reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal use.\n[deploy/clickhouse](../../deploy/clickhouse) defines all tables. ClickHouse also stores the texts on this page, as comments of tables and columns.',
-    ...[...shown].flatMap(([name, relation]) => blocksOf(name, relation, explained)),
-  ]);
+  return relations;
 }
 
-/** @param explained relation and type of each column that has a row already, by name and meaning; grows. */
+/** Columns that the introduction explains. Tables only list further facts about them. */
+const OWNER_AND_POSITION = /^(?:tenant_id|project_id|log_id|log_partition|log_offset|log_index)$/;
+
+/** @param explained relation and type of each column that has a line already, by name and meaning; grows. */
 function blocksOf(
   name: string,
   relation: Relation,
   explained: Map<string, { place: string; type: string }>,
 ): string[] {
   const { comment, columns, engine } = relation;
-  const rows: string[][] = [];
+  const lines: string[] = [];
   const elsewhere = new Map<string, string[]>();
   for (const [column, { type, comment: meaning }] of columns) {
     const key = `${column}: ${meaning}`;
     const first = explained.get(key);
     if (first === undefined) {
-      rows.push([code(column), code(type), meaning]);
+      lines.push(`${code(column)}${type === '' ? '' : ` ${code(type)}`}: ${meaning}`);
       explained.set(key, { place: name, type });
-    } else {
+    } else if (!OWNER_AND_POSITION.test(column)) {
       const shown = type === '' || type === first.type ? code(column) : `${code(column)} ${code(type)}`;
       elsewhere.set(first.place, [...(elsewhere.get(first.place) ?? []), shown]);
     }
   }
-  for (const [place, names] of elsewhere) rows.push([names.join(', '), '', `see [${place}](#${place})`]);
+  for (const [place, names] of elsewhere) {
+    const path = pageOf(place) === pageOf(name) ? '' : pageOf(place);
+    lines.push(`as in [${place}](${path}#${place}): ${names.join(', ')}`);
+  }
   return [
     `## ${name}`,
     ...(comment === '' ? [] : [comment]),
-    table(['column', 'type', 'meaning'], rows),
+    list(lines),
     ...(engine === '' ? [] : [fence('sql', engine.replace(/\s+/g, ' '))]),
   ];
 }

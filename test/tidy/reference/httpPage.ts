@@ -1,7 +1,7 @@
 /** `docs/reference/http.md`: the endpoints of both listeners. The OpenAPI documents beside the page describe bodies and parameters. */
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
-import { code, page, table } from './markdown.ts';
+import { code, list, page } from './markdown.ts';
 
 interface Operation {
   readonly summary: string;
@@ -21,11 +21,11 @@ export function httpPage(): string {
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and openapiAdmin.ts', [
     'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Each listener also serves its document as `GET /openapi.json`. Every error is a\n[problem document](problems.md).',
     '## The public listener',
-    'Games use this listener. A bearer token belongs to one project and has scopes.',
-    endpoints(PUBLIC, true),
+    'Games use this listener. A bearer token belongs to one project and has scopes, which are in parentheses.',
+    endpoints(PUBLIC),
     '## The admin listener',
-    'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints of the table need no token.',
-    endpoints(ADMIN, false),
+    'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints need no token.',
+    endpoints(ADMIN),
   ]);
 }
 
@@ -34,15 +34,16 @@ export function openApiFiles(): Readonly<Record<string, string>> {
   return { 'openapi.json': textOf(PUBLIC), 'openapi-admin.json': textOf(ADMIN) };
 }
 
-function endpoints({ paths }: Document, hasScopes: boolean): string {
-  const rows = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => [
-      code(`${method.toUpperCase()} ${path}`),
-      firstSentence(operation.summary),
-      ...(hasScopes ? [code(scopeOf(operation))] : []),
-    ]),
+function endpoints({ paths }: Document): string {
+  return list(
+    Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => {
+        const scope = scopeOf(operation);
+        const suffix = scope === '' ? '' : ` (${code(scope)})`;
+        return `${code(`${method.toUpperCase()} ${path}`)}${suffix}: ${firstSentence(operation.summary)}`;
+      }),
+    ),
   );
-  return table(['endpoint', 'what it does', ...(hasScopes ? ['scope'] : [])], rows);
 }
 
 function firstSentence(text: string): string {

@@ -13,6 +13,10 @@ export function fence(language: string, text: string): string {
   return `\`\`\`${language}\n${text}\n\`\`\``;
 }
 
+export function list(lines: readonly string[]): string {
+  return lines.map((line) => `- ${line}`).join('\n');
+}
+
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   return [header, header.map(() => '---'), ...rows]
     .map((cells) => `| ${cells.map((cell) => cell.replace(/\|/g, '\\|')).join(' | ')} |`)

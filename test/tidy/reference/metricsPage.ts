@@ -4,25 +4,24 @@ import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
-import { code, page, table } from './markdown.ts';
+import { code, list, page } from './markdown.ts';
 
 export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
   for (const add of [ingestMetrics, projectorMetrics, linkerMetrics, partitionHealthMetrics]) add(registry);
-  const rows = (await registry.getMetricsAsJSON())
+  const lines = (await registry.getMetricsAsJSON())
     .filter(({ name }) => name.startsWith('questlog_'))
-    .map(({ name, type, help }) => [
-      code(name),
-      String(type),
-      labelsOf(registry.getSingleMetric(name)).map(code).join(', '),
-      help,
-    ]);
+    .map(({ name, type, help }) => {
+      const labels = labelsOf(registry.getSingleMetric(name)).map(code);
+      return `${code(name)} (${[type, ...labels].join(', ')}): ${help}`;
+    });
   return page(
     'Metrics',
     'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
       '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` include the 250 ms between two measurements of prom-client. If the event loop\nhas no lag, these metrics are 0.25.',
-      table(['metric', 'type', 'labels', 'meaning'], rows),
+      'Each metric is shown with its type and its labels.',
+      list(lines),
     ],
   );
 }
