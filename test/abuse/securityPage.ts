@@ -1,7 +1,7 @@
 /** Generates `docs/evidence/security.md` from the figures of a run of the abuse suite. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { table } from '../tidy/reference/markdown.ts';
+import { list } from '../tidy/reference/markdown.ts';
 import type { Figure } from './figures.ts';
 
 export const SECURITY_PAGE = 'docs/evidence/security.md';
@@ -35,20 +35,17 @@ export function securityPage(): string {
   const blocks = [
     '# Security results',
     `<!-- Generated from ${SECURITY_FIGURES}. To run the attacks again, run: npm run test:abuse -->`,
-    'The [threat model](../threat-model.md) names attackers and defenses. This page shows the results of `npm run test:abuse`.',
+    'The [threat model](../threat-model.md) names attackers and defenses.',
     ground === undefined
       ? 'The tests have not run yet.'
       : `The ${ground.form} form of \`npm run test:abuse\` ran on ${ground.at.slice(0, 10)}${ground.minutes === undefined ? '' : `, and took ${ground.minutes} minutes`}. Questlog ran in one process with ${ground.cpus} cores and Node ${ground.node}.`,
-    table(
-      ['attack', 'what was sent', 'result'],
-      figures.map(({ attack, tried, held }) => [attack, tried, held]),
-    ),
-    `Schemathesis generates requests from the OpenAPI documents. Schemathesis does not call \`/v1/linked-events\` and
-\`/admin/tail\`, because the responses of these endpoints never end. Six endpoints for operators can reject a request that the OpenAPI
-document allows, for example a request with wrong SQL. The OpenAPI documents state some
-rules only in descriptions. [Hooks](../../test/abuse/schemathesis/hooks.py) apply these rules to the generated requests.`,
+    'Each line has the attack, what was sent (in parentheses), and the result.',
+    list(figures.map(({ attack, tried, held }) => `${attack} (${tried}): ${held}`)),
+    `Schemathesis generates requests from the OpenAPI documents, except for \`/v1/linked-events\` and \`/admin/tail\`, whose responses never end.
+Six endpoints for operators can reject a request that the document allows, for example with wrong SQL. [Hooks](../../test/abuse/schemathesis/hooks.py)
+apply the rules that the documents state only in descriptions.`,
     'Every test run also includes these tests:',
-    OTHER_TESTS.map(([file, what]) => `- [${what}](../../${file})`).join('\n'),
+    list(OTHER_TESTS.map(([file, what]) => `[${what}](../../${file})`)),
   ];
   return `${blocks.join('\n\n')}\n`;
 }
