@@ -59,7 +59,11 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     await startClickHouse();
     const { username, password } = ACCOUNT;
     const clickhouseUrl = `http://${username}:${password}@127.0.0.1:${port}/questlog`;
-    trial = await startTrial({ ...engines, clickhouseUrl }, ['ingest', 'linker', 'projector'], seed);
+    trial = await startTrial(
+      { ...engines, clickhouseUrl },
+      ['ingest', 'operations', 'linker', 'projector'],
+      seed,
+    );
     [adminPort = 0] = await freePorts(1);
     const jars = await brokerJars();
     env = {

@@ -14,7 +14,7 @@ import {
 } from '../e2e/product.ts';
 import { type Ended, questlogCommand } from '../e2e/questlogCommand.ts';
 
-export type ServiceName = 'ingest' | 'linker' | 'projector';
+export type ServiceName = 'ingest' | 'operations' | 'linker' | 'projector';
 
 export interface Service {
   readonly name: ServiceName;
@@ -26,7 +26,7 @@ export interface Service {
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** Sends a request to the admin listener with the admin token. */
+  /** Sends a request with the admin token to operations, or to an ingest of a version whose ingest serves operators. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** Returns the status, the problems, and the warnings of `/readyz`. */
   readyz(): Promise<Readiness>;
@@ -75,7 +75,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
 
   /** Runs the command `questlog` against this deployment. */
   questlog(...args: string[]): Promise<Ended> {
-    const [{ adminUrl } = { adminUrl: '' }] = this.running('ingest');
+    const adminUrl = this.#operationsUrl(this.running('ingest')[0]?.adminUrl ?? '');
     const adminToken = this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '';
     return questlogCommand(args, {
       env: { QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
@@ -108,7 +108,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         });
       },
       admin: (method, path, body) =>
-        send(adminUrl + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body }),
+        send(this.#operationsUrl(adminUrl) + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body }),
       readyz: async () => {
         const answer = await fetch(`${adminUrl}/readyz`);
         const { problems = {}, warnings = {} } = (await answer.json()) as Partial<Readiness>;
@@ -182,6 +182,10 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
   async remove(): Promise<void> {
     await Promise.all(this.services.map((service) => service.kill()));
     await removeDeployment(this.engines, this.name);
+  }
+
+  #operationsUrl(otherwise: string): string {
+    return this.running('operations')[0]?.adminUrl ?? otherwise;
   }
 
   #ingest(): Service {

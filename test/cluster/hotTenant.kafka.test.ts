@@ -46,7 +46,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   beforeAll(async () => {
     deployment = new Deployment(engines);
     // Starts two ingests. The second ingest must not use the new spread for a session that the first ingest has registered.
-    await deployment.startAll('ingest', 'ingest', 'linker', 'projector');
+    await deployment.startAll('ingest', 'ingest', 'operations', 'linker', 'projector');
     await keepSecondRows(deployment);
     const [first] = deployment.running('ingest') as [Service];
     const made = await aProject(first, { revision: 'A', spread: 1, monthlySoftQuota: QUOTA });

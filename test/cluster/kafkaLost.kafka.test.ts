@@ -66,7 +66,7 @@ describeKafka('a Kafka that is lost', (engines) => {
   test(
     'keeps all projected data once, with the same ids',
     async () => {
-      const [first] = (await deployment.startAll('ingest', 'linker', 'projector')) as [Service];
+      const [first] = (await deployment.startAll('ingest', 'operations', 'linker', 'projector')) as [Service];
       const before = await aProject(first, OF_THE_PAGE);
       const { tenantId, projectId, sessionId } = before;
       const old = idsOf(await before.post(events(10, { sessionId })));

@@ -43,7 +43,7 @@ describeKafka('external tools', (engines) => {
     if (found === undefined) return;
     tools = found;
     deployment = new Deployment(engines);
-    const services = await deployment.startAll('ingest', 'linker', 'projector');
+    const services = await deployment.startAll('ingest', 'operations', 'linker', 'projector');
     ingest = services[0] as Service;
   });
   beforeEach(({ skip }) => {

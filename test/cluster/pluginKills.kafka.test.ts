@@ -20,7 +20,7 @@ const WITHIN_MS = 600_000;
 const PROJECTED_WITHIN_MS = 60_000;
 /** Maximum number of launches in which the plugin tries to send a report. */
 const MAX_LAUNCHES = 5;
-const SERVICES = ['ingest', 'linker', 'projector'] as const satisfies ServiceName[];
+const SERVICES = ['ingest', 'operations', 'linker', 'projector'] as const satisfies ServiceName[];
 
 describeKafka('a game with the plugin, while services are killed', (engines) => {
   const seed = seedOfRun();

@@ -28,7 +28,7 @@ describeKafka('the quota of a tenant', (engines) => {
 
   beforeAll(async () => {
     deployment = new Deployment(engines);
-    await deployment.startAll('ingest', 'ingest', 'ingest', 'linker', 'projector');
+    await deployment.startAll('ingest', 'ingest', 'ingest', 'operations', 'linker', 'projector');
     ingests = deployment.running('ingest');
   });
   afterAll(() => deployment?.remove());

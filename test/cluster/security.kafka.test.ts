@@ -54,7 +54,12 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
   test(
     'starts, accepts an event and returns it, and logs no secrets',
     async () => {
-      const services = await (deployment as Deployment).startAll('ingest', 'linker', 'projector');
+      const services = await (deployment as Deployment).startAll(
+        'ingest',
+        'operations',
+        'linker',
+        'projector',
+      );
       const [ingest] = services as [Service];
       const project = await aProject(ingest);
       const answer = await project.post(anEvent({ sessionId: project.sessionId }));

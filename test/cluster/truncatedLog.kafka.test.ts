@@ -40,7 +40,7 @@ describeKafka('events that a broker has lost', (engines) => {
     broker = await startDamageableBroker({ hasSecondBroker: true });
     if (broker === undefined) return;
     deployment = new Deployment({ ...engines, brokers: broker.address });
-    [ingest] = (await deployment.startAll('ingest', 'linker', 'projector')) as [Service];
+    [ingest] = (await deployment.startAll('ingest', 'operations', 'linker', 'projector')) as [Service];
     await broker.takeOver(deployment.prefix + TOPICS.events);
     studio = await aProject(ingest, { revision: 'B' });
   }, START_WITHIN_MS);

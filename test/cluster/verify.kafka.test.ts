@@ -27,7 +27,10 @@ describeKafka('the ledger of a cluster', (engines) => {
 
   beforeAll(async () => {
     deployment = new Deployment(engines);
-    [one, other] = (await deployment.startAll('ingest', 'ingest', 'projector')) as [Service, Service];
+    [one, other] = (await deployment.startAll('ingest', 'ingest', 'operations', 'projector')) as [
+      Service,
+      Service,
+    ];
     log = await logOf(deployment);
   });
   afterAll(async () => {

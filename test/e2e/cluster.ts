@@ -1,5 +1,5 @@
 /**
- * The product as a deployment runs it. Ingest, linker, and projector are separate processes. They use the Kafka, schema
+ * The product as a deployment runs it. Ingest, operations, linker, and projector are separate processes. They use the Kafka, schema
  * registry, ClickHouse, and bucket of the test run. Each data directory stands for one deployment with its own topics and its
  * own database.
  */
@@ -19,7 +19,7 @@ export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;
-  /** Bucket for uploads. Undefined if a folder stores the uploads. */
+  /** Bucket for uploads. Undefined if the deployment has no uploads. */
   readonly s3?: S3Bucket;
 }
 
@@ -48,7 +48,7 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
 }
 
 function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
-  if (s3 === undefined) return { QUESTLOG_UPLOADS: 'folder' };
+  if (s3 === undefined) return {};
   return {
     QUESTLOG_S3_ENDPOINT: s3.endpoint,
     QUESTLOG_S3_BUCKET: s3.bucket,

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { keysIn } from '@questlog/ingest/uploads/bucket.testing';
+import { keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, aProject, events, eventually, type TestProject } from './builders.ts';
 import { clusterEngines } from './cluster.ts';

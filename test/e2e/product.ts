@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { keepLogs, noteToken } from '../tokensInLogs.ts';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
@@ -103,7 +104,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   const engines = options.engines ?? clusterEngines();
   const dataDir = options.dataDir ?? emptyDataDir();
   if (options.dataDir === undefined && engines === undefined) fillWithTables(join(dataDir, 'clickhouse'));
-  const services = spawnServices({ ...options, engines, dataDir });
+  const services = await spawnServices({ ...options, engines, dataDir });
   const outputs = services.map(collectOutput);
   await Promise.all(services.map((child, index) => ready(child, outputs[index], READY_WITHIN_MS))).catch(
     async (error: unknown) => {
@@ -157,12 +158,25 @@ export function reach(credentials: Credentials): Reached {
 }
 
 /** Starts the processes. The process that serves games is first in the list. */
-function spawnServices(options: StartOptions & { dataDir: string }): ChildProcess[] {
+async function spawnServices(options: StartOptions & { dataDir: string }): Promise<ChildProcess[]> {
   const engines = options.engines ?? clusterEngines();
   if (engines === undefined) return [spawnProduct(options)];
-  const env = { ...clusterEnvironment(engines, options.dataDir), ...options.env };
-  return ['ingest', 'linker', 'projector'].map((service) =>
-    spawnProduct({ ...options, env, args: [service, ...(options.args ?? [])] }),
+  const [port, adminPort] = await freePorts(2);
+  const env = {
+    ...clusterEnvironment(engines, options.dataDir),
+    ...{ QUESTLOG_URL: `http://127.0.0.1:${port}`, QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}` },
+    ...options.env,
+  };
+  const portsOf: Readonly<Record<string, Record<string, string>>> = {
+    ingest: { QUESTLOG_PORT: String(port) },
+    operations: { QUESTLOG_ADMIN_PORT: String(adminPort) },
+  };
+  return ['ingest', 'operations', 'linker', 'projector'].map((service) =>
+    spawnProduct({
+      ...options,
+      env: { ...portsOf[service], ...env },
+      args: [service, ...(options.args ?? [])],
+    }),
   );
 }
 

@@ -113,7 +113,7 @@ describe('rejects a start', () => {
     }
   });
 
-  test.each(['ingest', 'linker', 'projector'])(
+  test.each(['ingest', 'operations', 'linker', 'projector'])(
     'of a single service without shared engines: %s',
     async (service) => {
       const line = await refusal({

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { dropExpired } from '@questlog/ingest/retention/retention';
+import { dropExpired } from '@questlog/operations/retention/retention';
 import { openStore } from '@questlog/runtime/clickhouse/store';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';

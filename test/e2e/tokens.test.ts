@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anEvent, anUnknownId, aToken, type TestProject } from './builders.ts';
+import { anEvent, anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
@@ -203,7 +203,11 @@ describe.concurrent('a token', () => {
     const before = Math.floor(Date.now() / 60_000) * 60_000;
     expect((await post(token)).status).toBe(201);
 
-    const { lastUsedAt } = await listed(id);
+    // Ingest writes the minutes of uses once per second.
+    const { lastUsedAt } = await eventually(
+      () => listed(id),
+      (shown) => shown.lastUsedAt !== null,
+    );
     expect(Date.parse(lastUsedAt)).toBeGreaterThanOrEqual(before);
     expect(Date.parse(lastUsedAt)).toBeLessThanOrEqual(Date.now());
     expect(Date.parse(lastUsedAt) % 60_000).toBe(0);

@@ -1,6 +1,7 @@
 /** Finds or starts the engines before the first suite that needs Kafka, and prints the choice. */
-import { aBucket } from '@questlog/ingest/uploads/bucket.testing';
+
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
+import { aBucket } from '@questlog/runtime/uploads/bucket.testing';
 import type { TestProject } from 'vitest/node';
 import { detectCapabilities } from './capabilities.ts';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';

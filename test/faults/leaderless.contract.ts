@@ -1,8 +1,8 @@
 /** Kills the only replica of a partition of another application or of Questlog: only operations on that partition may wait. */
 import { randomUUID } from 'node:crypto';
-import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import {
   aName,
   aRecord,

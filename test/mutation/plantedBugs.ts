@@ -126,10 +126,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'reads of restored tables',
     lost: 'on a restored ClickHouse, files are deleted while their reports are not restored yet',
-    file: 'services/ingest/src/entityCache/projectionProgress.ts',
+    file: 'services/runtime/src/consumer/projectionProgress.ts',
     text: 'if (currentTableUuid === undefined || tableUuids.length === 0) return true;',
     by: 'if (tableUuids.length >= 0) return true;',
-    tests: ['services/ingest/src/entityCache/projectionProgress.test.ts'],
+    tests: ['services/runtime/src/consumer/projectionProgress.test.ts'],
   },
   {
     name: 'rejected record without a dead letter',

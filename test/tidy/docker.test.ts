@@ -34,7 +34,7 @@ test('the image and the npm scripts start Node with the same flags and allocator
   const [, allocator, flags] = /^(.*) exec node (--\S+) /.exec(scripts['start'] ?? '') ?? [];
   expect(dockerfile).toMatch(new RegExp(`^ENV ${allocator}$`, 'm'));
   expect(dockerfile).toContain(`ENTRYPOINT ["node", "${flags}", "services/cli/src/main.ts"]`);
-  for (const service of ['ingest', 'linker', 'projector'])
+  for (const service of ['ingest', 'operations', 'linker', 'projector'])
     expect(scripts[service]).toBe(`${scripts['start']} ${service}`);
 });
 
@@ -79,7 +79,10 @@ interface Container {
 
 test('every container of docker-compose.yml is read-only, unprivileged, and limited, and has a health check', () => {
   const { services }: { services: Record<string, Container> } = parse(compose, { merge: true });
-  expect(Object.keys(services)).toEqual(['ingest', 'linker', 'projector', 'kafka', 'registry', 'clickhouse']);
+  expect(Object.keys(services)).toEqual([
+    ...['ingest', 'operations', 'linker', 'projector'],
+    ...['kafka', 'registry', 'clickhouse'],
+  ]);
   const isOurs = ({ image }: Container): boolean => image.startsWith('questlog:');
   expectNone(
     Object.entries(services).flatMap(([name, one]) =>

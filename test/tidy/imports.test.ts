@@ -16,6 +16,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   'services/console': 2,
   'services/ingest': 2,
   'services/linker': 2,
+  'services/operations': 2,
   'services/projector': 2,
   'services/questlog': 3,
   'services/cli': 4,
@@ -41,27 +42,32 @@ const RUNTIME_LAYERS: Readonly<Record<string, number>> = {
   registry: 2,
   directory: 3,
   consumer: 3,
+  cursors: 4,
+  http: 4,
+  uploads: 5,
 };
 
-/** Folders of ingest. A folder may import only from later folders of this list; `service.ts` wires all folders. */
-const INGEST_LAYERS = [
-  'http',
-  'reports',
-  'events',
-  'sessions',
-  'uploads',
-  'entityCache',
-  'tokens',
-  'limits',
-  'ledger',
-  'expired',
-  'cursors',
-  'core',
-  'metrics.ts',
-  'rejected.ts',
-];
-/** Folders that only `http` imports and that import only from folders after `sessions`. */
-const HTTP_ONLY = ['admin', 'erasures', 'linkedEvents', 'rejections', 'retention'];
+/** Folders of a service. A folder may import only from later folders of this list; `service.ts` wires all folders. */
+const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
+  ingest: [
+    ...[
+      'truncation.ts',
+      'http',
+      'linkedEvents',
+      'rejections',
+      'reports',
+      'events',
+      'sessions',
+      'uploads',
+      'entityCache',
+    ],
+    ...['expired', 'tokens', 'limits', 'ledger', 'core', 'metrics.ts'],
+  ],
+  operations: [
+    ...['http', 'audit', 'deadLetters', 'directory', 'erasures', 'retention', 'sql', 'reports', 'ledger'],
+    ...['expired', 'watchLag.ts', 'metrics.ts'],
+  ],
+};
 
 /** Libraries and the only folders that may import them. */
 const ALLOWED_FOLDERS: Readonly<Record<string, string>> = {
@@ -70,8 +76,8 @@ const ALLOWED_FOLDERS: Readonly<Record<string, string>> = {
   'node:sqlite': 'services/runtime/src/log/embedded/',
   '@clickhouse/client': 'services/runtime/src/clickhouse/',
   chdb: 'services/runtime/src/clickhouse/',
-  '@aws-sdk/client-s3': 'services/ingest/src/uploads/',
-  '@aws-sdk/s3-request-presigner': 'services/ingest/src/uploads/',
+  '@aws-sdk/client-s3': 'services/runtime/src/uploads/',
+  '@aws-sdk/s3-request-presigner': 'services/runtime/src/uploads/',
   jose: 'services/ingest/src/tokens/',
 };
 
@@ -81,7 +87,7 @@ const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Has
 const IMPURE =
   /^(Date\.now|new Date\(\)|Date\(\)|performance\.\w+|Math\.random|process\.\w+|crypto\.\w+|console\.\w+|(set(Timeout|Interval|Immediate)|queueMicrotask|fetch)\(\))$/;
 
-test('imports point one way: schemas ← runtime ← console, ingest, linker, projector ← questlog ← cli ← test', () => {
+test('imports point one way: schemas ← runtime ← console, ingest, linker, operations, projector ← questlog ← cli ← test', () => {
   expectNone(
     imports([...sources.values()]).flatMap(({ at, from, target }) => {
       const [own, other] = [workspaceOf(from), target === undefined ? undefined : workspaceOf(target)];
@@ -120,7 +126,7 @@ test('there are no import cycles of values or types', () => {
   );
 });
 
-test('inside runtime imports point one way: process ← log, clickhouse ← registry ← directory, consumer', () => {
+test('inside runtime imports point one way: process ← log, clickhouse ← registry ← directory, consumer ← http, cursors ← uploads', () => {
   const roomOf = (path: string): string | undefined => /^services\/runtime\/src\/([^/]+)/.exec(path)?.[1];
   const notOfTests = inServices.filter(({ path }) => !isTest(path) && !path.includes('/testing/'));
   expectNone(
@@ -142,19 +148,24 @@ test('runtime/process imports no other folder of the project', () => {
   );
 });
 
-test('inside ingest imports point one way: http → reports → events → sessions → uploads → known → tokens → limits → ledger → core → rejected', () => {
-  const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
-  expectNone(
-    imports(inServices.filter(({ path }) => !/\.(test|testing)\.ts$/.test(path))).flatMap(
-      ({ at, from, target }) => {
-        const [own, other] = [roomOf(from), roomOf(target ?? '')];
-        if (own === undefined || other === undefined || own === other || own === 'service.ts') return [];
-        const isAllowed = HTTP_ONLY.includes(other) ? own === 'http' : stepIn(own) < stepIn(other);
-        return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
-      },
-    ),
-  );
-});
+test.each(Object.keys(FOLDER_LAYERS))(
+  'inside %s imports point from earlier to later folders of its list',
+  (service) => {
+    const layers = FOLDER_LAYERS[service] ?? [];
+    const folderOf = (path: string): string | undefined =>
+      path.startsWith(`services/${service}/src/`) ? path.split('/')[3] : undefined;
+    expectNone(
+      imports(inServices.filter(({ path }) => !/\.(test|testing)\.ts$/.test(path))).flatMap(
+        ({ at, from, target }) => {
+          const [own, other] = [folderOf(from), folderOf(target ?? '')];
+          if (own === undefined || other === undefined || own === other || own === 'service.ts') return [];
+          const isAllowed = layers.includes(own) && layers.indexOf(own) < layers.indexOf(other);
+          return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
+        },
+      ),
+    );
+  },
+);
 
 /** Servers that the benchmark compares with Questlog. */
 const PEERS = 'test/bench/peers/';
@@ -265,10 +276,6 @@ function imports(of: readonly Source[]): {
 
 function stepOf(workspace: string | undefined): number {
   return LAYERS[workspace ?? 'test'] ?? 0;
-}
-
-function stepIn(room: string): number {
-  return INGEST_LAYERS.indexOf(HTTP_ONLY.includes(room) ? 'sessions' : room);
 }
 
 /** Returns the other files of the import cycles that contain the file. */

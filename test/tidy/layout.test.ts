@@ -19,7 +19,17 @@ const TOP = [
   'README.md LICENSE SECURITY.md CHANGELOG.md',
 ].flatMap((line) => line.split(' '));
 
-const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'console', 'questlog', 'cli', 'client'];
+const SERVICES = [
+  'runtime',
+  'ingest',
+  'operations',
+  'linker',
+  'projector',
+  'console',
+  'questlog',
+  'cli',
+  'client',
+];
 
 /** Limits that a file or folder exceeds only with a reason; more than that is a warning, not a failure. */
 const MAX_LINES = 400;
@@ -27,7 +37,6 @@ const MAX_FILES = 12;
 /** Files and folders above the limits, with their reasons. */
 const LARGE: Readonly<Record<string, string>> = {
   'deploy/kafka-local': 'one command, one file per part of the stack',
-  'services/ingest/src/http/openapi': 'one file per group of operations',
 };
 
 test('the top folder has only the listed files and folders', () => {

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
+import { adminApi } from '@questlog/operations/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
 import { readResults as readBenchResults } from '../bench/path/pathFigures.ts';
 import { titleOf } from '../bench/path/pathReport.ts';
@@ -67,11 +67,11 @@ test('the reference has every route of the two listeners and no other', { timeou
   const pathsOf = ({ paths }: Record<string, unknown>): string[] => Object.keys(paths ?? {}).sort();
   expect(pathsOf(adminApi()), 'adminApp.ts and openapiAdmin.ts').toEqual(
     routesOf(
-      'services/ingest/src/http/adminApp.ts',
-      'services/ingest/src/http/audit/auditRoute.ts',
-      'services/ingest/src/http/deadLetterRoutes.ts',
-      'services/ingest/src/http/ledgerRoutes.ts',
-      'services/ingest/src/retention/cost.ts',
+      'services/operations/src/http/adminApp.ts',
+      'services/operations/src/audit/auditRoute.ts',
+      'services/operations/src/deadLetters/deadLetterRoutes.ts',
+      'services/operations/src/ledger/ledgerRoutes.ts',
+      'services/operations/src/retention/cost.ts',
       'services/runtime/src/process/healthRoutes.ts',
       'services/console/src/tailRoute.ts',
       'services/console/src/lagRoute.ts',

@@ -1,6 +1,7 @@
 /**
  * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, secrets, and erasures. The keys are
- * `tenant:<id>`, `project:<id>`, `token:<id>`, `secret:<id>`, `erasure:<id>`, and `use:<token id>` (the latest use of a token).
+ * `tenant:<id>`, `project:<id>`, `token:<id>`, `secret:<id>`, `erasure:<id>`, `use:<token id>` (the latest use of a token), and
+ * `heartbeat:<service>` (the time at which a process of the service last ran).
  * A record without a value revokes an entry, but an erasure stays forever, because it covers records that arrive later.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
@@ -99,6 +100,10 @@ export interface TokenUse {
   readonly usedAt: number;
 }
 
+export interface Heartbeat {
+  readonly at: number;
+}
+
 export interface Secret {
   readonly id: string;
   readonly bytes: Buffer;
@@ -171,6 +176,7 @@ export interface DirectoryEntry {
   readonly use?: TokenUse | null;
   readonly secret?: Secret | null;
   readonly erasure?: Erasure | null;
+  readonly heartbeat?: Heartbeat | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -245,6 +251,7 @@ const token = record('Token', [
 ]);
 
 const use = record('TokenUse', [{ name: 'usedAt', type: MILLIS }]);
+const heartbeat = record('Heartbeat', [{ name: 'at', type: MILLIS }]);
 const secret = record('Secret', [
   { name: 'id', type: 'string' },
   { name: 'bytes', type: 'bytes' },
@@ -292,5 +299,6 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
     optional('use', use),
     optional('secret', secret),
     optional('erasure', erasure),
+    optional('heartbeat', heartbeat),
   ],
 });

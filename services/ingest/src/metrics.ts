@@ -1,27 +1,15 @@
 /** Defines the Prometheus metrics of ingest: name, type, unit, and meaning. */
-import { type Exposition, keepDeprecatedName, type MetricsRegistry } from '@questlog/runtime/process/metrics';
-import { Counter, Gauge, Histogram } from 'prom-client';
+import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
+import { keepDeprecatedName, type MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { Counter, Gauge } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
+export function ingestMetrics(registry: MetricsRegistry, http: HttpMetrics = httpMetrics(registry)) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   const metrics = {
-    exposition,
-    requests: new Counter({
-      name: 'questlog_http_requests_total',
-      help: 'Requests that were answered.',
-      labelNames: ['route', 'method', 'status'],
-      registers,
-    }),
-    requestSeconds: new Histogram({
-      name: 'questlog_http_request_duration_seconds',
-      help: 'Time from the request line to the last byte of the response.',
-      labelNames: ['route'],
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-      registers,
-    }),
+    ...http,
     accepted: new Counter({
       name: 'questlog_events_accepted_total',
       help: 'Events stored in the log and acknowledged.',
@@ -38,19 +26,12 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
       registers,
     }),
     ...rejectionMetrics(registers),
-    ...groupLagMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
       help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached. The table `ledger` lacks them.',
       registers,
     }),
     ...truncationMetrics(registers),
-    deadLettersOpen: new Gauge({
-      name: 'questlog_dead_letters_open',
-      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each ingest reports the same value.',
-      labelNames: ['group'],
-      registers,
-    }),
     bodyBytesInFlight: gauge('questlog_in_flight_body_bytes', 'Bytes of request bodies in memory.'),
     uploadsInFlight: gauge(
       'questlog_uploads_in_flight',
@@ -66,25 +47,11 @@ export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition 
     { name: 'questlog_body_bytes_in_flight', replacement: 'questlog_in_flight_body_bytes' },
     registers,
   );
-  keepDeprecatedName(
-    metrics.rateLimited,
-    {
-      ...{ name: 'questlog_rejects_by_limit_total', labelNames: ['limit'] },
-      replacement: 'questlog_rate_limited_total',
-    },
-    registers,
-  );
   return metrics;
 }
 
 function rejectionMetrics(registers: MetricsRegistry[]) {
   return {
-    rateLimited: new Counter({
-      name: 'questlog_rate_limited_total',
-      help: 'Rejected events of the limits that count events, and rejected requests of all other limits and of suspended projects and tenants, by limit.',
-      labelNames: ['limit'],
-      registers,
-    }),
     switched: new Counter({
       name: 'questlog_events_switched_total',
       help: 'Events that a switch rejected, or accepted without storing them because they are outside its sample, by action.',
@@ -118,32 +85,6 @@ function truncationMetrics(registers: MetricsRegistry[]) {
       help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details. A process remembers its last 65,536 records.',
       labelNames: ['topic', 'partition'],
       registers,
-    }),
-  };
-}
-
-function groupLagMetrics(registers: MetricsRegistry[]) {
-  const of = { labelNames: ['group', 'topic'] as const, registers };
-  return {
-    groupLagRecords: new Gauge({
-      name: 'questlog_group_lag_records',
-      help: 'Records that a consumer group has not processed yet. Each ingest reports the same value, also while no process of the group runs: do not add the values.',
-      ...of,
-    }),
-    groupLagSeconds: new Gauge({
-      name: 'questlog_group_lag_seconds',
-      help: 'Age of the oldest record that a consumer group has not processed yet, accurate to 10 s. Absent if the log did not return the record.',
-      ...of,
-    }),
-    groupLagRatio: new Gauge({
-      name: 'questlog_group_lag_retention_ratio',
-      help: 'Age of the oldest unprocessed record, divided by the retention time of the topic. At 1, records are lost.',
-      ...of,
-    }),
-    groupLagTime: new Gauge({
-      name: 'questlog_group_lag_timestamp_seconds',
-      help: 'Time at which the lag was last read from the log, normally every 10 s. `time()` minus this value is the age of the lag metrics.',
-      ...of,
     }),
   };
 }

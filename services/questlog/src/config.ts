@@ -75,7 +75,7 @@ export const settings = Type.Object({
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:
-      'Bearer token of operators, at least 16 characters. Required by `ingest`; `standalone` creates one.',
+      'Bearer token of operators, at least 16 characters. Required by `operations`; `standalone` creates one.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
@@ -85,7 +85,7 @@ export const settings = Type.Object({
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',

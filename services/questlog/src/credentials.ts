@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { newToken } from '@questlog/ingest/tokens/tokenText';
+import { newToken } from '@questlog/runtime/directory/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
 import Type, { type Static, type TSchema } from 'typebox';

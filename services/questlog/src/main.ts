@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Implements the command `questlog [standalone | ingest | linker | projector]`, which starts and stops the services. */
+/** Implements the command `questlog [standalone | ingest | operations | linker | projector]`, which starts and stops the services. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -32,6 +32,7 @@ const HELP = `${USAGE}
 
   standalone  all services in one process (the default), on embedded engines unless settings name others
   ingest      receives events, sessions, and bug reports over HTTP
+  operations  serves operators: administration, erasure, retention, and the console
   linker      links events to bug reports
   projector   writes the log to ClickHouse
 

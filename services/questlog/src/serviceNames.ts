@@ -1,7 +1,8 @@
 /** Names of the services. This file does not import the settings, so that `questlog --help` starts fast. */
-export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
+export const SERVICES = ['standalone', 'ingest', 'operations', 'linker', 'projector'] as const;
 export type ServiceName = (typeof SERVICES)[number];
 
-export function hasIngest(service: ServiceName): boolean {
-  return service === 'standalone' || service === 'ingest';
+/** True if the process runs the service, alone or together with all other services. */
+export function runs(process: ServiceName, service: Exclude<ServiceName, 'standalone'>): boolean {
+  return process === 'standalone' || process === service;
 }

@@ -9,7 +9,7 @@ import { addressesOf, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
 import { type EngineChoice, openEngines } from './engines/engines.ts';
-import { hasIngest, type ServiceName } from './serviceNames.ts';
+import { runs, type ServiceName } from './serviceNames.ts';
 import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
@@ -44,7 +44,7 @@ async function checkStart({ service, settings, choice, worker }: ProcessDeps): P
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   await checkAddresses([
     // A worker does not require a free address for game clients, because the worker's parent process already listens on it.
-    ...(hasIngest(service) && worker === undefined ? [toGames] : []),
+    ...(runs(service, 'ingest') && worker === undefined ? [toGames] : []),
     ...((worker?.isFirst ?? true) ? [toOperators] : []),
     ...(choice.address === undefined ? [ofClickHouse] : []),
   ]);
@@ -77,7 +77,7 @@ function openLocalState(
 
 function adminTokenOf(service: ServiceName, { adminToken }: Settings, local: LocalState | undefined): string {
   const token = adminToken || (local?.credentials.adminToken ?? '');
-  if (token.length >= MIN_ADMIN_TOKEN || (service !== 'ingest' && adminToken === '')) return token;
+  if (token.length >= MIN_ADMIN_TOKEN || (service !== 'operations' && adminToken === '')) return token;
   throw new StartRefused(
     `settings: QUESTLOG_ADMIN_TOKEN: required, with at least ${MIN_ADMIN_TOKEN} characters`,
   );

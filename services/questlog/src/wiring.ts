@@ -2,32 +2,40 @@
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
-import { startIngest } from '@questlog/ingest/service';
-import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
-import type { UploadStore } from '@questlog/ingest/uploads/uploadStore';
+import { type IngestServiceDeps, startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
+import { operationsMetrics } from '@questlog/operations/metrics';
+import { type OperationsDeps, startOperations } from '@questlog/operations/service';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
 import { erasuresOf, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
-import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
+import { type HealthDeps, listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
+import {
+  createMetricsRegistry,
+  type Exposition,
+  type MetricsRegistry,
+} from '@questlog/runtime/process/metrics';
+import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { openBackups } from './backup/backups.ts';
 import { addressesOf, backupDirOf, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
 import { lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import type { EngineChoice, Engines } from './engines/engines.ts';
-import { hasIngest, type ServiceName } from './serviceNames.ts';
+import { runs, type ServiceName } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
 const FLUSH_INTERVAL_MS = 1_000;
@@ -74,86 +82,149 @@ const LOG_FILE_WARNING =
   'an older version created the log file, which keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
-  const { service, settings, choice, logger, lifecycle, worker, engines, local, adminToken } = deps;
+  const { service, settings, choice, logger, lifecycle, worker, engines, local } = deps;
   const { toGames, toOperators } = addressesOf(settings);
   const health = createHealth();
   const metrics = createMetricsRegistry({ version: deps.version, worker: worker?.number });
-  const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
+  const ofAll = worker && combineWorkers(settings.workers, health, metrics);
+  const exposition = ofAll?.exposition ?? metrics;
+  const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition } };
+  health.check(START, () => 'the directory is not read to its end yet');
+  const isOperators = runs(service, 'operations');
+  const hasHealthListener = !isOperators && (worker?.isFirst ?? true);
+  const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
   const directory = await openDirectory({ ...engines, logger });
+  health.check(START, () => 'the services are starting');
   const shared = sharedDeps(engines, directory, logger, health);
-  if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
-  if (engines.brokenParts !== undefined) shared.health.warn('broken_parts', () => engines.brokenParts);
-  if (engines.needsCompact) shared.health.warn('log_file', () => LOG_FILE_WARNING);
-  if (local !== undefined) shared.health.warn('disk', () => lowDiskWarning(local.dataDir));
+  addWarnings(deps, shared);
   await warnOfAddedPartitions(shared);
-  warnOfUnavailablePartitions(engines.log, shared.health);
   partitionHealthMetrics(metrics, engines.log);
   lifecycle.onStop('directory', () => directory.close());
   const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
-  if (healthUrl !== undefined) {
-    health.check(START, () => undefined);
-    return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
-  }
-  const ofAll = worker && combineWorkers(settings.workers, health, metrics);
-  const exposition = ofAll?.exposition ?? metrics;
-  const pages = await openConsole({ ...shared, directory, exposition, adminToken, dataDir: local?.dataDir });
-  addBackupRoutes(deps, shared, pages, local);
-  const hasOperators = worker?.isFirst ?? true;
-  const hasDemo = local?.hasDemo === true && hasOperators;
-  if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
-  const ingest = await startIngest({
-    ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
-    metrics: ingestMetrics(metrics, exposition),
+  const parts = {
+    ...{
+      ...shared,
+      ...serving,
+      directory,
+      lifecycle,
+      http: httpMetrics(metrics),
+      registry: engines.registry,
+    },
     uploads: await openUploads(settings, choice, logger),
+  };
+  const hasDemo = local?.hasDemo === true && (worker?.isFirst ?? true);
+  if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
+  let baseUrl: string | undefined;
+  if (runs(service, 'ingest')) {
+    const ingest = await startIngest({
+      ...parts,
+      metrics: ingestMetrics(metrics, parts.http),
+      settings: ingestSettings(deps),
+    });
+    baseUrl = urlOf(toGames, ingest.port);
+    failures.push(ingest.failed);
+  }
+  const gamesUrl = settings.url || (baseUrl ?? '');
+  const adminUrl = isOperators
+    ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
+    : (healthUrl ?? urlOf(toOperators, toOperators.port));
+  health.check(START, () => undefined);
+  const running = {
+    service,
+    adminUrl,
+    failed: Promise.race(failures),
+    ...(baseUrl !== undefined && { baseUrl }),
+  };
+  if (local === undefined || baseUrl === undefined || !(worker?.isFirst ?? true)) return running;
+  const credentials = credentialsOf(deps, local, {
+    baseUrl,
+    adminUrl: isOperators ? adminUrl : settings.adminUrl,
+  });
+  saveCredentials(local.credentialsPath, credentials);
+  if (hasDemo) await startDemo(deps, { directory, credentials, health });
+  return { ...running, local: { ...local, credentials } };
+}
+
+function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceDeps): void {
+  if (engines.problem !== undefined) health.check('embedded ClickHouse', engines.problem);
+  if (engines.brokenParts !== undefined) health.warn('broken_parts', () => engines.brokenParts);
+  if (engines.needsCompact) health.warn('log_file', () => LOG_FILE_WARNING);
+  if (local !== undefined) health.warn('disk', () => lowDiskWarning(local.dataDir));
+  health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
+  warnOfUnavailablePartitions(engines.log, health);
+}
+
+function ingestSettings({ settings, choice }: WiringDeps): IngestServiceDeps['settings'] {
+  const { corsOrigins, publicUrl, jwt, trustedProxies } = choice;
+  return {
+    ...{ corsOrigins, publicUrl, jwt, trustedProxies, toGames: addressesOf(settings).toGames },
+    isEngineLocal: choice.address === undefined,
+    ...{ maxSessionLinks: settings.reportLinks, defaultRevision: settings.revision },
+    hasDocs: settings.docs === 'on',
+  };
+}
+
+/** Starts operations with the console. Returns the URL of the operators' listener. */
+async function startOperators(
+  deps: WiringDeps,
+  parts: Omit<OperationsDeps, 'metrics' | 'adminToken' | 'pages' | 'gamesUrl' | 'settings' | 'reader'> & {
+    readonly http: HttpMetrics;
+  },
+  { metrics, exposition, gamesUrl }: { metrics: MetricsRegistry; exposition: Exposition; gamesUrl: string },
+): Promise<string> {
+  const { settings, choice, lifecycle, engines, local, adminToken } = deps;
+  const { toOperators } = addressesOf(settings);
+  const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
+  addBackupRoutes(deps, parts.store, pages, local);
+  const operations = await startOperations({
+    ...{ ...parts, pages, adminToken, gamesUrl: () => gamesUrl, reader: engines.reader },
+    metrics: operationsMetrics(metrics, parts.http, exposition),
     settings: {
-      ...{ toGames, toOperators, hasOperators },
-      isEngineLocal: choice.address === undefined,
-      ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
-      maxErasedIds: settings.erasedIds,
-      ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
-      ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
-      adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
+      ...{ address: toOperators, maxErasedIds: settings.erasedIds, trustedProxies: choice.trustedProxies },
+      allowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
   // A listener waits until all responses end, so the console first ends its open responses.
   lifecycle.onStop('console', () => pages.close());
-  const baseUrl = urlOf(toGames, ingest.port);
-  const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
-  const failed = Promise.race([...failures, ingest.failed]);
-  if (local === undefined || ingest.adminPort === undefined) return { service, baseUrl, adminUrl, failed };
+  return urlOf(toOperators, operations.port);
+}
 
+function credentialsOf(
+  { engines, choice, ownReader, adminToken }: WiringDeps,
+  local: LocalState,
+  urls: { readonly baseUrl: string; readonly adminUrl: string },
+): Credentials {
   const { url, database, username, password } = engines.clickhouse;
-  const reader = choice.address === undefined ? deps.ownReader : choice.reader;
+  const reader = choice.address === undefined ? ownReader : choice.reader;
   const clickhouse = { url, database, username, password, ...(reader && { reader }) };
   const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
-  const credentials = { ...local.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
-  saveCredentials(local.credentialsPath, credentials);
-  if (hasDemo) {
-    const isNew = await ensureDemo(directory, credentials, systemClock);
-    const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
-    // Only the first start waits until the demo session is registered. At later starts, the session usually exists already.
-    if (isNew) await registered;
-    else
-      registered.catch((cause) => {
-        if (!lifecycle.isStopping()) logger.error('demo_session_not_made', cause);
-      });
-  }
-  return { service, baseUrl, adminUrl, failed, local: { ...local, credentials } };
+  return { ...local.credentials, log, ...urls, adminToken, clickhouse };
+}
+
+async function startDemo(
+  { lifecycle, logger }: WiringDeps,
+  {
+    directory,
+    credentials,
+    health,
+  }: { directory: DirectoryHandle; credentials: Credentials; health: Health },
+): Promise<void> {
+  const isNew = await ensureDemo(directory, credentials, systemClock);
+  const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
+  // Only the first start waits until the demo session is registered. At later starts, the session usually exists already.
+  if (isNew) return await registered;
+  registered.catch((cause) => {
+    if (!lifecycle.isStopping()) logger.error('demo_session_not_made', cause);
+  });
 }
 
 const START = 'start';
 const DEMO = 'demo';
 
-async function serveHealth(
-  { settings, logger, lifecycle }: ProcessDeps,
-  health: Health,
-  registry: MetricsRegistry,
-): Promise<string> {
-  const { toOperators } = addressesOf(settings);
-  health.check(START, () => 'the directory is not read to its end yet');
-  const listener = await listenForHealth({ health, logger, metrics: { exposition: registry } }, toOperators);
-  lifecycle.onStop('listener', () => listener.close());
-  return urlOf(toOperators, listener.port);
+async function serveHealth(deps: HealthDeps, address: ListenAddress, lifecycle: Lifecycle): Promise<string> {
+  const listener = await listenForHealth(deps, address);
+  lifecycle.onStop('health listener', () => listener.close());
+  return urlOf(address, listener.port);
 }
 
 function sharedDeps<T extends object>(
@@ -166,8 +237,8 @@ function sharedDeps<T extends object>(
 }
 
 function addBackupRoutes(
-  { settings, logger, lifecycle }: ProcessDeps,
-  { copyable, store }: Engines,
+  { settings, logger, lifecycle, engines: { copyable } }: WiringDeps,
+  store: Store,
   { router }: Console,
   local: LocalState | undefined,
 ): void {
@@ -184,7 +255,7 @@ async function openUploads(
   if (uploads === undefined) return undefined;
   if (uploads.kind === 's3') {
     // The S3 library is loaded only if needed, because it takes memory and time to load.
-    const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
+    const { openS3Store } = await import('@questlog/runtime/uploads/s3Store');
     return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
   }
   const folder = join(openDataDir(dataDir, ['uploads']), 'uploads');
@@ -197,7 +268,7 @@ async function startConsumers(
   registry: MetricsRegistry,
 ): Promise<Promise<never>[]> {
   const failures: Promise<never>[] = [];
-  if (service === 'standalone' || service === 'projector') {
+  if (runs(service, 'projector')) {
     const flushIntervalMs = service === 'standalone' ? STANDALONE_FLUSH_INTERVAL_MS : FLUSH_INTERVAL_MS;
     const projector = await startProjector({
       ...shared,
@@ -207,7 +278,7 @@ async function startConsumers(
     lifecycle.onStop('projector', () => projector.stop());
     failures.push(projector.failed);
   }
-  if (service === 'standalone' || service === 'linker') {
+  if (runs(service, 'linker')) {
     const linker = await startLinker({ ...shared, metrics: linkerMetrics(registry), bounds: LINKER_BOUNDS });
     lifecycle.onStop('linker', () => linker.stop());
     failures.push(linker.failed);

@@ -15,7 +15,7 @@ const REJECTIONS = 'services/ingest/src/rejections/core';
 const REPORTS = 'services/ingest/src/reports/core';
 const SESSIONS = 'services/ingest/src/sessions/core';
 const UPLOADS = 'services/ingest/src/uploads/core';
-const SWITCH_EVENTS = 'services/ingest/src/limits/core/switchEvents.ts';
+const SWITCH_EVENTS = 'services/runtime/src/directory/core/switchEvents.ts';
 
 export const INGEST_SURVIVORS: readonly Survivors[] = [
   {
@@ -261,7 +261,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     "startedAt: 'parsed',",
   ]),
   ...sharing(
-    `${UPLOADS}/uploadAddress.ts`,
+    'services/runtime/src/uploads/core/uploadAddress.ts',
     'the signature covers a different text, so the request is rejected',
     [
       'const uploadId = canonicalUuid(id)',
@@ -270,9 +270,11 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
       'return /^\\d{1,15}$/.test(text)',
     ],
   ),
+  ...sharing('services/runtime/src/uploads/core/uploadKey.ts', SLOWER_PATH, [
+    "return (mimeType.split(';', 1)[0]",
+  ]),
   ...sharing(`${UPLOADS}/uploadRequest.ts`, SLOWER_PATH, [
     'const { attachmentType, fileName, mimeType, sizeBytes',
-    "return (mimeType.split(';', 1)[0]",
   ]),
   { file: SWITCH_EVENTS, line: 'if (active.length === 0) return', reason: SLOWER_PATH },
   {
@@ -285,7 +287,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     '/ 2 ** 32 < playerShare',
   ]),
   {
-    file: 'services/ingest/src/erasures/core/scope.ts',
+    file: 'services/operations/src/erasures/core/scope.ts',
     line: 'const found: Record<keyof ErasureFound, number> =',
     reason: 'for the type checker: each field is set later',
   },

@@ -2,8 +2,9 @@
  * Games that send events, sessions, and reports over an unreliable network, repeat unanswered requests, and record the
  * responses.
  */
-import { Rejected } from '@questlog/ingest/rejected';
+
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Process, World } from '../world/world.ts';
 import type { Ingest, Service } from './services.ts';

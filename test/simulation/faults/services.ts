@@ -1,6 +1,5 @@
 /** Runs the real services as processes of a simulated world and restarts a process that has died. */
 
-import { watchProgress } from '@questlog/ingest/entityCache/projectionProgress';
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
 import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
@@ -20,6 +19,7 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { NO_ERASURES, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { steadyClock } from '@questlog/runtime/process/clock';

@@ -1,6 +1,6 @@
 /** `docs/reference/http.md`: the endpoints of both listeners. The OpenAPI documents beside the page describe bodies and parameters. */
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
+import { adminApi } from '@questlog/operations/http/openapi/openapiAdmin';
 import { code, list, page } from './markdown.ts';
 
 interface Operation {

@@ -1,14 +1,18 @@
 /** `docs/reference/metrics.md`: the catalogue of metrics as `/metrics` shows it. */
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
+import { operationsMetrics } from '@questlog/operations/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
+import { httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { code, list, page } from './markdown.ts';
 
 export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
-  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics, partitionHealthMetrics]) add(registry);
+  const http = httpMetrics(registry);
+  for (const add of [ingestMetrics, operationsMetrics]) add(registry, http);
+  for (const add of [projectorMetrics, linkerMetrics, partitionHealthMetrics]) add(registry);
   const lines = (await registry.getMetricsAsJSON())
     .filter(({ name }) => name.startsWith('questlog_'))
     .map(({ name, type, help }) => {
@@ -17,7 +21,7 @@ export async function metricsPage(): Promise<string> {
     });
   return page(
     'Metrics',
-    'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
+    'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
       '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` include the 250 ms between two measurements of prom-client. If the event loop\nhas no lag, these metrics are 0.25.',
       'Each metric is shown with its type and its labels.',

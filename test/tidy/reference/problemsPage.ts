@@ -1,7 +1,7 @@
 /** `docs/reference/problems.md`: the closed list of problem codes, and an example as the product answers it. */
 import { readElements } from '@questlog/ingest/events/core/envelope';
 import { elementsRejection, scanRequest } from '@questlog/ingest/events/core/scanBody';
-import { problemAnswer } from '@questlog/ingest/http/problems';
+import { problemAnswer } from '@questlog/runtime/http/problems';
 import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { code, fence, list, page } from './markdown.ts';
 

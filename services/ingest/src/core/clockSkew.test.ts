@@ -1,7 +1,8 @@
 /** Tests which times are reported, and which distance from the server's clock is reported. */
+
+import { parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
 import { expect, test } from 'vitest';
 import { isSkewed, skewedTimes, skewHeader } from './clockSkew.ts';
-import { parseOccurredAt } from './occurredAt.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 

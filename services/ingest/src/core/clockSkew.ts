@@ -1,5 +1,5 @@
 /** Creates warnings about times that suggest a wrong clock or a wrong time zone. Times with a warning are stored unchanged. */
-import type { UnknownField } from './unknownFields.ts';
+import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 
 /** Warning about a time that is before 2015, is more than 5 minutes in the future, or has no time zone. */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';

@@ -5,6 +5,7 @@
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
 import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
+import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/consumer/projectionProgress';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -15,7 +16,6 @@ import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/ta
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { EntityIndex, type EntityRules, type IndexBounds } from './entityIndex.ts';
-import { type ProjectionProgress, READ_TIMEOUT_MS } from './projectionProgress.ts';
 import type { RestoredTable } from './restoredTable.ts';
 import { TruncationRepair } from './truncationRepair.ts';
 

@@ -2,11 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
-import { ZERO_COUNTS } from '../erasures/core/scope.ts';
 import type { CachedSession } from './core/packedSessions.ts';
 import { excludeErasedReports, type ReportCache } from './reportCache.ts';
 import { cachedSession, excludeErasedSessions, type SessionCache } from './sessionCache.ts';
 
+const NOTHING_FOUND = {
+  ...{ events: 0, links: 0, reports: 0, attachments: 0 },
+  ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
+};
 const [TENANT, PROJECT, GONE, LEFT] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
 
 function anErasure(): Directory {
@@ -21,7 +24,7 @@ function anErasure(): Directory {
       goneAt: null,
       logExpiresAt: 0,
     },
-    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: ZERO_COUNTS },
+    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: NOTHING_FOUND },
   };
   applyEntry(directory, 'erasure:e', { tenant: null, project: null, token: null, erasure });
   return directory;

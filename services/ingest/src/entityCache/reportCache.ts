@@ -1,12 +1,12 @@
 /** Cache of bug reports. Predicts the links of new events to these reports. See `entityCache.ts`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Unavailable } from '@questlog/runtime/process/errors';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { Rejected } from '../rejected.ts';
 import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import {
   type LinkableEvent,

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
@@ -14,7 +15,6 @@ import { aSession } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { readSession } from '../sessions/readSessions.ts';
-import { watchProgress } from './projectionProgress.ts';
 import { watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache } from './sessionCache.ts';
 

@@ -1,7 +1,9 @@
 /** Cache of registered sessions. See `entityCache.ts`. */
 import { hash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { playerNumber } from '@questlog/runtime/directory/core/switchEvents';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import {
   contentDigest,
@@ -9,8 +11,6 @@ import {
   sessionFault,
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
-import { playerNumber } from '../limits/core/switchEvents.ts';
-import { Rejected } from '../rejected.ts';
 import { batchedLookups } from './batchedLookups.ts';
 import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type CachedSession, PackedSessions } from './core/packedSessions.ts';

@@ -1,12 +1,15 @@
 /** Tests queries over many reports on the real engine. */
 import { randomUUID } from 'node:crypto';
+import {
+  addLinks,
+  addReports,
+  numbered,
+  sharedStore,
+} from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
-import { retryLinks } from '../admin/retryLinks.ts';
 import { linksOfReport } from './links.ts';
-import type { ReportCache } from './reportCache.ts';
-import { addLinks, addReports, numbered, sharedStore } from './storedReports.testing.ts';
 import { storedOpenReports } from './storedReports.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 21, 12);
@@ -33,25 +36,6 @@ test('a start reads the latest reports of a day, without duplicates, in small re
   const fewer = await storedOpenReports(store, { sinceMs: NOON_MS - 1, limit: 12_345 });
   expect(fewer).toEqual(found.slice(0, 12_345));
   expect(await storedOpenReports(store, { sinceMs: NOON_MS + 7, limit: 100_000 })).toHaveLength(1_000);
-});
-
-test('unresolved reports do not prevent retries of other reports', async () => {
-  const { store } = shared;
-  const projectId = randomUUID();
-  await addReports(store, { projectId, count: 2_500, receivedAt: `${NOON_MS} + number` });
-  const all = Array.from({ length: 2_500 }, (_, number) => number);
-  await addLinks(store, { projectId, reports: all, state: 'unresolved', changedAt: NOON_MS });
-  const retried = new Set<string>();
-  for (let round = 1; round <= 3; round++) {
-    const before = retried.size;
-    const now = await retriedOf(store, projectId);
-    for (const id of now) retried.add(id);
-    expect([now.length, retried.size - before]).toEqual([1_000, round === 3 ? 500 : 1_000]);
-    // The linker writes each link as unresolved again.
-    const reports = now.map((id) => Number.parseInt(id.slice(-12), 16));
-    await addLinks(store, { projectId, reports, state: 'unresolved', changedAt: NOON_MS + round });
-  }
-  expect(retried.size).toBe(2_500);
 });
 
 test('a report with more links than a response shows is marked as truncated', async () => {
@@ -96,26 +80,4 @@ function counted(store: Store, answers: number[]): Store {
       return rows;
     },
   };
-}
-
-async function retriedOf(store: Store, projectId: string): Promise<string[]> {
-  const ids: string[] = [];
-  const refuse = (): never => {
-    throw new Error('not asked here');
-  };
-  const reports: ReportCache = {
-    find: refuse,
-    capacityFor: refuse,
-    file: refuse,
-    append: async ({ reportId }) => void ids.push(reportId),
-    reportsOf: refuse,
-    hasReports: refuse,
-    hasOpenWindow: refuse,
-    hasErased: refuse,
-    errorIfIncomplete: refuse,
-    failed: new Promise<never>(() => {}),
-    close: async () => {},
-  };
-  await retryLinks({ store, reports }, { projectId });
-  return ids;
 }

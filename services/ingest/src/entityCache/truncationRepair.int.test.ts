@@ -1,6 +1,7 @@
 /** Tests sessions and reports after truncations of the log, while ingest runs or before it starts. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { until } from '@questlog/runtime/log/contract/harness';
 import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -22,7 +23,6 @@ import {
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { TruncatedPartition } from './entityCache.ts';
-import type { ProjectionProgress } from './projectionProgress.ts';
 import { openReportCache } from './reportCache.ts';
 import { cachedSession, openSessionCache, type SessionCache } from './sessionCache.ts';
 

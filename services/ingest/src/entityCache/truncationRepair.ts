@@ -1,9 +1,10 @@
 /** Appends the records that a truncated topic lost, because ingest had already acknowledged these records to clients. */
+
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
-import type { ProjectionProgress } from './projectionProgress.ts';
 import { UnprojectedRecords } from './unprojectedRecords.ts';
 
 interface TruncationRepairDeps {

@@ -1,21 +1,25 @@
 /** Handles POST /v1/ingest/events: scan the body, check the events, find the sessions, reserve quota, append, and respond. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { type SwitchResult, switchEvents } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
+import {
+  type UnknownField,
+  unknownFieldProblems,
+  withNearMisses,
+} from '@questlog/runtime/http/core/unknownFields';
+import type { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { type SkewedTime, skewedTimes, skewHeader } from '../core/clockSkew.ts';
-import { type UnknownField, unknownFieldProblems, withNearMisses } from '../core/unknownFields.ts';
 import { linkedReports } from '../entityCache/links.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { type SwitchResult, switchEvents } from '../limits/core/switchEvents.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import type { Rejected } from '../rejected.ts';
 import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';

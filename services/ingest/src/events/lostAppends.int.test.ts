@@ -1,10 +1,10 @@
 /** Tests the report of lost appends with the real table. */
 import { randomUUID } from 'node:crypto';
+import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { reportLostAppends } from './lostAppends.ts';
 

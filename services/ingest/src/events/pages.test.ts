@@ -1,5 +1,5 @@
+import { testCursorCipher } from '@questlog/runtime/cursors/cursorCiphers.testing';
 import { expect, test } from 'vitest';
-import { testCursorCipher } from '../cursors/cursorCiphers.testing.ts';
 import { answeredEvent, encodePage, formatCursor, parseCursor } from './pages.ts';
 
 const CURSOR = { micros: '-2208988800000000', partition: 3, offset: '12345678901', index: 499 };

@@ -1,11 +1,11 @@
 /** Reads pages of stored events. Events are sorted by `occurredAt`, and events with equal times by log position. */
 import { QueryRejected } from '@questlog/runtime/clickhouse/store';
+import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
+import { type PageQuery, readLimit } from '@questlog/runtime/http/core/pageLimit';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
-import type { CursorCipher } from '../core/cursorCipher.ts';
-import { type PageQuery, readLimit } from '../core/pageLimit.ts';
-import { Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventList, eventPage } from './core/answer.ts';
 
 export interface PositionedRow extends EventRow {

@@ -1,12 +1,12 @@
 /** Counts the events of tenants with a monthly soft quota. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas {

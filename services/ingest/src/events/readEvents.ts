@@ -1,27 +1,27 @@
 /** Answers the GET requests for events and for the quota. First waits until ClickHouse has all acknowledged events. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
+import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import type { Clock } from '@questlog/runtime/process/clock';
-import type { QuotaOutput } from '@questlog/schemas/http/quota';
-import { partitionsOf } from '@questlog/schemas/partition';
-import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
-import { laneOf, millisOf } from '@questlog/schemas/uuid';
-import { timeFilter, uuidFilter, whereClause } from '../core/listFilters.ts';
+import { timeFilter, uuidFilter, whereClause } from '@questlog/runtime/http/core/listFilters';
 import {
   newestFirstClause,
   newestFirstPage,
   newestFirstParams,
   readNewestFirst,
-} from '../core/newestFirst.ts';
-import type { PageQuery } from '../core/pageLimit.ts';
-import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
+} from '@questlog/runtime/http/core/newestFirst';
+import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
+import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { QuotaOutput } from '@questlog/schemas/http/quota';
+import { partitionsOf } from '@questlog/schemas/partition';
+import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
+import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import type { CachedSession } from '../entityCache/core/packedSessions.ts';
 import { linkedReports } from '../entityCache/links.ts';
-import type { ProjectionProgress, WaitForLinks } from '../entityCache/projectionProgress.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
-import { pathUuid, Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventObject } from './core/answer.ts';
 import {
   answeredEvent,

@@ -1,12 +1,12 @@
 /** Detects retries of requests with an idempotency key. Uses a cache, and ClickHouse's table `appends`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
-import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
 /** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */

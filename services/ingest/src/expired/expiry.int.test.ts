@@ -1,10 +1,10 @@
 /** Tests that data that retention has removed is shown as expired, and never as missing. */
 import { randomUUID } from 'node:crypto';
+import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { linksOfReport } from '../entityCache/links.ts';
-import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { expiryOf } from './expiry.ts';
 

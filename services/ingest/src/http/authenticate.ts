@@ -6,22 +6,20 @@ import {
   isRestricted,
   type Principal,
   principalOf,
-  sha256Hex,
 } from '@questlog/runtime/directory/directory';
+import { isMistyped } from '@questlog/runtime/directory/tokenText';
+import { BEARER, bearerToken } from '@questlog/runtime/http/bearerToken';
+import type { AddressLimits } from '@questlog/runtime/http/limits/addresses';
+import type { Credentials } from '@questlog/runtime/http/limits/unauthenticated';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { ADMIN_TOKEN, IS_ADMIN_TOKEN } from '@questlog/schemas/tokenPrefixes';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
-import type { AddressLimits } from '../limits/addresses.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { Credentials } from '../limits/unauthenticated.ts';
-import { Rejected } from '../rejected.ts';
 import type { JwtVerifier, VerifiedJwt } from '../tokens/jwt/jwtVerifier.ts';
-import { isMistyped } from '../tokens/tokenText.ts';
 import type { TokenUses } from '../tokens/tokenUses.ts';
-
-const BEARER = /^bearer +([\w.~+/-]+=*)$/i;
 
 interface CallerDeps {
   readonly directory: Directory;
@@ -133,30 +131,17 @@ export function checkScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/** Checks an access token or the admin token at low cost. For a JWT, the result is `unknown`. */
+/** Checks an access token at low cost. For a JWT, the result is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
-  { directory, nowMs, adminSha256 }: Pick<CallerDeps, 'directory' | 'nowMs'> & { adminSha256: string },
+  { directory, nowMs }: Pick<CallerDeps, 'directory' | 'nowMs'>,
   isJwt: (text: string) => boolean,
 ): Credentials {
   const text = BEARER.exec(header ?? '')?.[1];
   if (text === undefined) return 'none';
   if (isJwt(text)) return 'unknown';
   const token = findToken(directory, text);
-  if (token !== undefined) return (token.expiresAt ?? nowMs + 1) > nowMs ? 'valid' : 'invalid';
-  return sha256Hex(text) === adminSha256 ? 'valid' : 'invalid';
-}
-
-export function bearerToken(header: string | undefined): string {
-  const token = BEARER.exec(header ?? '')?.[1];
-  if (token !== undefined) return token;
-  throw new Rejected(
-    'unauthorized',
-    'the header Authorization: Bearer <ACCESS_TOKEN> is missing or malformed',
-    {
-      headers: { 'WWW-Authenticate': 'Bearer realm="questlog"' },
-    },
-  );
+  return token !== undefined && (token.expiresAt ?? nowMs + 1) > nowMs ? 'valid' : 'invalid';
 }
 
 const UNKNOWN_TOKEN = 'the access token is unknown, or was revoked';

@@ -1,13 +1,13 @@
 /** Tests which bodies are evicted when the memory for bodies is full. */
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { problems } from '@questlog/runtime/http/problems';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import Koa from 'koa';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from '../metrics.ts';
-import { problems } from './problems.ts';
 import { BodyBudget, EventLoopQueue, type PendingBody, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;

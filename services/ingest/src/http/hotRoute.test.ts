@@ -4,6 +4,8 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { emptyDirectory, sha256Hex } from '@questlog/runtime/directory/directory';
+import { openAddressLimits, parseTrustedProxies } from '@questlog/runtime/http/limits/addresses';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { listen } from '@questlog/runtime/process/listener/listen';
@@ -15,10 +17,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { openReplays } from '../events/replays.ts';
 import { RandomPool } from '../events/storeEvents.ts';
-import { openAddressLimits, parseTrustedProxies } from '../limits/addresses.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { Rejected } from '../rejected.ts';
 import type { RejectedRequest } from '../rejections/rejections.ts';
 import { authorizer } from './authenticate.ts';
 import { hotRoute } from './hotRoute.ts';
@@ -242,7 +242,8 @@ function aVerifier(): PublicAppDeps['jwts'] {
 
 /** Creates all components that the listener uses, with a log that accepts all records. */
 function aGame(settings: Partial<PublicAppDeps> = {}) {
-  const metrics = ingestMetrics(createMetricsRegistry());
+  const registry = createMetricsRegistry();
+  const metrics = ingestMetrics(registry);
   const clock = { now: () => NOW_MS };
   const received: PublicAppDeps['received'] = [];
   const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejections'>[] = [];
@@ -286,7 +287,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     noted: () => ({ received, rejects, uses, unauthenticated }),
     /** Returns the metrics without durations. */
     counted: async () => {
-      const lines = (await metrics.exposition.metrics()).split('\n');
+      const lines = (await registry.metrics()).split('\n');
       return lines.filter((line) => /^questlog_(?!.*seconds_(bucket|sum))/.test(line));
     },
   };

@@ -1,38 +1,35 @@
 /** Handles POST /v1/ingest/events without Koa, because Koa would take most of the time of a small request. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import type { Logger } from '@questlog/runtime/process/logger';
-import { freeBytes } from '@questlog/schemas/buffers';
-import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
-import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
-import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
-import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
-import type { IngestMetrics } from '../metrics.ts';
-import { Rejected } from '../rejected.ts';
-import type { Rejections } from '../rejections/rejections.ts';
-import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
-import type { Authorize, RequestContext } from './authenticate.ts';
-import { type AllowedOrigins, commonCorsHeaders } from './cors.ts';
-import { handlingHeaders, handlingIn } from './prefer.ts';
 import {
   isBodyIncomplete,
   PROBLEM_TYPE,
   problemAnswer,
-  type RequestState,
-  recordReceived,
-  recordRejections,
   recordRequest,
   rejectedFor,
   type StartedRequest,
   startRequest,
-} from './problems.ts';
+} from '@questlog/runtime/http/problems';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { freeBytes } from '@questlog/schemas/buffers';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
+import type { Authorize, RequestContext } from './authenticate.ts';
+import { type AllowedOrigins, commonCorsHeaders } from './cors.ts';
+import { handlingHeaders, handlingIn } from './prefer.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
+import {
+  type OutcomeRecorders,
+  type RequestState,
+  recordReceived,
+  recordRejections,
+} from './recordOutcomes.ts';
 
 export const EVENTS_PATH = '/v1/ingest/events';
 
-export interface HotRouteDeps extends EventsDeps {
-  readonly received: RequestOutcomes;
-  readonly rejections: Rejections;
-  readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
+export interface HotRouteDeps extends EventsDeps, OutcomeRecorders {
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
@@ -47,7 +44,8 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
   const commonHeaders = Object.entries(commonCorsHeaders(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const started = startRequest(request);
-    const { state, requestId } = started;
+    const { requestId } = started;
+    const state: RequestState = {};
     let answer: RawResponse;
     let rejected: Rejected | undefined;
     try {
@@ -59,7 +57,7 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
     }
     const head = [...commonHeaders, 'X-Request-Id', requestId];
     send(response, head, answer, !request.complete && (await isBodyIncomplete(request)));
-    record(deps, request, started, answer, rejected);
+    record(deps, request, { ...started, state }, answer, rejected);
   };
   return (request, response) => {
     if (isOrdinary(request, deps)) void serve(request, response);
@@ -146,7 +144,7 @@ const MAX_COPIED_BYTES = 16 * 1024;
 function record(
   { received, rejections, metrics, unauthenticated }: HotRouteDeps,
   request: IncomingMessage,
-  { state, startedMs }: StartedRequest,
+  { state, startedMs }: StartedRequest & { readonly state: RequestState },
   { status, isReplay }: RawResponse,
   rejected: Rejected | undefined,
 ): void {

@@ -1,6 +1,7 @@
 /** Parses the `Prefer` header (RFC 7240), in which clients choose how ingest handles invalid elements and unknown fields. */
+
+import { ignoredFieldsHeader, type UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import type { Context } from 'koa';
-import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
 /**
  * Values of the preference `handling`. With `lenient`, ingest stores the valid elements of a batch even if other elements are

@@ -3,15 +3,17 @@
 import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { unknownOf } from '@questlog/runtime/http/core/unknownFields';
+import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
+import { problems, rejectLimitedAddresses } from '@questlog/runtime/http/problems';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import { methodsAt, noRoute } from '@questlog/runtime/http/route';
 import { messageOf } from '@questlog/runtime/process/errors';
 import Koa from 'koa';
 import { type SkewedTime, skewHeader } from '../core/clockSkew.ts';
-import { unknownOf } from '../core/unknownFields.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
-import type { UnauthenticatedLimit } from '../limits/unauthenticated.ts';
 import { isStreamId } from '../linkedEvents/core/streamId.ts';
 import type { LinkedEventStreams, StartPosition } from '../linkedEvents/streams.ts';
-import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { listReports } from '../reports/listReports.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
@@ -34,9 +36,8 @@ import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRou
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
-import { problems, rejectLimitedAddresses } from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
-import { methodsAt, noRoute } from './route.ts';
+import { outcomeRecorder, recordNoRoute } from './recordOutcomes.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
@@ -93,7 +94,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, commonCorsHeaders(corsOrigins), deps));
+  app.use(problems(logger, metrics, commonCorsHeaders(corsOrigins), outcomeRecorder(deps)));
   if (corsOrigins !== '*') app.use(allowListedOrigins(corsOrigins));
   if (deps.jwts !== undefined) app.use(verifyJwts(deps.jwts));
   app.use(router.routes());
@@ -102,7 +103,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   app.use(
     noRoute(router, {
       otherListenerHint: operatorsHint,
-      principalOf: (caller) => validPrincipal(caller, deps),
+      onNoRoute: (ctx, endpoint) => recordNoRoute(ctx, endpoint, validPrincipal(ctx, deps)),
     }),
   );
   return app;

@@ -2,15 +2,15 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { FairQueue } from '../limits/fairQueue.ts';
 import type { Limits } from '../limits/limits.ts';
-import { Rejected } from '../rejected.ts';
 import type { RequestContext } from './authenticate.ts';
-import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './problems.ts';
+import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './recordOutcomes.ts';
 
 export interface BodyLimits {
   readonly budget: BodyBudget;

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openFolderStore } from '../uploads/folderStore.ts';
 import { put } from '../uploads/uploadStore.contract.ts';
-import type { UploadStore } from '../uploads/uploadStore.ts';
 import { listenForUploads, type UploadListenerOptions } from './uploadRoutes.testing.ts';
 
 const principal = { project: { id: randomUUID() }, tenant: { id: 'one' } } as unknown as Principal;

@@ -1,16 +1,16 @@
 /** Test support: a listener with only the upload endpoints. */
 import { Router } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { problems } from '@questlog/runtime/http/problems';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { type Listener, listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { ErasedData } from '@questlog/schemas/erased';
 import Koa from 'koa';
 import { ingestMetrics } from '../metrics.ts';
 import { UploadsInFlight } from '../uploads/receiveUpload.ts';
-import type { UploadStore } from '../uploads/uploadStore.ts';
-import { problems } from './problems.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface UploadListenerOptions {

@@ -2,25 +2,25 @@
 import type { IncomingMessage } from 'node:http';
 import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
-import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { unknownFieldProblems, unknownMembers, unknownOf } from '@questlog/runtime/http/core/unknownFields';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import { checkedBody, jsonBody } from '@questlog/runtime/http/route';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { attachmentNamed } from '@questlog/runtime/uploads/core/contentDisposition';
+import { readUploadPath, UPLOAD_PATH } from '@questlog/runtime/uploads/core/uploadAddress';
+import type { UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
+import { answerBytes, findUpload } from '@questlog/runtime/uploads/readUpload';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
-import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
 import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
-import { pathUuid, Rejected } from '../rejected.ts';
-import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
-import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
-import type { UploadTarget } from '../uploads/core/uploadKey.ts';
-import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
-import type { UploadStore } from '../uploads/uploadStore.ts';
-import { createUpload, findUpload, type StoredUpload } from '../uploads/uploads.ts';
+import { createUpload } from '../uploads/uploads.ts';
 import type { Authorize } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
-import { checkedBody, jsonBody } from './route.ts';
 
 /** Maximum number of concurrent downloads. Each download needs a file or an S3 connection. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
@@ -37,7 +37,7 @@ export interface UploadRouteDeps {
 }
 
 const NOT_SET_UP =
-  'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or QUESTLOG_UPLOADS=folder to use the data folder of a single ingest';
+  'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or run all services in one process with QUESTLOG_UPLOADS=folder';
 
 /** Matches a host with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
@@ -93,52 +93,6 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
       'Content-Security-Policy': 'sandbox',
     });
   });
-}
-
-/** Media types that the web console shows as images. These types cannot contain a script. */
-const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
-const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
-
-interface OperatorsUploads {
-  readonly uploads: UploadStore | undefined;
-  readonly directory: { readonly current: Pick<Directory, 'projects'> };
-  readonly clock: Clock;
-}
-
-/** Returns a handler that serves uploaded files to operators. Images are shown inline. */
-export function uploadForOperators({
-  uploads: store,
-  directory,
-  clock,
-}: OperatorsUploads): (ctx: RouterContext) => Promise<void> {
-  return async (ctx) => {
-    const { projectId = '', uploadId = '' } = ctx.params;
-    const id = pathUuid(projectId);
-    const days = directory.current.projects.get(id)?.retentionDays?.uploads;
-    const upload = await findUpload(store, { projectId: id, days, nowMs: clock.now() }, uploadId);
-    const { fileName, mimeType } = upload.description;
-    const type = essenceOf(mimeType);
-    const isPicture = PICTURES.includes(type) && upload.sizeBytes <= MAX_SHOWN_BYTES;
-    const isText = type.startsWith('text/') || type === 'application/json';
-    await answerBytes(ctx, upload, {
-      'Content-Type': isPicture ? type : isText ? 'text/plain; charset=utf-8' : 'application/octet-stream',
-      'Content-Disposition': isPicture ? 'inline' : attachmentNamed(fileName),
-      'Content-Security-Policy': "sandbox; default-src 'none'",
-      'Cross-Origin-Resource-Policy': 'same-origin',
-      'Cache-Control': 'private, no-store',
-    });
-  };
-}
-
-async function answerBytes(
-  ctx: RouterContext,
-  upload: StoredUpload,
-  headers: Readonly<Record<string, string>>,
-): Promise<void> {
-  ctx.set(headers);
-  ctx.status = 200;
-  if (ctx.method !== 'HEAD') ctx.body = await upload.read();
-  ctx.length = upload.sizeBytes;
 }
 
 /** True if the request uploads a file. An upload can take longer than other requests. */

@@ -1,11 +1,11 @@
 /** Enforces the rate limits of projects and tenants. Ingest processes share the rates of a tenant equally. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { Bucket, neededFor, type Rate } from '@questlog/runtime/http/core/bucket';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { RateLimits, Tenant } from '@questlog/schemas/topics/directoryEntry';
 import type { IngestMetrics } from '../metrics.ts';
-import { Rejected } from '../rejected.ts';
-import { Bucket, neededFor, type Rate } from './core/bucket.ts';
 
 type LimitedUnit = 'events' | 'requests' | 'bytes';
 

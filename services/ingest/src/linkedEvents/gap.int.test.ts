@@ -1,7 +1,7 @@
 /** Tests the time range of a gap on the real engine. */
 import { randomUUID } from 'node:crypto';
+import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
 import { expect, test } from 'vitest';
-import { sharedStore } from '../entityCache/storedReports.testing.ts';
 import { aStreamBench } from './stream.testing.ts';
 import { follow, until, untilHas } from './streamClient.testing.ts';
 

@@ -1,5 +1,6 @@
 /** Sends linked events to one client over HTTP. Waits when the client reads slowly. */
 import type { ServerResponse } from 'node:http';
+import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -9,7 +10,6 @@ import type { Codec } from '@questlog/runtime/registry/registry';
 import { type ErasedData, isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { CursorCipher } from '../core/cursorCipher.ts';
 import { type Gap, gapText, heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
 import { positionBytes } from './core/streamId.ts';
 

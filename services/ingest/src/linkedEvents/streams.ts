@@ -1,6 +1,8 @@
 /** Opens and ends the streams that send linked events to clients. Limits the number of open streams. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
+import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -10,8 +12,6 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import type { ErasedData } from '@questlog/schemas/erased';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { CursorCipher } from '../core/cursorCipher.ts';
-import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
 import { ConcurrencyLimit } from '../limits/concurrencyLimit.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { Gap } from './core/linkedEventText.ts';

@@ -1,7 +1,9 @@
 /** Stores the inline events (the events in a report request) that are missing after a failed request. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { IncompleteReport } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { partitionsOf } from '@questlog/schemas/partition';
@@ -11,7 +13,6 @@ import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import type { ShownLink } from '../entityCache/links.ts';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import {
@@ -20,7 +21,6 @@ import {
   decideEvents,
   type StoreEventsDeps,
 } from '../events/storeEvents.ts';
-import { IncompleteReport } from '../rejected.ts';
 
 export interface CompleteDeps extends StoreEventsDeps {
   readonly store: Store;

@@ -1,6 +1,7 @@
 /** Test support: bug reports on a real log with a simulated ClickHouse. The test can make the log unavailable. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { READ_TIMEOUT_MS } from '@questlog/runtime/consumer/projectionProgress';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
@@ -23,7 +24,6 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { READ_TIMEOUT_MS } from '../entityCache/projectionProgress.ts';
 import { excludeErasedReports, openReportCache } from '../entityCache/reportCache.ts';
 import { cachedSession, excludeErasedSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import { OwnAppends } from '../events/ownAppends.ts';

@@ -4,7 +4,11 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
+import type { Span } from '@questlog/runtime/http/core/scanObject';
+import { IncompleteReport, Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { ErasedData } from '@questlog/schemas/erased';
@@ -21,13 +25,10 @@ import {
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
-import { bodyRejection } from '../core/fieldProblems.ts';
-import type { Span } from '../core/scanObject.ts';
 import { buildProblems } from '../core/tokenBuilds.ts';
 import { MAX_OPEN_REPORTS_PER_KEY } from '../entityCache/core/openReports.ts';
 import { ReadBackTimeout } from '../entityCache/entityCache.ts';
 import { linkedReports, linksOfReport, pendingLinks } from '../entityCache/links.ts';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { FiledReport } from '../entityCache/storedReports.ts';
@@ -43,7 +44,6 @@ import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
-import { IncompleteReport, Rejected } from '../rejected.ts';
 import type { CheckAttachments } from '../uploads/uploads.ts';
 import {
   appendInlineEvents,

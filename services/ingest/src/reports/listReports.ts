@@ -1,6 +1,20 @@
 /** Lists the bug reports of a project, newest first. The list includes retracted reports. */
 
 import type { Principal } from '@questlog/runtime/directory/directory';
+import {
+  choiceFilter,
+  textFilter,
+  timeFilter,
+  uuidFilter,
+  whereClause,
+} from '@questlog/runtime/http/core/listFilters';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '@questlog/runtime/http/core/newestFirst';
+import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
 import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
 import { partitionOf } from '@questlog/schemas/partition';
 import {
@@ -11,14 +25,6 @@ import {
   textsOfRow,
 } from '@questlog/schemas/tables/reports';
 import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
-import { choiceFilter, textFilter, timeFilter, uuidFilter, whereClause } from '../core/listFilters.ts';
-import {
-  newestFirstClause,
-  newestFirstPage,
-  newestFirstParams,
-  readNewestFirst,
-} from '../core/newestFirst.ts';
-import type { PageQuery } from '../core/pageLimit.ts';
 import { reportHead } from './core/reportAnswer.ts';
 import type { ReportReadDeps } from './readReports.ts';
 

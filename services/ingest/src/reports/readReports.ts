@@ -1,6 +1,10 @@
 /** Handles requests that read or retract a bug report. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
+import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
+import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { partitionOf, partitionsOf } from '@questlog/schemas/partition';
@@ -9,8 +13,6 @@ import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import { CONTENT_COLUMNS, type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
 import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
-import type { PageQuery } from '../core/pageLimit.ts';
-import type { CursorCiphers } from '../cursors/cursorCiphers.ts';
 import {
   isFresh,
   type Link,
@@ -19,7 +21,6 @@ import {
   reportParams,
   sessionEventsQuery,
 } from '../entityCache/links.ts';
-import type { ProjectionProgress, WaitForLinks } from '../entityCache/projectionProgress.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { FiledReport } from '../entityCache/storedReports.ts';
 import {
@@ -34,7 +35,6 @@ import {
   readPage,
 } from '../events/pages.ts';
 import { expiryOf } from '../expired/expiry.ts';
-import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { reportObject, type ShownContent, withExpired } from './core/reportAnswer.ts';
 

@@ -2,14 +2,14 @@
  * Tests POST /v1/ingest/reports while the log becomes unavailable. After the 503, the client can create one complete report.
  */
 import { Router } from '@koa/router';
+import { testCursorCiphers } from '@questlog/runtime/cursors/cursorCiphers.testing';
+import { problems } from '@questlog/runtime/http/problems';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
-import { testCursorCiphers } from '../cursors/cursorCiphers.testing.ts';
-import { problems } from '../http/problems.ts';
 import { reportRoutes } from '../http/publicApp.ts';
 import { BodyBudget, EventLoopQueue } from '../http/readBody.ts';
 import { openLimits } from '../limits/limits.ts';

@@ -1,21 +1,21 @@
 /** Handles GET requests for sessions, builds, and players. First waits until ClickHouse has all registrations. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { Unavailable } from '@questlog/runtime/process/errors';
-import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
-import { partitionOf } from '@questlog/schemas/partition';
 import {
   newestFirstClause,
   newestFirstPage,
   newestFirstParams,
   readNewestFirst,
-} from '../core/newestFirst.ts';
-import { formatMicros } from '../core/occurredAt.ts';
-import type { PageQuery } from '../core/pageLimit.ts';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
+} from '@questlog/runtime/http/core/newestFirst';
+import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
+import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
+import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
+import { partitionOf } from '@questlog/schemas/partition';
 import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
-import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from './sessionSequence.ts';
 
 export interface SessionReadDeps {

@@ -1,7 +1,9 @@
 /** Tests registrations at a process that does not read the end of the log. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { withPausedTails } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -10,9 +12,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
-import type { ProjectionProgress } from '../entityCache/projectionProgress.ts';
 import { findSessions, openSessionCache } from '../entityCache/sessionCache.ts';
-import { Rejected } from '../rejected.ts';
 import { registerSession } from './registerSession.ts';
 
 const PARTITIONS = 4;

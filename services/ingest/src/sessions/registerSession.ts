@@ -1,17 +1,17 @@
 /** Handles POST /v1/ingest/sessions. A retry gets the same response. Rejects different content for a registered session id. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
+import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { SessionCreated } from '@questlog/schemas/http/session';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
 import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';
-import { bodyRejection } from '../core/fieldProblems.ts';
-import { formatMicros } from '../core/occurredAt.ts';
 import { buildProblems } from '../core/tokenBuilds.ts';
 import type { CachedSession } from '../entityCache/core/packedSessions.ts';
 import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
-import { Rejected } from '../rejected.ts';
 import { readSessionInput } from './core/sessionInput.ts';
 
 interface RegisteredSession {

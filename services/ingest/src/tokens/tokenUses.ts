@@ -7,8 +7,6 @@ import { settledSoon } from '@questlog/runtime/process/waiting';
 
 export interface TokenUses {
   note(tokenId: string): void;
-  /** Returns the minute in which the token was last used, as milliseconds since the epoch. Null if no use is recorded. */
-  lastUsedAt(tokenId: string): number | null;
   close(): Promise<void>;
 }
 
@@ -68,10 +66,6 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
   const timer = setInterval(() => void writeOnce(), WRITE_EVERY_MS).unref();
   return {
     note: (tokenId) => void noted.set(tokenId, thisMinute()),
-    lastUsedAt: (tokenId) => {
-      const known = Math.max(noted.get(tokenId) ?? 0, uses.get(tokenId)?.usedAt ?? 0);
-      return known === 0 ? null : known;
-    },
     close: async () => {
       clearInterval(timer);
       await settledSoon((writing ?? Promise.resolve()).then(writeOnce));

@@ -4,12 +4,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { storageKey, type UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
+import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForUploads } from '../http/uploadRoutes.testing.ts';
-import { storageKey, type UploadTarget } from './core/uploadKey.ts';
-import { openFolderStore } from './folderStore.ts';
 import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
-import type { UploadStore } from './uploadStore.ts';
 
 async function aFolder(): Promise<{
   store: UploadStore;

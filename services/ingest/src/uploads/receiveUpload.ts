@@ -1,13 +1,12 @@
 /** Handles PUT to an upload address: passes the bytes of the request to the store, and limits the size and the rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { essenceOf, type UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
+import type { UploadReceiver } from '@questlog/runtime/uploads/uploadStore';
 import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
-import { Rejected } from '../rejected.ts';
-import type { UploadTarget } from './core/uploadKey.ts';
-import { essenceOf } from './core/uploadRequest.ts';
-import type { UploadReceiver } from './uploadStore.ts';
 
 /** Maximum concurrent uploads. An upload needs memory for one or two chunks. */
 const MAX_CONCURRENT_UPLOADS = 512;

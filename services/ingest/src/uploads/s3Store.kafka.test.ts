@@ -5,10 +5,10 @@ import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
+import { aBucket } from '@questlog/runtime/uploads/bucket.testing';
+import { openS3Store } from '@questlog/runtime/uploads/s3Store';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForUploads } from '../http/uploadRoutes.testing.ts';
-import { aBucket } from './bucket.testing.ts';
-import { openS3Store } from './s3Store.ts';
 import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
 
 const s3 = engines?.s3;

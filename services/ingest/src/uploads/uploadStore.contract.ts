@@ -2,10 +2,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import {
+  dayOf,
+  type UploadDescription,
+  type UploadKey,
+  type UploadTarget,
+} from '@questlog/runtime/uploads/core/uploadKey';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { eventId } from '@questlog/schemas/uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dayOf, type UploadDescription, type UploadKey, type UploadTarget } from './core/uploadKey.ts';
-import type { UploadStore } from './uploadStore.ts';
 
 export interface UploadStoreHarness {
   open(): Promise<{ store: UploadStore; baseUrl: string; close(): Promise<void> }>;

@@ -3,12 +3,13 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
+import { findUpload } from '@questlog/runtime/uploads/readUpload';
+import type { FoundUpload, UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import type { FoundUpload, UploadStore } from './uploadStore.ts';
-import { checkAttachment, createUpload, findUpload, openAttachmentChecks } from './uploads.ts';
+import { checkAttachment, createUpload, openAttachmentChecks } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,8 +1,10 @@
 /** Handles POST /v1/ingest/uploads and GET /v1/uploads/{id}. Checks that all files of a report exist. */
 import { randomBytes } from 'node:crypto';
-import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { storageKey } from '@questlog/runtime/uploads/core/uploadKey';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { ErasedData } from '@questlog/schemas/erased';
 import {
   UPLOAD_ADDRESS_LIFETIME_MS,
@@ -12,11 +14,8 @@ import {
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
-import { pathUuid, Rejected } from '../rejected.ts';
 import { credentialOf } from '../tokens/credential.ts';
-import { storageKey, type UploadDescription } from './core/uploadKey.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
-import type { UploadStore } from './uploadStore.ts';
 
 /** Creates an upload and its address. @throws Rejected if a field is not valid or the session was erased */
 export async function createUpload(
@@ -48,39 +47,6 @@ export async function createUpload(
     expiresAt,
     requiredHeaders: { 'Content-Type': mimeType },
   };
-}
-
-export interface StoredUpload {
-  readonly description: UploadDescription;
-  readonly sizeBytes: number;
-  read(): Promise<Readable>;
-}
-
-interface UploadScope {
-  readonly projectId: string;
-  /** Number of days for which the project keeps uploads. Null or undefined if uploads do not expire. */
-  readonly days?: number | null | undefined;
-  readonly nowMs: number;
-}
-
-const DAY_MS = 24 * 60 * 60 * 1000;
-
-/** @throws Rejected `not_found` if the upload does not exist or its file has not arrived */
-export async function findUpload(
-  store: UploadStore | undefined,
-  { projectId, days = null, nowMs }: UploadScope,
-  id: string,
-): Promise<StoredUpload> {
-  const key = { projectId, uploadId: pathUuid(id) };
-  const found = isUuidV7(key.uploadId) ? await store?.find(key) : undefined;
-  if (store === undefined || found?.sizeBytes === undefined) {
-    const isOld = days !== null && isUuidV7(key.uploadId) && nowMs - millisOf(key.uploadId) > days * DAY_MS;
-    const detail = isOld
-      ? `upload ${key.uploadId} has expired or was erased: this project keeps uploads for ${days} days`
-      : `upload ${key.uploadId} does not exist, or its bytes have not arrived`;
-    throw new Rejected('not_found', detail);
-  }
-  return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
 const MAX_AGE_OF_NAMED_FILE_MS = 24 * 60 * 60 * 1000;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RouterInstance } from '@koa/router';
-import { Rejected } from '@questlog/ingest/rejected';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Backup } from '@questlog/schemas/backups/backup';

@@ -137,7 +137,7 @@ const uploadSettings = {
     env: 'QUESTLOG_UPLOADS',
     default: 'auto',
     description:
-      'Store of uploaded files: `folder` (in the data folder, for one ingest process), `s3`, or `off`. `auto`: `s3` if a bucket is set, otherwise `folder` with the embedded log.',
+      'Store of uploaded files: `folder` (in the data folder, only for `standalone`), `s3`, or `off`. `auto`: `s3` if a bucket is set, otherwise `folder` with the embedded log.',
   }),
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',

@@ -41,17 +41,17 @@ test('stores files in the data folder with the embedded log, in S3 if a bucket i
     options: { bucket: 'b' },
   });
   expect(choiceOf(GIVEN, false).uploads).toBeUndefined();
-  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }, false).uploads?.kind).toBe('folder');
+  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }).uploads?.kind).toBe('folder');
+  expect(() => choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
+    'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
+  );
   expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
 });
 
-test('rejects several workers with the embedded log or with a folder of files, which only one process can use', () => {
+test('rejects several workers with the embedded log, which only one process can use', () => {
   const workers = { QUESTLOG_WORKERS: '2' };
   expect(() => choiceOf(workers)).toThrow(
     'QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open',
-  );
-  expect(() => choiceOf({ ...GIVEN, ...workers, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
-    'QUESTLOG_UPLOADS: ',
   );
   for (const port of ['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT']) {
     expect(() => choiceOf({ ...GIVEN, ...workers, [port]: '0' }, false)).toThrow(/PORT: must not be 0 with/);

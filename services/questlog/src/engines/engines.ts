@@ -3,9 +3,7 @@ import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
-import { parseTrustedProxies } from '@questlog/ingest/limits/addresses';
 import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
-import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
@@ -16,6 +14,7 @@ import {
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';
 import { waitForClickHouse } from '@questlog/runtime/clickhouse/waitForClickHouse';
+import { parseTrustedProxies } from '@questlog/runtime/http/limits/addresses';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import type { Log } from '@questlog/runtime/log/log';
@@ -25,6 +24,7 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { S3StoreOptions } from '@questlog/runtime/uploads/s3Store';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { backupDirOf, isOnKafka, type Settings } from '../config.ts';
 import type { Account } from '../credentials.ts';
@@ -162,7 +162,7 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   }
   const address = hasUrl ? checked(() => clickhouseAddress(settings)) : undefined;
   const reader = checked(() => readerAccount(settings));
-  const uploads = checked(() => uploadChoice(settings, isEmbedded));
+  const uploads = checked(() => uploadChoice(settings, { isEmbedded, isStandalone: mayBeEmbedded }));
   const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
   const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
   const jwt = checked(() => jwtOptions(settings));
@@ -172,7 +172,10 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
-function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
+function uploadChoice(
+  settings: Settings,
+  { isEmbedded, isStandalone }: { isEmbedded: boolean; isStandalone: boolean },
+): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
   if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
     return { kind: 's3', options: checkedS3(settings) };
@@ -181,8 +184,11 @@ function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | u
     throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: must have at least ${MIN_SIGNING_KEY} characters`);
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
-  if (isFolder && !isEmbedded && settings.workers > 1) {
-    throw new StartRefused('QUESTLOG_UPLOADS: must not be folder if QUESTLOG_WORKERS is more than 1');
+  if (isFolder && !isStandalone) {
+    // The sweep, the retention, and the erasures of operations need the same folder as ingest.
+    throw new StartRefused(
+      'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
+    );
   }
   return isFolder ? { kind: 'folder', signingKey } : undefined;
 }

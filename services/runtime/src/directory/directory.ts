@@ -4,6 +4,7 @@ import { ErasedData } from '@questlog/schemas/erased';
 import type {
   DirectoryEntry,
   Erasure,
+  Heartbeat,
   Project,
   Scope,
   Secret,
@@ -23,6 +24,8 @@ export interface Directory {
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
   readonly erased: ErasedData;
+  /** Latest heartbeat of each service that writes one. The keys are the names of the services. */
+  readonly heartbeats: Map<string, Heartbeat>;
 }
 
 /** Caller of a request, identified by a token or by the subject of a JWT. */
@@ -45,6 +48,7 @@ export function emptyDirectory(): Directory {
   return {
     ...{ tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() },
     ...{ uses: new Map(), secrets: new Map(), erasures: new Map(), erased: new ErasedData() },
+    heartbeats: new Map(),
   };
 }
 
@@ -57,6 +61,7 @@ export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.uses, other.uses);
   replace(directory.secrets, other.secrets);
   replace(directory.erasures, other.erasures);
+  replace(directory.heartbeats, other.heartbeats);
   for (const erasure of other.erasures.values()) directory.erased.add(erasure);
 }
 
@@ -74,6 +79,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
   if (entry.use != null) directory.uses.set(id, entry.use);
+  if (entry.heartbeat != null) directory.heartbeats.set(id, entry.heartbeat);
   // Copies the secret, because the original bytes would keep the whole fetched buffer in memory.
   const secret = entry.secret ?? null;
   if (secret !== null) directory.secrets.set(id, { ...secret, bytes: Buffer.from(secret.bytes) });

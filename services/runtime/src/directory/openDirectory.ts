@@ -198,6 +198,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     use: current.uses,
     secret: current.secrets,
     erasure: current.erasures,
+    heartbeat: current.heartbeats,
   };
   return entities[kind].get(id);
 }

@@ -4,6 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
+import { timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
+import { formatMicros, parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { BATCH_CAP } from '@questlog/schemas/http/event';
@@ -13,8 +15,6 @@ import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/sc
 import { canonicalUuid, eventId, millisOf } from '@questlog/schemas/uuid';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { timestampProblem } from '../../core/fieldProblems.ts';
-import { formatMicros, parseOccurredAt } from '../../core/occurredAt.ts';
 import { Dice, damageable, damaged, deep, KEY, members, SESSION } from '../damagedBodies.testing.ts';
 import { type AcceptInput, type AssignedDraft, accept, keyedTail, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';

@@ -1,14 +1,15 @@
 /** Converts each scanned element of a request to the draft of an event, or to a list of problems. Pure. */
+
+import { fieldProblems, timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
+import { parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
+import { SAMPLES } from '@questlog/runtime/http/core/scanObject';
+import { MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
 import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
 import type { SentTime } from '../../core/clockSkew.ts';
-import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
-import { parseOccurredAt } from '../../core/occurredAt.ts';
-import { SAMPLES } from '../../core/scanObject.ts';
-import { MAX_DEPTH } from '../../core/scanValue.ts';
 import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
 /** A valid element of a request. The payload is a view of the request body. */

@@ -1,9 +1,10 @@
 /** Fast path: copies bytes of the request body into the records and the response. */
+
+import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';
 import { idTime } from '@questlog/schemas/uuid';
-import { formatMicros } from '../../core/occurredAt.ts';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
 /** Valid events of a request. `found` and `lanes` have the same order as the request. */

@@ -1,8 +1,9 @@
 /** Parses the body of an ordinary request (a request on the fast path) without an object per event. Pure. */
+
+import { daysInMonth, daysSince1970 } from '@questlog/runtime/http/core/occurredAt';
+import { FAILED, JsonBytes, MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { daysInMonth, daysSince1970 } from '../../core/occurredAt.ts';
-import { FAILED, JsonBytes, MAX_DEPTH } from '../../core/scanValue.ts';
 import {
   BUILD_ID,
   EVENT_TYPE,

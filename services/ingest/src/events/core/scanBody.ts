@@ -1,12 +1,12 @@
 /** Scans the body of an events request for JSON errors and for the fields of each event. Pure. */
 
+import { notJson } from '@questlog/runtime/http/core/fieldProblems';
+import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
+import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { notJson } from '../../core/fieldProblems.ts';
-import { FAILED, JsonBytes } from '../../core/scanValue.ts';
-import type { UnknownField } from '../../core/unknownFields.ts';
-import { Rejected } from '../../rejected.ts';
 import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement.ts';
 
 export type ScanResult =

@@ -8,8 +8,8 @@ import {
   MAX_DEPTH,
   pointerTo,
   type ValueKind,
-} from '../../core/scanValue.ts';
-import type { UnknownField } from '../../core/unknownFields.ts';
+} from '@questlog/runtime/http/core/scanValue';
+import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 
 /** Value of a string field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;

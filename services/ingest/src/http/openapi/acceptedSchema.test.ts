@@ -1,10 +1,10 @@
 /** Tests that the document and the service accept the same combinations of ids in a report. */
 import { randomUUID } from 'node:crypto';
+import { acceptedSchema, REPORT_RULES } from '@questlog/runtime/http/openapi/acceptedSchema';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { Compile } from 'typebox/schema';
 import { expect, test } from 'vitest';
 import { readReport } from '../../reports/core/readReport.ts';
-import { acceptedSchema, REPORT_RULES } from './acceptedSchema.ts';
 
 const documented = Compile({ ...acceptedSchema(ReportInput, true), ...REPORT_RULES });
 const [ID, REQUEST] = [randomUUID(), randomUUID()];

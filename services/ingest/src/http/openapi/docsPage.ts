@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import type { RouterInstance } from '@koa/router';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { fileServer } from '@questlog/runtime/process/listener/fileServer';
 import type { Middleware } from 'koa';
-import { Rejected } from '../../rejected.ts';
 
 const require = createRequire(import.meta.url);
 

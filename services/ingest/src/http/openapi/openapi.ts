@@ -1,15 +1,8 @@
 /** Builds the OpenAPI 3.1 document for games from the types that validate requests. */
-import * as event from '@questlog/schemas/http/event';
-import { Problem } from '@questlog/schemas/http/problem';
-import { QuotaOutput } from '@questlog/schemas/http/quota';
-import * as report from '@questlog/schemas/http/report';
-import * as session from '@questlog/schemas/http/session';
-import * as upload from '@questlog/schemas/http/upload';
-import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { MAX_DEPTH } from '../../core/scanValue.ts';
-import { acceptedSchema, REPORT_RULES } from './acceptedSchema.ts';
-import { type Document, withExamples } from './codeSamples.ts';
-import { completeDocument } from './completeDocument.ts';
+
+import { MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
+import { acceptedSchema, REPORT_RULES } from '@questlog/runtime/http/openapi/acceptedSchema';
+import { completeDocument } from '@questlog/runtime/http/openapi/completeDocument';
 import {
   answer,
   BAD_LIST,
@@ -32,7 +25,15 @@ import {
   UUID_TEXT,
   UUID_V7,
   write,
-} from './openapiParts.ts';
+} from '@questlog/runtime/http/openapi/openapiParts';
+import * as event from '@questlog/schemas/http/event';
+import { Problem } from '@questlog/schemas/http/problem';
+import { QuotaOutput } from '@questlog/schemas/http/quota';
+import * as report from '@questlog/schemas/http/report';
+import * as session from '@questlog/schemas/http/session';
+import * as upload from '@questlog/schemas/http/upload';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { type Document, withExamples } from './codeSamples.ts';
 import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';

@@ -1,7 +1,5 @@
 /** OpenAPI operations of bug reports. */
-import { MAX_FINGERPRINT_CHARS } from '@questlog/schemas/http/report';
-import { MAX_UPLOAD_BYTES_PER_REPORT } from '@questlog/schemas/http/upload';
-import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
+
 import {
   answer,
   BAD_LIST,
@@ -23,7 +21,10 @@ import {
   UUID_TEXT,
   WRITE_RESPONSES,
   write,
-} from './openapiParts.ts';
+} from '@questlog/runtime/http/openapi/openapiParts';
+import { MAX_FINGERPRINT_CHARS } from '@questlog/schemas/http/report';
+import { MAX_UPLOAD_BYTES_PER_REPORT } from '@questlog/schemas/http/upload';
+import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
 
 const FILTERS = [
   filter(

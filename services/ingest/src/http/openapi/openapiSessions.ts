@@ -12,7 +12,7 @@ import {
   problem,
   read,
   write,
-} from './openapiParts.ts';
+} from '@questlog/runtime/http/openapi/openapiParts';
 
 const externalId = { name: 'externalId', in: 'path', required: true, schema: { type: 'string' } };
 

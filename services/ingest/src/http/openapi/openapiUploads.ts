@@ -11,7 +11,7 @@ import {
   query,
   read,
   write,
-} from './openapiParts.ts';
+} from '@questlog/runtime/http/openapi/openapiParts';
 
 const BYTES = { '*/*': { schema: { type: 'string', format: 'binary' } } };
 

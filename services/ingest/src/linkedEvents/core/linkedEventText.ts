@@ -2,8 +2,9 @@
  * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Does not change the payload, except that clients
  * receive each line break between JSON tokens as LF. Pure.
  */
+
+import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
-import { formatMicros } from '../../core/occurredAt.ts';
 
 export interface MessageOptions {
   /** Message id. A client that reconnects sends its latest message id, and the stream continues after this message. */

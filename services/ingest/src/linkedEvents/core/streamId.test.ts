@@ -1,6 +1,6 @@
+import { testCursorCipher } from '@questlog/runtime/cursors/cursorCiphers.testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { testCursorCipher } from '../../cursors/cursorCiphers.testing.ts';
 import { isStreamId, offsetsFrom, positionBytes, positionIn } from './streamId.ts';
 
 const LOG = '0d5a7a3e-6d3c-4b1f-9e0a-5f6b7c8d9e0f';

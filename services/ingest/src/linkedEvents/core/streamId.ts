@@ -1,5 +1,9 @@
 /** Encodes and decodes the message ids of a stream of linked events. An id is an encrypted position in the log. Pure. */
-import { type CursorCipher, FORMAT_VERSION, OVERHEAD_BYTES } from '../../core/cursorCipher.ts';
+import {
+  type CursorCipher,
+  FORMAT_VERSION,
+  OVERHEAD_BYTES,
+} from '@questlog/runtime/cursors/core/cursorCipher';
 
 export interface StreamPosition {
   readonly logId: string;

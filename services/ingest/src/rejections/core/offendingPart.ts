@@ -1,7 +1,7 @@
 /** Finds the part of a request body that has a problem. Returns a short sample of this part with masked secrets. */
-import { eachMember } from '../../core/scanObject.ts';
-import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
-import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
+import { eachMember } from '@questlog/runtime/http/core/scanObject';
+import { decodeString, FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
+import { pathOf, type UnknownField } from '@questlog/runtime/http/core/unknownFields';
 
 export interface OffendingPart {
   /** JSON of the part that has a problem, truncated to `MAX_SAMPLE_BYTES`. Empty if the part was not found. */

@@ -1,9 +1,9 @@
 /** Tests that all faults of a report are reported together. Each fault states its field and its limit. */
 import { randomUUID } from 'node:crypto';
+import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';
-import { bodyRejection } from '../../core/fieldProblems.ts';
-import { Rejected } from '../../rejected.ts';
 import { type ReportDraft, readReport } from './readReport.ts';
 
 const SESSION = '01a1fe02-7454-7000-a110-3027adf24232';

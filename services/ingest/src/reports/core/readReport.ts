@@ -1,4 +1,27 @@
 /** Parses the body of a bug report request, and collects all problems of the body. Pure. */
+
+import {
+  checkedFields,
+  isObject,
+  loneSurrogates,
+  objectOf,
+  problem,
+  sizeProblems,
+  structureProblems,
+  timestampIn,
+  uuidProblem,
+} from '@questlog/runtime/http/core/fieldProblems';
+import {
+  type ObjectScan,
+  type ScannedObject,
+  type Span,
+  scanObject,
+} from '@questlog/runtime/http/core/scanObject';
+import {
+  type UnknownField,
+  unknownFieldProblems,
+  unknownOf,
+} from '@questlog/runtime/http/core/unknownFields';
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import {
@@ -14,19 +37,6 @@ import { MAX_NAMED_EVENTS } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
 import { type SentTime, sentTime } from '../../core/clockSkew.ts';
-import {
-  checkedFields,
-  isObject,
-  loneSurrogates,
-  objectOf,
-  problem,
-  sizeProblems,
-  structureProblems,
-  timestampIn,
-  uuidProblem,
-} from '../../core/fieldProblems.ts';
-import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
-import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
 import { type Draft, readElements, timesOf } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
 import type { ScannedElement } from '../../events/core/scanElement.ts';

@@ -1,8 +1,9 @@
 /** Writes the JSON of bug reports for responses. Copies the bytes of payloads and of the context without parsing them. Pure. */
+
+import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { formatMicros } from '../../core/occurredAt.ts';
 import type { ShownLinks } from '../../entityCache/links.ts';
 import { type AnsweredEvent, eventArray, join } from '../../events/core/answer.ts';
 import { type Expiry, isMadeBefore } from '../../expired/expiry.ts';

@@ -1,8 +1,8 @@
 /** Tests the fields of a session's registration, and their problems. */
 import { randomUUID } from 'node:crypto';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { buildIdOf } from '@questlog/schemas/buildId';
 import { expect, test } from 'vitest';
-import { Rejected } from '../../rejected.ts';
 import { readSessionInput, type SessionDraft } from './sessionInput.ts';
 
 const PROJECT = randomUUID();

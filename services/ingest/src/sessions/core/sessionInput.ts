@@ -1,11 +1,5 @@
 /** Parses the body of a session registration. Rejects an invalid body with all its problems. Pure. */
-import { type Build, buildIdOf } from '@questlog/schemas/buildId';
-import type { ElementProblem } from '@questlog/schemas/http/problem';
-import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session';
-import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { canonicalUuid } from '@questlog/schemas/uuid';
-import { Compile } from 'typebox/compile';
-import { type SentTime, sentTime } from '../../core/clockSkew.ts';
+
 import {
   bodyRejection,
   checkedFields,
@@ -16,10 +10,17 @@ import {
   sizeProblems,
   structureProblems,
   timestampIn,
-} from '../../core/fieldProblems.ts';
-import { type ObjectShape, type ScannedObject, scanObject } from '../../core/scanObject.ts';
-import { unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
-import { Rejected } from '../../rejected.ts';
+} from '@questlog/runtime/http/core/fieldProblems';
+import { type ObjectShape, type ScannedObject, scanObject } from '@questlog/runtime/http/core/scanObject';
+import { unknownFieldProblems, unknownOf } from '@questlog/runtime/http/core/unknownFields';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import { type Build, buildIdOf } from '@questlog/schemas/buildId';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session';
+import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { Compile } from 'typebox/compile';
+import { type SentTime, sentTime } from '../../core/clockSkew.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {

@@ -1,12 +1,12 @@
 /** Verifies JWTs (RFC 7519, RFC 8725). Responses and logs never contain parts of a token. */
 import { createHash } from 'node:crypto';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { SCOPES, type Scope } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
 import { errors, type JWTPayload, jwtVerify } from 'jose';
-import { Rejected } from '../../rejected.ts';
 import { issuerKeys } from './issuerKeys.ts';
 
 export interface JwtOptions {

@@ -1,7 +1,8 @@
 /** Tests which requests for uploads are valid. */
+
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { UploadInput } from '@questlog/schemas/http/upload';
 import { expect, test } from 'vitest';
-import { Rejected } from '../../rejected.ts';
 import { describedUpload, FILE_NAME_RULE, MEDIA_TYPE_RULE } from './uploadRequest.ts';
 
 const MIB = 1024 * 1024;

@@ -1,8 +1,9 @@
 /** Checks the size, the media type, and the file name in a request for an upload address. Pure. */
+
+import { problem, rejectionOf } from '@questlog/runtime/http/core/fieldProblems';
+import { essenceOf, type UploadDescription } from '@questlog/runtime/uploads/core/uploadKey';
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, rejectionOf } from '../../core/fieldProblems.ts';
-import type { UploadDescription } from './uploadKey.ts';
 
 const MAX_NAME = 255;
 export const FILE_NAME_RULE = `must be a file name of 1 to ${MAX_NAME} characters without path separators and control characters`;
@@ -41,11 +42,6 @@ export function describedUpload(
 
 export function maxBytesOf(attachmentType: AttachmentType): number {
   return UPLOAD_LIMITS[attachmentType].maxBytes;
-}
-
-/** Returns the media type in lower case without parameters such as `charset`. */
-export function essenceOf(mimeType: string): string {
-  return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
 export function isMediaType(text: string): boolean {

@@ -1,0 +1,70 @@
+/** Serves `GET /admin/audit`: changes and rejected credentials, newest first. */
+import type { RouterInstance } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { textFilter, timeFilter, uuidFilter, whereClause } from '@questlog/runtime/http/core/listFilters';
+import {
+  newestFirstClause,
+  newestFirstPage,
+  newestFirstParams,
+  readNewestFirst,
+} from '@questlog/runtime/http/core/newestFirst';
+import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
+
+const CONDITIONS = {
+  since: 'at >= fromUnixTimestamp64Micro({since:Int64})',
+  until: 'at < fromUnixTimestamp64Micro({until:Int64})',
+  actor: 'startsWith(actor, {actor:String})',
+  tenant: 'tenant_id = {tenant:UUID}',
+  project: 'project_id = {project:UUID}',
+};
+const MAX_ACTOR_CHARACTERS = 100;
+const COLUMNS = `id, kind, toUnixTimestamp64Milli(at) AS atMs, toUnixTimestamp64Milli(done_at) AS doneAtMs, actor, address,
+  method, route, target, tenant_id AS tenantId, project_id AS projectId, body, before, after, status, code, count`;
+
+type Texts = 'body' | 'before' | 'after';
+
+/** Row of the audit table. ClickHouse returns 64-bit integers as strings. */
+interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Record<Texts, string | null> {
+  readonly atMs: string;
+  readonly doneAtMs: string | null;
+  readonly count: string;
+}
+
+export function auditRoute(router: RouterInstance, store: Store): void {
+  router.get('/admin/audit', async (ctx) => {
+    const query = new URLSearchParams(ctx.querystring);
+    const given = (name: string): string | undefined => query.get(name) ?? undefined;
+    ctx.body = await readAudit(store, given);
+  });
+}
+
+async function readAudit(store: Store, given: (name: string) => string | undefined): Promise<AuditPage> {
+  const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
+  const filters = {
+    since: timeFilter('since', given('since')),
+    until: timeFilter('until', given('until')),
+    actor: textFilter('actor', given('actor'), MAX_ACTOR_CHARACTERS),
+    tenant: uuidFilter('tenant', given('tenant')),
+    project: uuidFilter('project', given('project')),
+  };
+  const found = await store.query<Row>(
+    `SELECT ${COLUMNS} FROM audit WHERE 1 ${whereClause(filters, CONDITIONS)} AND ${newestFirstClause('at')}`,
+    { ...filters, ...newestFirstParams(page) },
+  );
+  const { rows, next } = newestFirstPage(found, page, ({ id, atMs }) => ({ id, millis: atMs }));
+  return { audit: rows.map(shown), next };
+}
+
+function shown({ atMs, doneAtMs, body, before, after, count, ...row }: Row): AuditRecord {
+  const time = (millis: string): string => new Date(Number(millis)).toISOString();
+  return {
+    ...row,
+    at: time(atMs),
+    doneAt: doneAtMs === null ? null : time(doneAtMs),
+    ...{ body: parsed(body), before: parsed(before), after: parsed(after), count: Number(count) },
+  };
+}
+
+function parsed(text: string | null): unknown {
+  return text === null ? null : JSON.parse(text);
+}

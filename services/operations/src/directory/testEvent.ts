@@ -1,0 +1,95 @@
+/**
+ * Handles POST /admin/projects/{id}/test-event. Sends the event to the games' listener over HTTP with a token that is valid for
+ * one minute. The test event thus proves that games can reach the listener and that their events are stored.
+ */
+import { createHash } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { ProblemCode } from '@questlog/schemas/http/problem';
+import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
+import type { administer } from './administer.ts';
+
+export interface TestEventDeps {
+  readonly tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>;
+  readonly clock: Clock;
+  /** Returns the base URL of the games' listener, without a trailing slash. Empty if the setting QUESTLOG_URL is needed. */
+  readonly gamesUrl: () => string;
+}
+
+const TOKEN_LIFETIME_MS = 60_000;
+/** A created token is valid at every ingest within two seconds. Until then, ingest answers 401. */
+const TOKEN_DELAY_MS = 2_500;
+const RETRY_INTERVAL_MS = 100;
+const REQUEST_LIMIT_MS = 10_000;
+
+/** Returns the created event as JSON. @throws Rejected with the problem that a game would get @throws Unavailable */
+export async function sendTestEvent(
+  { tokens, clock, gamesUrl }: TestEventDeps,
+  projectIdText: string,
+  requestId: string,
+): Promise<object> {
+  const projectId = canonicalUuid(projectIdText) ?? projectIdText;
+  const expiresAt = new Date(clock.now() + TOKEN_LIFETIME_MS).toISOString();
+  const baseUrl = gamesUrl();
+  if (baseUrl === '')
+    throw new Unavailable(
+      "set QUESTLOG_URL to the address of the games' listener; the test event is sent there",
+    );
+  const { body: created } = await tokens.createToken({ projectId, scopes: ['events:write'], expiresAt });
+  try {
+    const deadlineMs = performance.now() + TOKEN_DELAY_MS;
+    const post = async (path: string, body: object): Promise<unknown> => {
+      for (;;) {
+        const { status, answer } = await postJson(`${baseUrl}${path}`, body, {
+          token: created.token,
+          requestId,
+        });
+        if (status < 300) return answer;
+        if (status !== 401 || performance.now() >= deadlineMs) throw problemFrom(status, answer);
+        await delay(RETRY_INTERVAL_MS);
+      }
+    };
+    const sessionId = testSession(projectId);
+    await post('/v1/ingest/sessions', { id: sessionId });
+    const event = { sessionId, eventType: 'questlog.test', payload: { sentBy: 'an operator' } };
+    const [stored] = (await post('/v1/ingest/events', event)) as object[];
+    return stored ?? {};
+  } finally {
+    await tokens.revokeToken(created.id);
+  }
+}
+
+async function postJson(
+  url: string,
+  body: object,
+  { token, requestId }: { token: string; requestId: string },
+): Promise<{ status: number; answer: unknown }> {
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${token}`,
+        'Content-Type': 'application/json',
+        'X-Request-Id': requestId,
+      },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(REQUEST_LIMIT_MS),
+    });
+    return { status: response.status, answer: await response.json() };
+  } catch (error) {
+    throw new Unavailable(`the games' listener at ${url} does not answer: ${messageOf(error)}`);
+  }
+}
+
+function problemFrom(status: number, answer: unknown): Error {
+  const { code, detail } = answer as { code?: ProblemCode; detail?: string };
+  const text = `the games' listener answered ${status}: ${detail ?? 'no problem document'}`;
+  return code === undefined || status >= 500 ? new Unavailable(text) : new Rejected(code, text);
+}
+
+/** Returns the session id for all test events of a project. In API revision A, every event must have a session. */
+function testSession(projectId: string): string {
+  return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
+}

@@ -1,0 +1,239 @@
+/**
+ * Erases rows of ClickHouse: hides rows from `SELECT`, and then removes the hidden rows from disk. Counts the rows after each
+ * mutation, because a finished mutation can leave rows.
+ */
+import { isMutating } from '@questlog/runtime/clickhouse/mutations';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { Backoff, pause } from '@questlog/runtime/process/waiting';
+import type { UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
+import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import { dayRangesOf } from '../expired/eventDays.ts';
+import {
+  ERASED_TABLES,
+  type ErasedTable,
+  type ErasureScope,
+  MAX_IDS_PER_RECORD,
+  uuidLiteral,
+  ZERO_COUNTS,
+} from './core/scope.ts';
+
+export async function countRows(store: Store, scope: ErasureScope): Promise<ErasureFound> {
+  const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
+    `SELECT
+       (SELECT uniqExact(project_id, id) FROM (
+          SELECT project_id, id FROM sessions WHERE ${scope.sessions}
+          UNION ALL SELECT project_id, session_id AS id FROM expired_sessions WHERE ${scope.expired_sessions}
+        )) AS sessions,
+       (SELECT [uniqExact(project_id, id), count()] FROM report_versions WHERE ${scope.report_versions}) AS ofReports,
+       (SELECT [uniqExact(project_id, report_id, event_id),
+                uniqExactIf((project_id, report_id, event_id, version), version >= 2)]
+        FROM report_link_versions WHERE ${scope.report_link_versions}) AS ofLinks
+     SETTINGS ${SPILL_GROUPS}`,
+  );
+  if (row === undefined) return ZERO_COUNTS;
+  let [events, eventRecords] = [0, 0];
+  for (const days of await dayRangesOf(store, scope.events)) {
+    const [of] = await store.query<{ events: string; records: string }>(
+      `SELECT sum(n) AS events, count() AS records FROM (SELECT count() AS n FROM events
+         WHERE ${scope.events} AND ${days} GROUP BY log_id, log_partition, log_offset)
+       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`,
+    );
+    events += Number(of?.events ?? 0);
+    eventRecords += Number(of?.records ?? 0);
+  }
+  const [reports = 0, reportRecords = 0] = row.ofReports.map(Number);
+  const [links = 0, linkedEvents = 0] = row.ofLinks.map(Number);
+  const sessions = Number(row.sessions);
+  const log = eventRecords + sessions + reportRecords;
+  return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
+}
+
+/**
+ * Time limit of a statement in ClickHouse. The limit is shorter than the timeout of the ClickHouse client, because the client
+ * repeats a statement after its timeout.
+ */
+const STATEMENT_LIMIT_SECONDS = 25;
+
+/** Makes ClickHouse write large groups of a `GROUP BY` to disk, because large groups can exceed the memory limit. */
+const SPILL_GROUPS = 'max_bytes_before_external_group_by = 134217728';
+
+export async function countReports(store: Store, scope: ErasureScope): Promise<number> {
+  const [row] = await store.query<{ reports: string }>(
+    `SELECT uniqExact(project_id, id) AS reports FROM report_versions WHERE ${scope.report_versions}`,
+  );
+  return Number(row?.reports ?? 0);
+}
+
+export async function reportsIn(
+  store: Store,
+  scope: ErasureScope,
+): Promise<{ reports: IdsOfProject[]; files: UploadKey[] }> {
+  const rows = await store.query<{ projectId: string; id: string; uploads: string[] }>(
+    `SELECT project_id AS projectId, id, groupUniqArrayArray(attachments.upload_id) AS uploads
+     FROM report_versions WHERE ${scope.report_versions} GROUP BY project_id, id`,
+  );
+  const reportRows =
+    scope.laterLinks === undefined
+      ? rows
+      : await store.query<{ projectId: string; id: string }>(
+          `SELECT DISTINCT project_id AS projectId, report_id AS id FROM report_link_versions
+           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_PER_RECORD}`,
+        );
+  const byProject = Map.groupBy(reportRows, ({ projectId }) => projectId);
+  return {
+    reports: [...byProject].map(([projectId, of]) => ({ projectId, ids: of.map(({ id }) => id) })),
+    files: rows.flatMap(({ projectId, uploads }) => uploads.map((uploadId) => ({ projectId, uploadId }))),
+  };
+}
+
+/** Records how many events of each log record are erased, so that `verify` does not report the events as missing. */
+export async function recordErasedEvents(
+  store: Store,
+  { id }: Pick<Erasure, 'id'>,
+  scope: ErasureScope,
+  part: number,
+): Promise<void> {
+  for (const days of await dayRangesOf(store, scope.events)) {
+    await store.command(
+      `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
+       SELECT ${uuidLiteral(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
+       FROM events WHERE ${scope.events} AND ${days}
+       GROUP BY tenant_id, received_at, log_id, log_partition, log_offset
+       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`,
+    );
+  }
+}
+
+/** First interval between checks of a mutation. Mutations take between 10 ms and minutes. */
+const FIRST_POLL_MS = 10;
+const POLL_MS = 200;
+
+/**
+ * Resolves when `SELECT` finds no row that the erasure must remove. @throws Unavailable if ClickHouse cannot finish a mutation.
+ */
+export async function hideRows(
+  store: Store,
+  scope: ErasureScope,
+  tables: readonly ErasedTable[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const table of tables) {
+    await waitUntilNone(signal, async () => {
+      const [remaining] = await store.query<{ rows: string }>(
+        `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
+      );
+      if (Number(remaining?.rows ?? 0) === 0) return true;
+      // A running mutation can already delete these rows, or block another deletion.
+      if (!(await isMutating(store, table))) {
+        await store.command(
+          `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
+        );
+      }
+      return false;
+    });
+  }
+}
+
+/**
+ * Time for which ClickHouse keeps replaced data parts during an erasure, instead of 8 minutes. The short lifetime of replaced
+ * data parts is safe, because the changed settings also flush new parts to disk.
+ */
+const OLD_PARTS_LIFETIME_SECONDS = 60;
+
+/** Waits until no file of ClickHouse contains deleted rows of the tenant. */
+export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
+  await rejectDetachedParts(store);
+  // Keeps the settings of a table if an operator has changed how long replaced data parts are kept.
+  const tables = (await settingsOf(store))
+    .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
+    .map(({ name }) => name);
+  const settings = `old_parts_lifetime = ${OLD_PARTS_LIFETIME_SECONDS}, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1`;
+  for (const table of tables) await store.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
+  for (const table of ERASED_TABLES) {
+    await waitUntilNone(signal, async () => {
+      const [remaining] = await store.query<{ rows: string }>(
+        `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${uuidLiteral(tenantId)} AND _row_exists = 0
+         SETTINGS apply_deleted_mask = 0`,
+      );
+      if (Number(remaining?.rows ?? 0) === 0) return true;
+      if (!(await isMutating(store, table)))
+        await store.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
+      return false;
+    });
+  }
+  const replaced = await replacedParts(store);
+  while ([...(await replacedParts(store))].some((name) => replaced.has(name))) {
+    await removeOldParts(store);
+    await pause(PARTS_POLL_MS, signal);
+    signal.throwIfAborted();
+  }
+  // Checks a second time for detached data parts, because ClickHouse can detach a part when it restarts.
+  await rejectDetachedParts(store);
+}
+
+/** @throws Unavailable if ClickHouse has detached a data part, because the part can contain erased rows. */
+async function rejectDetachedParts(store: Store): Promise<void> {
+  const parts = await store.query<{ part: string }>(
+    `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
+     WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
+    { tables: ERASED_TABLES },
+  );
+  if (parts.length === 0) return;
+  const names = parts.map(({ part }) => part).join(', ');
+  throw new Unavailable(
+    `ClickHouse has detached parts that may contain erased rows until you drop them: ${names}`,
+  );
+}
+
+const PARTS_POLL_MS = 2_000;
+
+/**
+ * Makes ClickHouse remove old data parts immediately. The removal is a side effect of dropping a partition, even if the
+ * partition does not exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
+ */
+async function removeOldParts(store: Store): Promise<void> {
+  for (const table of ERASED_TABLES)
+    await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
+}
+
+/** Id of a partition that does not exist. Real partition ids are months or `all`. */
+const NO_PARTITION = 'none';
+
+export async function restoreSettings(store: Store): Promise<void> {
+  const settings = await settingsOf(store);
+  const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
+  for (const { name } of changed) {
+    await store.command(
+      `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
+    );
+  }
+}
+
+/** If a table has this setting, an erasure has changed the settings of the table. */
+const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
+
+async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {
+  return await store.query(
+    `SELECT name, engine_full AS engine FROM system.tables
+     WHERE database = currentDatabase() AND name IN {tables:Array(String)}`,
+    { tables: ERASED_TABLES },
+  );
+}
+
+async function replacedParts(store: Store): Promise<Set<string>> {
+  const rows = await store.query<{ part: string }>(
+    `SELECT concat(table, '/', name) AS part FROM system.parts
+     WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND NOT active`,
+    { tables: ERASED_TABLES },
+  );
+  return new Set(rows.map(({ part }) => part));
+}
+
+async function waitUntilNone(signal: AbortSignal, isNone: () => Promise<boolean>): Promise<void> {
+  const polls = new Backoff(FIRST_POLL_MS, POLL_MS);
+  while (!(await isNone())) {
+    await pause(polls.next(), signal);
+    signal.throwIfAborted();
+  }
+}

@@ -1,0 +1,384 @@
+/**
+ * Serves POST /admin/verify: compares log records with rows in ClickHouse. A record without rows is correct if the record is
+ * expired, not projected yet, a dead letter, or a duplicate of another record.
+ */
+
+import { Rejected } from '@questlog/runtime/http/rejected';
+import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
+import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
+import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
+import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import {
+  addRecords,
+  compare,
+  differenceOf,
+  type LoggedRecord,
+  missingRecord,
+  ZERO_AMOUNT,
+} from './core/compareRecords.ts';
+import { offsetsBefore, readRange } from './readRange.ts';
+import type { StoredRows, TimeRange } from './storedRows.ts';
+
+export interface VerifyDeps {
+  readonly log: Log;
+  readonly storedRows: StoredRows;
+  readonly registry: SchemaRegistry;
+  readonly codec: Codec<EventsAccepted>;
+  readonly projection: {
+    caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
+    projected(): Promise<number[]>;
+  };
+  readonly clock: Clock;
+  readonly erased: ErasedData;
+  readonly limits?: VerifyLimits;
+}
+
+export const VERIFY_LIMITS = {
+  /** Maximum rate at which a verification reads the log. At this rate, reading takes an eighth of a CPU thread. */
+  bytesPerSecond: 4 * 1024 * 1024,
+  bytesPerTurn: 256 * 1024,
+  /** Maximum number of differences per verification. Many differences usually have a common cause. */
+  maxDifferences: 10_000,
+  /** Maximum difference between `receivedAt` and the time of the record in the log. */
+  clockSkewMs: 15 * 60_000,
+  projectionWaitMs: 5_000,
+  /** If verification finds wrong event counts, verification checks the counts again after this delay. */
+  recheckAfterMs: 3_000,
+};
+export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
+
+interface VerificationDeps extends VerifyDeps {
+  readonly deadLetters: Codec<DeadLetter>;
+}
+
+export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
+  return new Verifier({ ...deps, deadLetters: await createCodec(deps.registry, deadLetter) });
+}
+
+export class Verifier {
+  readonly #deps: VerificationDeps;
+  readonly #stop = new AbortController();
+  #isRunning = false;
+
+  constructor(deps: VerificationDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws Rejected if another verification is running. */
+  start(): (times: TimeRange, signal: AbortSignal, send: (line: VerifyLine) => void) => Promise<void> {
+    if (this.#isRunning)
+      throw new Rejected(
+        'already_running',
+        'a verification is already running in this process; try again when it has ended',
+      );
+    this.#isRunning = true;
+    return async (times, signal, send) => {
+      try {
+        await new Verification(this.#deps, times, AbortSignal.any([signal, this.#stop.signal]), send).run();
+      } finally {
+        this.#isRunning = false;
+      }
+    };
+  }
+
+  close(): void {
+    this.#stop.abort(new Unavailable('this process is stopping'));
+  }
+}
+
+/** Log record without stored rows. A dead letter can explain why the rows are missing. */
+interface Unexplained {
+  readonly difference: Difference;
+  readonly events: number;
+}
+
+type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'pastRetention' | 'notYet', Amount>;
+
+class Verification {
+  readonly #deps: VerificationDeps;
+  readonly #limits: VerifyLimits;
+  readonly #times: TimeRange;
+  readonly #signal: AbortSignal;
+  readonly #send: (line: VerifyLine) => void;
+  readonly #totals: Totals = {
+    ...{ logged: ZERO_AMOUNT, projected: ZERO_AMOUNT, repeated: ZERO_AMOUNT, dead: ZERO_AMOUNT },
+    ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
+  };
+  readonly #unexplained = new Map<string, Unexplained>();
+  readonly #appendIds = new Set<string>();
+  readonly #read = { records: 0, bytes: 0 };
+  #differences = 0;
+
+  constructor(
+    deps: VerificationDeps,
+    times: TimeRange,
+    signal: AbortSignal,
+    send: (line: VerifyLine) => void,
+  ) {
+    this.#deps = deps;
+    this.#limits = deps.limits ?? VERIFY_LIMITS;
+    this.#times = times;
+    this.#signal = signal;
+    this.#send = send;
+  }
+
+  async run(): Promise<void> {
+    const { log, storedRows, clock } = this.#deps;
+    const startedMs = clock.now();
+    const [starts, ends] = await Promise.all([
+      log.startOffsets(TOPICS.events),
+      log.endOffsets(TOPICS.events),
+    ]);
+    const projected = await this.#projected();
+    const isWhole = await this.#verifyLog(starts, ends, projected);
+    await this.#explainByDeadLetters();
+    for (const { difference } of this.#unexplained.values()) this.#reportDifference(difference);
+    await this.#verifyMinutes(startedMs);
+    const uncompared = await storedRows.countWithoutRecords(this.#times, { logId: log.id, starts });
+    const summary: VerifySummary = {
+      kind: 'summary',
+      from: new Date(this.#times.fromMs).toISOString(),
+      to: new Date(this.#times.toMs).toISOString(),
+      ...this.#totals,
+      ...uncompared,
+      differences: this.#differences,
+      isWhole,
+    };
+    this.#send(summary);
+  }
+
+  /** Returns an offset for each partition. The projector has stored the rows of all records before the offset. */
+  async #projected(): Promise<number[]> {
+    const { projection } = this.#deps;
+    await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
+      if (!(error instanceof Unavailable)) throw error;
+    });
+    return await projection.projected();
+  }
+
+  async #verifyLog(
+    starts: readonly number[],
+    ends: readonly number[],
+    projected: readonly number[],
+  ): Promise<boolean> {
+    const { log } = this.#deps;
+    const { bytesPerSecond, clockSkewMs } = this.#limits;
+    const { fromMs, toMs } = this.#times;
+    const from = await offsetsBefore(log, TOPICS.events, { starts, ends }, fromMs - clockSkewMs);
+    const tooMany = new AbortController();
+    const signal = AbortSignal.any([this.#signal, tooMany.signal]);
+    const range = { topic: TOPICS.events, from, ends, untilMs: toMs + clockSkewMs, bytesPerSecond, signal };
+    const next = [...from];
+    try {
+      await readRange(log, range, async (batch, bytes) => {
+        const start = next[batch.partition] ?? 0;
+        next[batch.partition] = batch.nextOffset;
+        await this.#verifyBatch(batch, start, projected[batch.partition] ?? 0);
+        this.#read.records += batch.records.length;
+        this.#read.bytes += bytes;
+        this.#send({ kind: 'progress', ...this.#read });
+        if (this.#differences + this.#unexplained.size >= this.#limits.maxDifferences) tooMany.abort();
+      });
+      return true;
+    } catch (error) {
+      if (tooMany.signal.aborted && !this.#signal.aborted) return false;
+      throw error;
+    }
+  }
+
+  async #verifyBatch(batch: Batch, start: number, projectedTo: number): Promise<void> {
+    const { log, storedRows } = this.#deps;
+    const { partition, nextOffset } = batch;
+    const logged = await this.#decoded(batch, projectedTo);
+    this.#addToTotal('logged', logged);
+    this.#addToTotal(
+      'notYet',
+      logged.filter(({ offset }) => offset >= projectedTo),
+    );
+    const end = Math.min(nextOffset, projectedTo);
+    if (start >= end) return;
+    const projectedRecords = logged.filter(({ offset }) => offset < projectedTo);
+    const rows = await storedRows.rowsOf(this.#times, { logId: log.id, partition, start, end });
+    const { projected, absent, differences } = compare(partition, projectedRecords, rows);
+    this.#addToTotal('projected', projected);
+    const others = await storedRows.storedByOtherRecords(absent);
+    const expired = await storedRows.expiredRecords(absent);
+    const absentRecords = new Set(absent);
+    for (const record of projectedRecords) {
+      const isRepeat = others.has(record) || this.#appendIds.has(record.appendId);
+      if (absentRecords.has(record) && isRepeat) this.#addToTotal('repeated', [record]);
+      else if (expired.has(record)) this.#addToTotal('pastRetention', [record]);
+      else if (absentRecords.has(record)) this.#addUnexplained(missingRecord(record), record.events);
+      this.#remember(record.appendId);
+    }
+    for (const difference of differences) this.#reportDifference(difference);
+  }
+
+  async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
+    const { codec } = this.#deps;
+    const { fromMs, toMs, tenantId } = this.#times;
+    const isInside = (atMs: number): boolean => atMs >= fromMs && atMs < toMs;
+    const logged: LoggedRecord[] = [];
+    let bytes = 0;
+    for (const record of records) {
+      if (tenantId !== undefined && record.key !== tenantId) continue;
+      bytes += record.value?.length ?? 0;
+      if (bytes > this.#limits.bytesPerTurn) {
+        bytes = 0;
+        await yieldToEventLoop();
+      }
+      const message = storableOrUndefined(await decodedOrUndefined(codec, record));
+      if (message === undefined) {
+        const { offset, timestampMs, key } = record;
+        if (!isInside(timestampMs)) continue;
+        const of = { tenantId: key, receivedAtMs: timestampMs, expected: 0, found: 0, partition, offset };
+        this.#addToTotal('logged', [{ events: 0 }]);
+        if (offset < projectedTo) this.#addUnexplained(differenceOf('unreadable', of), 0);
+        else this.#addToTotal('notYet', [{ events: 0 }]);
+      } else if (isInside(message.receivedAt)) {
+        const remaining = excludeErased(this.#deps.erased, message);
+        logged.push(loggedRecord(message, remaining, { partition, offset: record.offset }));
+      }
+    }
+    return logged;
+  }
+
+  async #explainByDeadLetters(): Promise<void> {
+    if (this.#unexplained.size === 0) return;
+    const { log, deadLetters } = this.#deps;
+    const [from, ends] = await Promise.all([
+      log.startOffsets(TOPICS.deadLetters),
+      log.endOffsets(TOPICS.deadLetters),
+    ]);
+    const { bytesPerSecond } = this.#limits;
+    const range = {
+      topic: TOPICS.deadLetters,
+      from,
+      ends,
+      untilMs: Number.POSITIVE_INFINITY,
+      bytesPerSecond,
+    };
+    await readRange(log, { ...range, signal: this.#signal }, async ({ records }) => {
+      for (const record of records) {
+        const deadLetter = await decodedOrUndefined(deadLetters, record);
+        if (deadLetter?.logId !== log.id || deadLetter.group !== GROUPS.projectEvents) continue;
+        const key = keyOf(deadLetter.sourcePartition, deadLetter.sourceOffset);
+        const dead = this.#unexplained.get(key);
+        if (dead === undefined) continue;
+        this.#unexplained.delete(key);
+        this.#addToTotal('dead', [dead]);
+      }
+      await yieldToEventLoop();
+    });
+  }
+
+  async #verifyMinutes(startedMs: number): Promise<void> {
+    const { storedRows } = this.#deps;
+    await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
+    // The ledger is incomplete until the projector has stored all records.
+    if (this.#totals.notYet.records > 0) return;
+    await this.#reportPersistentDifferences(
+      'unaccounted',
+      startedMs - LEDGER_GRACE_MS,
+      storedRows.unbalancedMinutes,
+    );
+  }
+
+  /** Reports only differences that a second check confirms, because ClickHouse inserts events shortly before their counts. */
+  async #reportPersistentDifferences(
+    what: Difference['what'],
+    settledMs: number,
+    look: StoredRows['miscountedMinutes'],
+  ): Promise<void> {
+    const { maxDifferences, recheckAfterMs } = this.#limits;
+    const times = { ...this.#times, toMs: Math.min(this.#times.toMs, minuteOf(settledMs)) };
+    if (times.fromMs >= times.toMs) return;
+    const first = await look(times, maxDifferences);
+    if (first.length === 0) return;
+    await pause(recheckAfterMs, this.#signal);
+    this.#signal.throwIfAborted();
+    const before = new Set(first.map((minute) => JSON.stringify(minute)));
+    for (const minute of await look(times, maxDifferences)) {
+      if (before.has(JSON.stringify(minute))) this.#reportDifference(differenceOf(what, minute));
+    }
+  }
+
+  #addToTotal(what: keyof Totals, records: readonly { readonly events: number }[]): void {
+    this.#totals[what] = addRecords(this.#totals[what], records);
+  }
+
+  #addUnexplained(difference: Difference, events: number): void {
+    this.#unexplained.set(keyOf(difference.partition ?? 0, difference.offset ?? 0), { difference, events });
+  }
+
+  #reportDifference(difference: Difference): void {
+    this.#differences += 1;
+    this.#send(difference);
+  }
+
+  #remember(appendId: string): void {
+    this.#appendIds.add(appendId);
+    if (this.#appendIds.size <= MAX_APPEND_IDS) return;
+    const [oldest] = this.#appendIds;
+    if (oldest !== undefined) this.#appendIds.delete(oldest);
+  }
+}
+
+/** The value must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
+const MAX_APPEND_IDS = 50_000;
+
+async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
+  try {
+    return await codec.decode(value);
+  } catch (error) {
+    if (error instanceof Invalid) return undefined;
+    throw error;
+  }
+}
+
+/** Returns the message if the projector can store it. Returns undefined if a value exceeds the range of a table column. */
+function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
+  const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
+  const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
+  const isReadable = receivedAt < MAX_MS && ids.every((id) => canonicalUuid(id) !== undefined);
+  return isReadable ? message : undefined;
+}
+
+/** End of ClickHouse's type DateTime, in the year 2106. */
+const MAX_MS = 2 ** 32 * 1000;
+
+function loggedRecord(
+  message: EventsAccepted,
+  remaining: EventsAccepted,
+  { partition, offset }: Pick<LoggedRecord, 'partition' | 'offset'>,
+): LoggedRecord {
+  const { tenantId, projectId, receivedAt, appendId, events } = message;
+  const [first] = remaining.events.length > 0 ? remaining.events : events;
+  return {
+    partition,
+    offset,
+    tenantId,
+    projectId,
+    receivedAtMs: receivedAt,
+    appendId,
+    events: events.length,
+    erased: events.length - remaining.events.length,
+    firstId: first?.id ?? '',
+  };
+}
+
+function keyOf(partition: number, offset: number): string {
+  return `${partition}/${offset}`;
+}
+
+function minuteOf(atMs: number): number {
+  return Math.floor(atMs / 60_000) * 60_000;
+}

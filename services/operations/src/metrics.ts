@@ -1,0 +1,51 @@
+/** Defines the Prometheus metrics of operations: name, type, unit, and meaning. */
+import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
+import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { Gauge } from 'prom-client';
+
+export type OperationsMetrics = ReturnType<typeof operationsMetrics>;
+
+export function operationsMetrics(
+  registry: MetricsRegistry,
+  http: HttpMetrics = httpMetrics(registry),
+  exposition: Exposition = registry,
+) {
+  const registers = [registry];
+  return {
+    ...http,
+    exposition,
+    ...groupLagMetrics(registers),
+    deadLettersOpen: new Gauge({
+      name: 'questlog_dead_letters_open',
+      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of operations reports the same value.',
+      labelNames: ['group'],
+      registers,
+    }),
+  };
+}
+
+function groupLagMetrics(registers: MetricsRegistry[]) {
+  const of = { labelNames: ['group', 'topic'] as const, registers };
+  return {
+    groupLagRecords: new Gauge({
+      name: 'questlog_group_lag_records',
+      help: 'Records that a consumer group has not processed yet. Each process of operations reports the same value, also while no process of the group runs: do not add the values.',
+      ...of,
+    }),
+    groupLagSeconds: new Gauge({
+      name: 'questlog_group_lag_seconds',
+      help: 'Age of the oldest record that a consumer group has not processed yet, accurate to 10 s. Absent if the log did not return the record.',
+      ...of,
+    }),
+    groupLagRatio: new Gauge({
+      name: 'questlog_group_lag_retention_ratio',
+      help: 'Age of the oldest unprocessed record, divided by the retention time of the topic. At 1, records are lost.',
+      ...of,
+    }),
+    groupLagTime: new Gauge({
+      name: 'questlog_group_lag_timestamp_seconds',
+      help: 'Time at which the lag was last read from the log, normally every 10 s. `time()` minus this value is the age of the lag metrics.',
+      ...of,
+    }),
+  };
+}

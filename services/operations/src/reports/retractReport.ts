@@ -1,0 +1,50 @@
+/** Serves DELETE /admin/projects/{id}/reports/{reportId}: an operator retracts a report, whoever filed it. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
+import type { Directory } from '@questlog/runtime/directory/directory';
+import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { isErasedReport } from '@questlog/schemas/erased';
+import { partitionOf } from '@questlog/schemas/partition';
+import { reportTimeOf } from '@questlog/schemas/reportWindow';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { AppendReport } from './appendReport.ts';
+
+export interface RetractDeps {
+  readonly log: Log;
+  readonly store: Store;
+  readonly directory: { readonly current: Directory };
+  readonly clock: Clock;
+  readonly reportProjection: ProjectionProgress;
+  readonly appendReport: AppendReport;
+}
+
+/** @throws Rejected `not_found` if the project has no such report @throws Unavailable if the projector is behind */
+export async function retractReport(
+  { log, store, directory, clock, reportProjection, appendReport }: RetractDeps,
+  projectIdText: string,
+  reportIdText: string,
+): Promise<void> {
+  const [projectId, reportId] = [pathUuid(projectIdText), pathUuid(reportIdText)];
+  const project = directory.current.projects.get(projectId);
+  if (project === undefined) throw new Rejected('not_found', `there is no project ${projectId}`);
+  const partitions = await log.partitionCount(TOPICS.reportLinks);
+  await reportProjection.caughtUp([partitionOf(project.tenantId, 0, partitions)]);
+  const [row] = await store.query<ReportRow>(
+    `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id = {projectId:UUID} AND id = {reportId:UUID}`,
+    { projectId, reportId },
+  );
+  const report = row && storedReport(row);
+  if (report === undefined || isErasedReport(directory.current.erased, report.filed))
+    throw new Rejected('not_found', `report ${reportId} does not exist in this project, or has expired`);
+  if (report.retractedAt !== null) return;
+  await appendReport({
+    ...report.filed,
+    kind: 'retracted',
+    receivedAt: clock.now(),
+    // Keeps the time of the report, because the default would be the time of the retraction.
+    occurredAt: reportTimeOf(report.filed),
+  });
+}

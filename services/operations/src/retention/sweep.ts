@@ -1,0 +1,115 @@
+/** Removes uploaded files that no report names within a day, and uploads whose file never arrived. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { dayOf, storageKey, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
+import { millisOf } from '@questlog/schemas/uuid';
+
+const HOUR_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+/**
+ * Minimum age at which a file without a report is removed. A report can name files of the last 24 h, and a request can last up
+ * to an hour.
+ */
+const MIN_AGE_MS = 25 * HOUR_MS;
+/** Number of days that the sweep checks. Must be lower than the log's retention of 7 days. */
+const SWEPT_DAYS = 6;
+const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
+const KEYS_PER_QUERY = 1_000;
+const PROJECTION_WAIT_MS = 10_000;
+
+export interface SweepDeps {
+  readonly uploads: UploadStore;
+  readonly store: Pick<Store, 'query'>;
+  readonly projection: Pick<ProjectionProgress, 'caughtUp'>;
+  readonly clock: Clock;
+}
+
+export function openSweep(
+  deps: SweepDeps & { logger: Logger },
+  pace = INTERVALS,
+): { close(): Promise<void> } {
+  const { logger } = deps;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const sweeping = (async () => {
+    for (let waitMs = pace.firstMs; ; waitMs = pace.everyMs) {
+      await pause(waitMs, signal);
+      if (signal.aborted) return;
+      try {
+        const removed = await sweepUploads(deps, signal);
+        if (removed > 0) logger.info('uploads_removed', { uploads: removed });
+      } catch (error) {
+        // Logs the error without ending the process. The next run removes the remaining files.
+        if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
+      }
+    }
+  })();
+  return {
+    close: async () => {
+      stopping.abort();
+      await settledSoon(sweeping);
+    },
+  };
+}
+
+function lastDays(nowMs: number): string[] {
+  return Array.from({ length: SWEPT_DAYS }, (_, day) => dayOf(nowMs - (day + 1) * DAY_MS));
+}
+
+/** Removes old files that no report names. Returns the number of removed uploads. */
+export async function sweepUploads(
+  { uploads, store, projection, clock }: SweepDeps,
+  signal?: AbortSignal,
+): Promise<number> {
+  const nowMs = clock.now();
+  const isOld = ({ uploadId }: UploadKey): boolean => nowMs - millisOf(uploadId) > MIN_AGE_MS;
+  let removed = 0;
+  for (const day of lastDays(nowMs)) {
+    for await (const listed of batches(uploads.list(day))) {
+      signal?.throwIfAborted();
+      const old = listed.filter(isOld);
+      if (old.length === 0) continue;
+      await projection.caughtUp('all', PROJECTION_WAIT_MS);
+      const named = await namedUploads(store, old);
+      for (const key of old.filter((each) => !named.has(storageKey(each)))) {
+        signal?.throwIfAborted();
+        await uploads.remove(key);
+        removed += 1;
+      }
+    }
+  }
+  return removed;
+}
+
+/** Returns the keys of uploads that belong to reports. Includes retracted reports, because clients can still read them. */
+export async function namedUploads(
+  store: Pick<Store, 'query'>,
+  uploads: readonly UploadKey[],
+): Promise<ReadonlySet<string>> {
+  const rows = await store.query<UploadKey>(
+    `SELECT DISTINCT project_id AS projectId, upload_id AS uploadId
+     FROM report_versions ARRAY JOIN attachments.upload_id AS upload_id
+     WHERE project_id IN {projects:Array(UUID)} AND upload_id IN {uploads:Array(UUID)}`,
+    {
+      projects: [...new Set(uploads.map(({ projectId }) => projectId))],
+      uploads: uploads.map(({ uploadId }) => uploadId),
+    },
+  );
+  return new Set(rows.map(storageKey));
+}
+
+async function* batches(keys: AsyncIterable<UploadKey>): AsyncGenerator<UploadKey[]> {
+  let batch: UploadKey[] = [];
+  for await (const key of keys) {
+    batch.push(key);
+    if (batch.length < KEYS_PER_QUERY) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+}

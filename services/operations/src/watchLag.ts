@@ -1,0 +1,86 @@
+/** Reports the lag of all consumer groups, because a projector that is down cannot report its own lag. */
+import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
+import { StallDetector } from '@questlog/runtime/consumer/progress';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Health } from '@questlog/runtime/process/health';
+import type { ConsumerLag } from '@questlog/schemas/http/health';
+import { GROUPS } from '@questlog/schemas/topics/topics';
+import type { OperationsMetrics } from './metrics.ts';
+
+interface WatchLagDeps {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly health: Health;
+  readonly metrics: Pick<
+    OperationsMetrics,
+    'groupLagRecords' | 'groupLagSeconds' | 'groupLagRatio' | 'groupLagTime'
+  >;
+}
+
+const INTERVAL_MS = 10_000;
+/** A consumer group gets a warning if its lag exceeds this share of the retention time. The web console uses the same value. */
+const NEAR_LOSS_RATIO = 0.1;
+const HOUR_MS = 60 * 60 * 1000;
+
+/** Measures the lag periodically. Returns a function that stops the measurements. */
+export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
+  const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
+  const checkAll = () => checks.forEach((look) => void look());
+  const looking = setInterval(checkAll, intervalMs);
+  checkAll();
+  return () => clearInterval(looking);
+}
+
+function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () => Promise<void> {
+  const { group, topic } = of;
+  const standstill = new StallDetector(group, topic);
+  let warning: string | undefined;
+  let worstMs = 0;
+  let isRunning = false;
+  // The name of this warning is also the name of a readiness check of the linker or the projector.
+  health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
+  return async () => {
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      const nowMs = clock.now();
+      const lag = await of.measure(nowMs);
+      setMetrics(metrics, lag, nowMs);
+      worstMs = Math.max(worstMs, lag.lagMs ?? 0);
+      warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
+    } catch {
+      // After a failed measurement, the metrics keep their previous values.
+    } finally {
+      isRunning = false;
+    }
+  };
+}
+
+function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number): void {
+  const { group, topic, lagRecords, lagMs, shareOfRetention } = lag;
+  const of = { group, topic };
+  metrics.groupLagRecords.set(of, lagRecords);
+  metrics.groupLagTime.set(of, nowMs / 1000);
+  if (lagMs === null || shareOfRetention === null) {
+    metrics.groupLagSeconds.remove(of);
+    metrics.groupLagRatio.remove(of);
+    return;
+  }
+  metrics.groupLagSeconds.set(of, lagMs / 1000);
+  metrics.groupLagRatio.set(of, shareOfRetention);
+}
+
+/** Warns about a lag that is a large share of the retention time, because unread records will expire. */
+function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
+  if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
+  const share = Math.round(100 * shareOfRetention);
+  return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
+}
+
+/** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
+function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
+  if (retentionMs === null || retentionMs >= 2 * worstMs) return undefined;
+  const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);
+  return `${group} was up to ${worst} behind on ${topic} since this ingest started. The log keeps records for only ${kept}, which is less than twice that lag`;
+}

@@ -1,0 +1,53 @@
+/** Tells ingest whether a process of operations runs. Without operations, nothing erases, expires, or measures lag. */
+
+import type { Clock } from '../process/clock.ts';
+import { messageOf } from '../process/errors.ts';
+import type { Health } from '../process/health.ts';
+import type { Logger } from '../process/logger.ts';
+import { settledSoon } from '../process/waiting.ts';
+import type { DirectoryHandle } from './openDirectory.ts';
+
+const SERVICE = 'operations';
+const INTERVAL_MS = 20_000;
+const WARN_AFTER_MS = 60_000;
+
+interface HeartbeatDeps {
+  readonly directory: Pick<DirectoryHandle, 'current' | 'put'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Writes a heartbeat every 20 s. Returns a function that stops the heartbeats. */
+export function writeHeartbeats(
+  { directory, clock, logger }: HeartbeatDeps,
+  intervalMs = INTERVAL_MS,
+): () => Promise<void> {
+  let writing: Promise<void> = Promise.resolve();
+  const write = (): void => {
+    writing = directory
+      .put('heartbeat', SERVICE, { at: clock.now() })
+      .catch((error: unknown) => logger.warn('heartbeat_not_written', { cause: messageOf(error) }));
+  };
+  write();
+  const timer = setInterval(write, intervalMs).unref();
+  return async () => {
+    clearInterval(timer);
+    await settledSoon(writing);
+  };
+}
+
+/** Adds a readiness warning for the case that the last heartbeat is older than 60 s. */
+export function warnWithoutHeartbeat(
+  { directory, clock }: Pick<HeartbeatDeps, 'directory' | 'clock'>,
+  health: Pick<Health, 'warn'>,
+): void {
+  health.warn(SERVICE, () => {
+    const at = directory.current.heartbeats.get(SERVICE)?.at;
+    if (at !== undefined && clock.now() - at <= WARN_AFTER_MS) return undefined;
+    const since =
+      at === undefined
+        ? 'no process of operations has run yet'
+        : `no process of operations has run for ${Math.round((clock.now() - at) / 1_000)} s`;
+    return `${since}: expired and erased data is not removed, and the lag of consumer groups is not watched. Start \`questlog operations\``;
+  });
+}

@@ -1,0 +1,111 @@
+/**
+ * Limits, for each client address, the requests and connections without valid credentials. Each ingest process counts
+ * separately.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { BlockList, Socket } from 'node:net';
+import type { Clock } from '../../process/clock.ts';
+import type { AddressGuard } from '../../process/listener/listen.ts';
+import { Bucket } from '../core/bucket.ts';
+import type { HttpMetrics } from '../metrics.ts';
+import { Rejected } from '../rejected.ts';
+import { clientNetwork, isTrusted, networkOf } from './addresses.ts';
+
+export interface UnauthenticatedDeps {
+  readonly clock: Clock;
+  readonly metrics: Pick<HttpMetrics, 'rateLimited'>;
+  readonly trustedProxies: BlockList;
+  /** Checks the credentials of a request without much CPU time. */
+  readonly credentialsOf: (request: IncomingMessage) => Credentials;
+}
+
+/** Result of a quick check of the credentials. `unknown` means that the request needs the full check. */
+export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
+
+/**
+ * Maximum rate of requests without valid credentials from one address. Each of these requests takes about 0.1 ms of CPU time.
+ */
+const RATE = { perSecond: 500, capacity: 5_000 };
+export const REJECTED_FOR_S = 30;
+/** A rate-limited address can open this many connections per second. Ingest closes further connections without a response. */
+const CONNECTIONS_PER_SECOND = 100;
+/** Maximum number of client addresses in memory. The address that was inactive for the longest time is evicted. */
+const MAX_ADDRESSES = 10_000;
+
+interface Address {
+  readonly bucket: Bucket;
+  rejectedUntilMs: number;
+  second: number;
+  /** Number of new connections from the address in the current second. */
+  connections: number;
+}
+
+export class UnauthenticatedLimit implements AddressGuard {
+  readonly #deps: UnauthenticatedDeps;
+  readonly #addresses = new Map<string, Address>();
+  #anyUntilMs = 0;
+
+  constructor(deps: UnauthenticatedDeps) {
+    this.#deps = deps;
+  }
+
+  /** Returns a 429 if the client address is rejected and the request has no valid credentials. */
+  rejectionOf(request: IncomingMessage): Rejected | undefined {
+    if (this.#isAdmitted(request)) return undefined;
+    const { metrics, trustedProxies } = this.#deps;
+    metrics.rateLimited.inc({ limit: 'unauthenticated' });
+    // Closes the client's connection, including all requests that wait on the connection. Never closes a trusted proxy's
+    // connection, because other clients use that connection.
+    const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
+    const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
+    return new Rejected('rate_limited', DETAIL, { headers });
+  }
+
+  count(request: IncomingMessage): void {
+    if (this.#deps.credentialsOf(request) === 'valid') return;
+    this.#count(clientNetwork(request, this.#deps.trustedProxies));
+  }
+
+  admitsConnection({ remoteAddress = '' }: Socket): boolean {
+    const nowMs = this.#deps.clock.now();
+    if (nowMs >= this.#anyUntilMs) return true;
+    const address = this.#addresses.get(networkOf(remoteAddress));
+    if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
+    const second = Math.floor(nowMs / 1_000);
+    if (address.second !== second) Object.assign(address, { second, connections: 0 });
+    address.connections += 1;
+    return address.connections <= CONNECTIONS_PER_SECOND;
+  }
+
+  countConnection({ remoteAddress = '' }: Socket): void {
+    if (!isTrusted(remoteAddress, this.#deps.trustedProxies)) this.#count(networkOf(remoteAddress));
+  }
+
+  #count(network: string): void {
+    const nowMs = this.#deps.clock.now();
+    const address = this.#addresses.get(network) ?? {
+      ...{ bucket: new Bucket(), rejectedUntilMs: 0, second: 0, connections: 0 },
+    };
+    this.#addresses.delete(network);
+    this.#addresses.set(network, address);
+    const [oldest] = this.#addresses.size > MAX_ADDRESSES ? this.#addresses.keys() : [];
+    if (oldest !== undefined) this.#addresses.delete(oldest);
+    if (address.bucket.level(nowMs, RATE) >= 1) return void address.bucket.take(1);
+    if (nowMs < address.rejectedUntilMs) return;
+    address.rejectedUntilMs = nowMs + REJECTED_FOR_S * 1_000;
+    this.#anyUntilMs = Math.max(this.#anyUntilMs, address.rejectedUntilMs);
+  }
+
+  #isAdmitted(request: IncomingMessage): boolean {
+    const nowMs = this.#deps.clock.now();
+    if (nowMs >= this.#anyUntilMs) return true;
+    const address = this.#addresses.get(clientNetwork(request, this.#deps.trustedProxies));
+    if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
+    const credentials = this.#deps.credentialsOf(request);
+    if (credentials !== 'unknown') return credentials === 'valid';
+    // Allows a request with unknown credentials if its address is below the rate limit. The route checks the credentials fully.
+    return address.bucket.level(nowMs, RATE) >= 1;
+  }
+}
+
+const DETAIL = `too many requests without a valid token came from this address; try again in ${REJECTED_FOR_S} s, or with a valid token`;
