@@ -150,7 +150,7 @@ describeInChromium('an operator at the console', () => {
     const requests: Route[] = [];
     await page.route('**/admin/lag', (route) => void requests.push(route));
     await page.clock.install();
-    const tick = () => Promise.all([page.waitForResponse('**/metrics'), page.clock.fastForward(2_000)]);
+    const tick = () => Promise.all([page.waitForResponse('**/admin/traffic'), page.clock.fastForward(2_000)]);
     const alert = page.getByRole('alert');
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
     await expect.poll(() => requests.length).toBe(1);

@@ -1,75 +1,18 @@
-/** Templates, hooks, and components that all pages use. */
+/** Templates and components that all pages use. */
+import type { ProjectOutput } from '@questlog/schemas/http/admin';
 import { html } from 'htm/preact';
 import type { ComponentChildren, VNode } from 'preact';
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { absoluteTime, relativeTime } from './format.ts';
-import { errorOf } from './request.ts';
 
 export { html };
 
-export interface ListedProject {
-  readonly id: string;
-  readonly tenantId: string;
-  readonly name: string;
-}
-
 export interface PageProps {
   /** The project that is selected in the header. Undefined if all projects are selected. */
-  readonly project: ListedProject | undefined;
-  readonly projects: readonly ListedProject[];
+  readonly project: ProjectOutput | undefined;
+  readonly projects: readonly ProjectOutput[];
   /** The part `<argument>` of a console address `#/<path>/<argument>`. */
   readonly argument: string;
   readonly onProjects: () => void;
-}
-
-/** The latest result of a query. If a later attempt failed, `error` is the error of that attempt. */
-export interface QueryState<T> {
-  readonly value: T | undefined;
-  readonly error: Error | undefined;
-  readonly refresh: () => void;
-}
-
-/** Timeout of a request. Longer than 25 s, which is the maximum duration of an SQL statement. */
-const ANSWER_TIMEOUT_MS = 30_000;
-
-/** Runs a query when `key` changes. With `everyMs`, also repeats the query while the page is visible. */
-export function useQuery<T>(key: string, query: () => Promise<T>, everyMs?: number): QueryState<T> {
-  const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
-  const latest = useRef(query);
-  latest.current = query;
-  const numbers = useRef({ asked: 0, settled: 0 });
-  const refresh = useCallback(() => {
-    numbers.current.asked += 1;
-    const ownNumber = numbers.current.asked;
-    const settle = (next: { value: T } | { error: Error }) => {
-      clearTimeout(timeout);
-      // Ignores a result that arrives after the result of a newer query. A failed query keeps the value of an earlier query.
-      if (ownNumber < numbers.current.settled) return;
-      numbers.current.settled = ownNumber;
-      setState(
-        (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
-      );
-    };
-    const timeoutError = new Error(`Questlog has not answered for ${ANSWER_TIMEOUT_MS / 1000} seconds.`);
-    const timeout = setTimeout(() => settle({ error: timeoutError }), ANSWER_TIMEOUT_MS);
-    latest.current().then(
-      (value) => settle({ value }),
-      (error: unknown) => settle({ error: errorOf(error) }),
-    );
-  }, [key]);
-  useEffect(() => {
-    refresh();
-    // Waits for the running query, because a second query would slow down the first query.
-    const tick = () => document.hidden || numbers.current.asked > numbers.current.settled || refresh();
-    const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
-    return () => {
-      clearInterval(timer);
-      numbers.current.asked += 1;
-      numbers.current.settled = numbers.current.asked;
-    };
-  }, [refresh, everyMs]);
-  const isOfKey = state.key === key;
-  return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, refresh };
 }
 
 /** Shows a time relative to now and as an absolute time. A tooltip shows the time in UTC. */
@@ -85,6 +28,11 @@ export function fromClickHouse(text: string): Date {
   return new Date(`${text.replace(' ', 'T')}Z`);
 }
 
+/** Returns the time of a UUIDv7 in milliseconds. */
+export function millisOf(id: string): number {
+  return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
+}
+
 export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }
@@ -97,18 +45,6 @@ export function Loading(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
-/** Returns a page whose module is loaded only when the operator opens the page. */
-export function lazyPage(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
-  let view: ((props: PageProps) => VNode) | undefined;
-  return (props) => {
-    const { error } = useQuery('', async () => {
-      view ??= await load();
-    });
-    if (view !== undefined) return html`<${view} ...${props} />`;
-    return error === undefined ? html`<${Loading} />` : html`<${Failure} error=${error} />`;
-  };
-}
-
 /** Decodes percent-encoded text from an address. Returns text with an invalid escape sequence unchanged. */
 export function decodeAddress(text: string): string {
   try {
@@ -116,6 +52,12 @@ export function decodeAddress(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** Returns the name of each project by its id. A project that does not exist is named by the beginning of its id. */
+export function projectNames(projects: readonly ProjectOutput[]): (id: string) => string {
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
+  return (id) => names.get(id) ?? id.slice(0, 8);
 }
 
 const MAX_SHORT_CHARACTERS = 16;
@@ -131,13 +73,17 @@ export function short(text: string, tag: 'span' | 'code' = 'span'): ComponentChi
     : html`<span class="clip"><${tag} title=${text}>${text}<//></span>`;
 }
 
-export interface Column<Row> {
-  readonly title: string;
-  readonly of: (row: Row) => ComponentChildren;
-  readonly isNumber?: boolean;
-  /** True if the cells of the column have one line and take the remaining width of the table. */
-  readonly isRest?: boolean;
+/** Returns the beginning of an id. A tooltip shows the whole id. */
+export function shortId(id: string | null): ComponentChildren {
+  return id === null ? '–' : html`<code title=${id}>${id.slice(0, 8)}</code>`;
 }
+
+/** @property kind - `rest`: the cells have one line and take the remaining width of the table */
+export type Column<Row> = readonly [
+  title: string,
+  of: (row: Row) => ComponentChildren,
+  kind?: 'number' | 'rest',
+];
 
 const LONG_WORD = /\S{20}/;
 
@@ -146,27 +92,24 @@ function widthOf(content: ComponentChildren): string | undefined {
   return LONG_WORD.test(content) ? 'long' : isShort(content) ? 'one-line' : undefined;
 }
 
-/** A table. On a phone, each row is a card. */
-export function Table<Row>({
-  label,
-  rows,
-  columns,
-  scrolls,
-}: {
+/** A table, or `whenEmpty` if there are no rows. On a phone, each row is a card. */
+export function Table<Row>(props: {
   label: string;
   rows: readonly Row[];
   columns: readonly Column<Row>[];
   scrolls?: 'down' | 'both';
+  whenEmpty?: string;
 }): VNode {
-  const classOf = ({ isNumber, isRest }: Column<Row>) => (isNumber ? 'number' : isRest ? 'rest' : undefined);
-  const cell = (column: Column<Row>, row: Row) => {
-    const content = column.of(row);
-    return html`<td class=${classOf(column)} data-title=${column.title}><div class=${widthOf(content)}>${content}</div></td>`;
+  const { label, rows, columns, scrolls, whenEmpty } = props;
+  if (rows.length === 0 && whenEmpty) return html`<${Empty}><p>${whenEmpty}</p><//>`;
+  const cell = ([title, of, kind]: Column<Row>, row: Row) => {
+    const content = of(row);
+    return html`<td class=${kind} data-title=${title}><div class=${widthOf(content)}>${content}</div></td>`;
   };
   // Each row needs a key. Without keys, the focus would move to another row when a row is inserted.
   return html`<div class=${`table ${scrolls ?? ''}`} tabindex=${scrolls && '0'} role="region" aria-label=${label}>
     <table>
-      <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>
+      <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind}>${title}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr key=${Object(row).id}>${columns.map((column) => cell(column, row))}</tr>`)}</tbody>
     </table>
   </div>`;

@@ -1,9 +1,11 @@
 /** Entry point of the console. It contains the sign-in, the navigation, and the selection of a project. */
+import type { ProjectOutput } from '@questlog/schemas/http/admin';
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { decodeAddress, Failure, html, type ListedProject, useQuery } from './html.ts';
+import { decodeAddress, Failure, html } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
-import { json, request, SIGNED_OUT } from './request.ts';
+import { request, SIGNED_OUT } from './request.ts';
+import { useGet } from './resource.ts';
 import { addressHasToken, SignInForm } from './signInForm.ts';
 
 const PROJECT_KEY = 'questlog-project';
@@ -47,11 +49,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
   const route = useRoute(onSignOut);
   const [failure, setFailure] = useState<Error>();
   const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT_KEY) ?? '');
-  const { value, error, refresh } = useQuery(
-    'projects',
-    () => json<ListedProject[]>('GET', '/admin/projects'),
-    PROJECTS_EVERY_MS,
-  );
+  const { value, error, refresh } = useGet<ProjectOutput[]>('/admin/projects', PROJECTS_EVERY_MS);
   useEffect(() => setFailure(undefined), [value]);
   const choose = (id: string) => {
     localStorage.setItem(PROJECT_KEY, id);

@@ -1,41 +1,50 @@
 /** The pages of the console, in the order of the navigation. */
 import type { VNode } from 'preact';
-import { lazyPage, type PageProps } from './html.ts';
+import { html, type PageProps } from './html.ts';
 import { Tail } from './pages/tail.ts';
+import { show, useResource } from './resource.ts';
+
+type View = (props: PageProps) => VNode;
 
 export interface Page {
   readonly path: string;
   readonly title: string;
-  readonly view: (props: PageProps) => VNode;
+  readonly view: View;
   /** Path of the parent page. A page with a parent page is not in the navigation, and has its own `h1`. */
   readonly under?: string;
 }
 
+/** Returns a page whose module is loaded only when the operator opens the page. */
+function lazy<Name extends string>(name: Name, load: () => Promise<Readonly<Record<Name, View>>>): View {
+  let view: View | undefined;
+  return (props) => {
+    const loaded = useResource('', async () => {
+      view ??= (await load())[name];
+      return view;
+    });
+    return show({ ...loaded, value: view }, (known) => html`<${known} ...${props} />`);
+  };
+}
+
 export const PAGES: readonly Page[] = [
   { path: 'tail', title: 'Live tail', view: Tail },
-  {
-    path: 'rejects',
-    title: 'Rejects',
-    view: lazyPage(async () => (await import('./pages/rejects.ts')).Rejects),
-  },
+  { path: 'rejects', title: 'Rejects', view: lazy('Rejects', () => import('./pages/rejects.ts')) },
   {
     path: 'letters',
     title: 'Dead letters',
-    view: lazyPage(async () => (await import('./pages/deadLetters.ts')).DeadLetters),
+    view: lazy('DeadLetters', () => import('./pages/deadLetters.ts')),
   },
-  { path: 'follow', title: 'Follow', view: lazyPage(async () => (await import('./pages/follow.ts')).Follow) },
+  { path: 'follow', title: 'Follow', view: lazy('Follow', () => import('./pages/follow.ts')) },
+  { path: 'reports', title: 'Reports', view: lazy('Reports', () => import('./pages/reports.ts')) },
   {
-    path: 'reports',
-    title: 'Reports',
-    view: lazyPage(async () => (await import('./pages/reports.ts')).Reports),
+    path: 'report',
+    title: 'Report',
+    under: 'reports',
+    view: lazy('Report', () => import('./pages/report.ts')),
   },
-  {
-    ...{ path: 'report', title: 'Report', under: 'reports' },
-    view: lazyPage(async () => (await import('./pages/report.ts')).Report),
-  },
-  { path: 'health', title: 'Health', view: lazyPage(async () => (await import('./pages/health.ts')).Health) },
-  { path: 'quota', title: 'Quota', view: lazyPage(async () => (await import('./pages/quota.ts')).Quota) },
-  { path: 'manage', title: 'Manage', view: lazyPage(async () => (await import('./pages/manage.ts')).Manage) },
-  { path: 'audit', title: 'Audit', view: lazyPage(async () => (await import('./pages/audit.ts')).Audit) },
-  { path: 'ask', title: 'SQL', view: lazyPage(async () => (await import('./pages/sql.ts')).SqlPage) },
+  { path: 'health', title: 'Health', view: lazy('Health', () => import('./pages/health.ts')) },
+  { path: 'quota', title: 'Quota', view: lazy('Quota', () => import('./pages/quota.ts')) },
+  { path: 'manage', title: 'Manage', view: lazy('Manage', () => import('./pages/manage.ts')) },
+  { path: 'audit', title: 'Audit', view: lazy('Audit', () => import('./pages/audit.ts')) },
+  { path: 'ask', title: 'SQL', view: lazy('SqlPage', () => import('./pages/sql.ts')) },
 ];

@@ -1,4 +1,5 @@
 /** Sends requests to Questlog. If the operator is no longer signed in, dispatches an event on the window. */
+import type { Problem } from '@questlog/schemas/http/problem';
 
 /** An error response of Questlog, with the detail of the problem document (RFC 9457). */
 export class Rejected extends Error {
@@ -6,10 +7,10 @@ export class Rejected extends Error {
   /** Error message for each invalid field. The key is the path of the field, for example `reportWindow/beforeMs`. */
   readonly fields: ReadonlyMap<string, string>;
 
-  constructor(status: number, message: string, fields: ReadonlyMap<string, string> = new Map()) {
-    super(message);
+  constructor(status: number, { detail, errors = [] }: Partial<Problem>) {
+    super(detail ?? `answered ${status}`);
     this.status = status;
-    this.fields = fields;
+    this.fields = new Map(errors.map(({ pointer, detail: why }) => [pointer.slice(1), why]));
   }
 }
 
@@ -19,39 +20,50 @@ export function errorOf(thrown: unknown): Error {
 
 export const SIGNED_OUT = 'questlog-signed-out';
 
-/** @throws Rejected for an error status. @throws Error if Questlog does not respond. */
-export async function request(method: string, path: string, body?: unknown): Promise<Response> {
-  const response = await fetch(path, {
-    method,
-    ...(body !== undefined && {
-      body: JSON.stringify(body),
-      headers: { 'Content-Type': 'application/json' },
-    }),
-  }).catch(() => {
+/** Returns the response with any status. @throws Error if Questlog does not respond. */
+export async function send(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Response> {
+  const headers = { 'Content-Type': 'application/json' };
+  const content = body === undefined ? {} : { body: JSON.stringify(body), headers };
+  return await fetch(path, { method, ...content, ...(signal && { signal }) }).catch(() => {
+    signal?.throwIfAborted();
     throw new Error('Questlog does not answer. Is it running?');
   });
+}
+
+/** @throws Rejected for an error status. @throws Error if Questlog does not respond. */
+export async function request(...of: Parameters<typeof send>): Promise<Response> {
+  const response = await send(...of);
   if (response.ok) return response;
   if (response.status === 401) window.dispatchEvent(new Event(SIGNED_OUT));
-  const problem: unknown = await response.json().catch(() => undefined);
-  const { detail, errors = [] } = Object(problem) as Partial<Problem>;
-  const fields = new Map(errors.map(({ pointer, detail: why }) => [pointer.slice(1), why]));
-  throw new Rejected(response.status, detail ?? `answered ${response.status}`, fields);
+  throw new Rejected(response.status, Object(await response.json().catch(() => undefined)));
 }
 
-interface Problem {
-  readonly detail: string;
-  readonly errors: readonly { readonly pointer: string; readonly detail: string }[];
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return await (await request('GET', path, undefined, signal)).json();
 }
 
-export async function json<T>(method: string, path: string, body?: unknown): Promise<T> {
-  return await (await request(method, path, body)).json();
+export async function post<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return await (await request('POST', path, body, signal)).json();
 }
+
+/** A row of ClickHouse, which returns most values as texts. The names of columns that can be null are in `Nullable`. */
+export type Row<Names extends string, Nullable extends string = never> = Readonly<
+  Record<Names, string> & Record<Nullable, string | null>
+>;
+
+export type SqlParameters = Readonly<Record<string, string | number | readonly string[]>>;
 
 /** Returns the rows of a query. Pass values as parameters (`{name:Type}`), never as part of the text. */
 export async function sql<Row>(
   query: string,
-  parameters: Readonly<Record<string, string | number | readonly string[]>> = {},
+  parameters: SqlParameters = {},
+  signal?: AbortSignal,
 ): Promise<Row[]> {
-  const { data } = await json<{ data: Row[] }>('POST', '/admin/sql', { query, parameters });
+  const { data } = await post<{ data: Row[] }>('/admin/sql', { query, parameters }, signal);
   return data;
 }

@@ -2,6 +2,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { decodeAddress, Failure, html } from './html.ts';
+import { errorOf, Rejected, request } from './request.ts';
 
 export function addressHasToken(): boolean {
   return /^#token=./.test(location.hash);
@@ -17,16 +18,18 @@ function takeTokenFromAddress(): string {
 export function SignInForm({ onDone }: { onDone: () => void }): VNode {
   const [error, setError] = useState<Error>();
   const send = async (token: string): Promise<void> => {
-    const body = JSON.stringify({ token });
-    const response = await fetch('/login', {
-      method: 'POST',
-      body,
-      headers: { 'Content-Type': 'application/json' },
-    }).catch(() => undefined);
-    if (response?.ok) return onDone();
-    const answer = response?.status === 401 ? await response.json() : undefined;
-    const detail = String(answer?.detail ?? 'Questlog sent an unexpected response; try again');
-    setError(new Error(`${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`));
+    try {
+      await request('POST', '/login', { token });
+      onDone();
+    } catch (thrown) {
+      const error = errorOf(thrown);
+      const { message } = error;
+      setError(
+        error instanceof Rejected
+          ? new Error(`${message.charAt(0).toUpperCase()}${message.slice(1)}.`)
+          : error,
+      );
+    }
   };
   useEffect(() => {
     const take = () => {

@@ -1,76 +1,55 @@
 /** The active switches of the projects that the page shows. A switch rejects or samples events. */
+import type { ProjectOutput, SwitchOutput } from '@questlog/schemas/http/admin';
 import type { VNode } from 'preact';
-import { Failure, html, Table, Time, useQuery } from './html.ts';
-import { json } from './request.ts';
+import { type Column, html, Table, Time } from './html.ts';
+import { get } from './request.ts';
+import { show, useResource } from './resource.ts';
 
-interface Switch {
-  readonly eventType: string | null;
-  readonly buildId: string | null;
-  readonly playerShare: number | null;
-  readonly action: 'reject' | 'sample';
-  readonly sampleRate: number | null;
-  readonly until: string | null;
-  readonly reason: string;
-}
-
-interface SwitchedProject {
-  readonly id: string;
-  readonly name: string;
-  readonly switches: number;
-}
-
-interface Row extends Switch {
-  readonly project: SwitchedProject;
+interface Row extends SwitchOutput {
+  readonly project: ProjectOutput;
   readonly number: number;
 }
 
 const REFRESH_MS = 10_000;
 
-export function Switches({ projects }: { projects: readonly SwitchedProject[] }): VNode | null {
-  const switched = projects.filter(({ switches }) => switches > 0);
+export function Switches({ projects }: { projects: readonly ProjectOutput[] }): VNode | null {
+  const switched = projects.filter(({ switches }) => switches);
   const key = switched.map(({ id, switches }) => `${id} ${switches}`).join();
-  const { value = [], error } = useQuery(
+  const rows = useResource(
     key,
-    async () => (await Promise.all(switched.map(rowsOf))).flat(),
+    async (signal) => (await Promise.all(switched.map((project) => rowsOf(project, signal)))).flat(),
     REFRESH_MS,
   );
   if (switched.length === 0) return null;
   return html`<div class="part">
     <div class="part-head"><h2>Switches</h2></div>
     <p>For each event, the first matching switch of its project applies.</p>
-    <${Failure} error=${error} />
-    <${Table} label="Switches" rows=${value} columns=${COLUMNS} />
+    ${show(rows, (value) => html`<${Table} label="Switches" rows=${value} columns=${COLUMNS} />`)}
   </div>`;
 }
 
-async function rowsOf(project: SwitchedProject): Promise<Row[]> {
-  const switches = await json<Switch[]>('GET', `/admin/projects/${project.id}/switches`);
+async function rowsOf(project: ProjectOutput, signal: AbortSignal): Promise<Row[]> {
+  const switches = await get<SwitchOutput[]>(`/admin/projects/${project.id}/switches`, signal);
   return switches.map((entry, i) => ({ ...entry, project, number: i + 1 }));
 }
 
-const COLUMNS = [
-  { title: 'Project', of: ({ project }: Row) => project.name },
-  {
-    title: 'Action',
-    of: ({ action, sampleRate }: Row) =>
+const COLUMNS: readonly Column<Row>[] = [
+  ['Project', ({ project }) => project.name],
+  [
+    'Action',
+    ({ action, sampleRate }) =>
       action === 'reject' ? 'rejects' : `keeps ${percent(sampleRate)} of the sessions`,
-  },
-  { title: 'Event type', of: ({ eventType }: Row) => eventType ?? 'all' },
-  {
-    title: 'Build',
-    of: ({ buildId }: Row) => (buildId === null ? 'all' : html`<code class="long">${buildId}</code>`),
-  },
-  { title: 'Players', of: ({ playerShare }: Row) => (playerShare === null ? 'all' : percent(playerShare)) },
-  {
-    title: 'Until',
-    of: ({ until }: Row) => (until === null ? 'removed by an operator' : html`<${Time} at=${until} />`),
-  },
-  { title: 'Reason', of: ({ reason }: Row) => reason },
-  {
-    title: 'Command to remove',
-    of: ({ project, number }: Row) =>
+  ],
+  ['Event type', ({ eventType }) => eventType ?? 'all'],
+  ['Build', ({ buildId }) => (buildId === null ? 'all' : html`<code class="long">${buildId}</code>`)],
+  ['Players', ({ playerShare }) => (playerShare === null ? 'all' : percent(playerShare))],
+  ['Until', ({ until }) => (until === null ? 'removed by an operator' : html`<${Time} at=${until} />`)],
+  ['Reason', ({ reason }) => reason],
+  [
+    'Command to remove',
+    ({ project, number }) =>
       html`<code class="long">npx questlog switches clear ${project.id} ${number}</code>`,
-  },
+  ],
 ];
 
 function percent(share: number | null): string {

@@ -1,11 +1,12 @@
+import type { ConsumerLag, LagOutput } from '@questlog/schemas/http/health';
 import { expect, test } from 'vitest';
-import { adviceOf, type Lag } from './advice.ts';
+import { adviceOf } from './advice.ts';
 
-const consumer: Lag['consumers'][number] = {
+const consumer: ConsumerLag = {
   ...{ group: 'questlog-project-events', topic: 'questlog.events.v1' },
-  ...{ lagRecords: 7, lagMs: 2_000, shareOfRetention: 0, lostRecords: 0 },
+  ...{ lagRecords: 7, lagMs: 2_000, retentionMs: 1e9, shareOfRetention: 0, lostRecords: 0, partitions: [] },
 };
-const well: Lag = {
+const well: LagOutput = {
   at: '',
   consumers: [consumer],
   disk: { freeBytes: 5e9, totalBytes: 1e10 },
@@ -48,7 +49,7 @@ test('reports failed dependencies, errors, missing events, and a full disk', () 
   expect(whats({ ready: { warnings: { clickhouse: 'ClickHouse does not answer' } } })).toEqual([
     'clickhouse: ClickHouse does not answer.',
   ]);
-  const rates = { atMs: 0, events: 0, requests: 1, errors: 1, rejected: 0, p50Ms: 1, p99Ms: 1_500 };
+  const rates = { at: '', events: 0, requests: 1, errors: 1, rejected: 0, p50Ms: 1, p99Ms: 1_500 };
   expect(whats({ rates })).toHaveLength(2);
   const ledger = (events: number) => ({ difference: { events, ageSeconds: 90 } });
   expect(whats({ ledger: ledger(0) })).toEqual([]);

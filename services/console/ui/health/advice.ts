@@ -1,27 +1,7 @@
 /** Detects problems of Questlog, and suggests actions to the operator. */
-import type { Rates } from './metricsHistory.ts';
-
-export interface Lag {
-  readonly at: string;
-  readonly consumers: readonly {
-    readonly group: string;
-    readonly topic: string;
-    readonly lagRecords: number;
-    readonly lagMs: number | null;
-    readonly shareOfRetention: number | null;
-    readonly lostRecords: number;
-  }[];
-  readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
-}
-
-export interface Ledger {
-  readonly difference: { readonly events: number; readonly ageSeconds: number } | null;
-}
-
-export interface Ready {
-  readonly problems?: Readonly<Record<string, string>>;
-  readonly warnings?: Readonly<Record<string, string>>;
-}
+import type { ConsumerLag, LagOutput, Readiness } from '@questlog/schemas/http/health';
+import type { LedgerAnswer } from '@questlog/schemas/http/ledger';
+import type { Rates } from './rates.ts';
 
 export interface Advice {
   readonly what: string;
@@ -46,15 +26,15 @@ const NAMES: Readonly<Record<string, string>> = {
   'questlog-link questlog.report-links.v1': 'Reports to the linker',
 };
 
-export function lagName({ group, topic }: { readonly group: string; readonly topic: string }): string {
+export function lagName({ group, topic }: ConsumerLag): string {
   return NAMES[`${group} ${topic}`] ?? group;
 }
 
 export function adviceOf(state: {
-  readonly lag: Lag | undefined;
-  readonly ready: Ready | undefined;
+  readonly lag: LagOutput | undefined;
+  readonly ready: Partial<Readiness> | undefined;
   readonly rates: Rates | undefined;
-  readonly ledger: Ledger | undefined;
+  readonly ledger: Pick<LedgerAnswer, 'difference'> | undefined;
 }): Advice[] {
   const { lag, ready, rates, ledger } = state;
   const reported = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
@@ -76,14 +56,14 @@ export function adviceOf(state: {
   ];
 }
 
-function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
+function adviceOfDisk(disk: LagOutput['disk'] | undefined): Advice[] {
   if (disk == null) return [];
   if (disk.freeBytes < MIN_FREE_BYTES) return [{ what: 'The disk is full.', todo: FULL }];
   return adviceIf(disk.freeBytes < MIN_FREE_SHARE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
 }
 
 /** @param reported the consumer groups that `GET /readyz` already reports as stuck. */
-function adviceOfConsumer(consumer: Lag['consumers'][number], reported: ReadonlySet<string>): Advice[] {
+function adviceOfConsumer(consumer: ConsumerLag, reported: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);
   const todo = group === 'questlog-link' ? LINKER : PROJECTOR;
@@ -107,46 +87,18 @@ function adviceIf(isBad: boolean, what: string, todo: string): Advice[] {
 }
 
 function actionFor(name: string): string {
-  if (name === 'embedded ClickHouse') return RESTARTED;
-  if (/clickhouse/i.test(name)) {
-    return 'Questlog still accepts events. Start ClickHouse, or check its address in CLICKHOUSE_URL. Until then, the console shows no new data.';
-  }
-  if (name === 'log')
-    return 'Check the brokers, or the disk of the data folder. Until the log is back, requests get a 503. If partitions are listed too, only requests for these partitions fail.';
-  if (name === 'partitions')
-    return 'Check the leader and the replicas of these partitions in Kafka. Until they are back, requests for them get a 503, and their events reach ClickHouse late.';
-  if (name === 'partitions_were_added') return ADDED;
-  if (name === 'log_truncated') return TRUNCATED;
-  if (name === 'log_cut_short') return CUT_SHORT;
-  if (name === 'disk') return ALMOST_FULL;
-  if (name === 'log_file') return 'Stop Questlog, run npx questlog compact, and start it again.';
-  if (name === 'retention')
-    return 'Fix the named cause. Questlog tries again every hour. See docs/operating/retention.md.';
-  if (name === 'restored') return RESTORED;
-  if (name === 'broken_parts') return BROKEN;
-  if (name === 'workers')
-    return 'Questlog restarts the worker automatically. The log entry worker_ended has the cause.';
-  if (name === 'dead_letters') return DEAD;
-  return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
+  const action = Object.hasOwn(ACTIONS, name) ? ACTIONS[name] : undefined;
+  return (
+    action ?? (/clickhouse/i.test(name) ? CLICKHOUSE : name.startsWith('questlog-link') ? LINKER : PROJECTOR)
+  );
 }
-
-const RESTARTED =
-  'Questlog restarts ClickHouse automatically. If this does not help, check the disk, the memory, and embedded_clickhouse_broken in the log.';
-const RESTORED =
-  'Wait: the projector is filling the restored tables. Requests that need missing data get a 503 until then.';
-const BROKEN =
-  'Run npx questlog verify --from 7d. If events are missing, consider restoring the newest backup, which lacks all later data (docs/operating/runbooks/restore.md). To end this warning, drop the broken parts (docs/operating/runbooks/erasure.md) and restart Questlog.';
-const ADDED =
-  'Questlog has lost no data. Make other writers use only the original partitions of the topic. docs/operating/kafka.md explains which added partitions Questlog reads.';
-const TRUNCATED =
-  'Questlog has repaired its state. The table truncations lists the lost records. Find out why the brokers lost them. See docs/operating/truncation.md.';
-const CUT_SHORT =
-  'Questlog appends the sessions, reports, tenants and tokens in its memory again. Events that were not in ClickHouse are lost. The table truncations lists the events that ClickHouse still has. See docs/operating/truncation.md.';
 
 const PROJECTOR =
   'Events are safe in the log, but not yet in ClickHouse. Check that ClickHouse answers and has free disk and CPU, then add projectors. If one tenant is the cause, see docs/operating/hot-tenants.md.';
 const LINKER =
   'Links are late, but none is lost. Check whether the projector is behind, because the linker waits for it. Then see docs/operating/linker.md.';
+const CLICKHOUSE =
+  'Questlog still accepts events. Start ClickHouse, or check its address in CLICKHOUSE_URL. Until then, the console shows no new data.';
 const LOST = 'The log deleted the records before they were read. Increase its retention, and add consumers.';
 const ERRORS =
   'Search the log of this process for request_unavailable (a dependency failed) and request_failed (a bug).';
@@ -154,9 +106,32 @@ const SLOW =
   'A response waits for the log. Check the disk of the log or the brokers, and the CPU of this process.';
 const LEDGER =
   'Run npx questlog verify --from 1d, which lists the records. docs/operating/verify.md explains how to project them again.';
-const DEAD =
-  'The page Dead letters shows the cause of each dead letter. Fix the cause, then replay the dead letters. They are kept for 30 days.';
 const ALMOST_FULL =
   'Free space, or give the data folder a larger disk. When the disk is full, requests get a 503.';
 const FULL =
   'Requests get a 503, and games keep their unsent events. Free space, or give the data folder a larger disk. Questlog then resumes automatically. See docs/operating/one-process.md.';
+
+/** Actions for problems and warnings of `GET /readyz`, by name. */
+const ACTIONS: Readonly<Record<string, string>> = {
+  'embedded ClickHouse':
+    'Questlog restarts ClickHouse automatically. If this does not help, check the disk, the memory, and embedded_clickhouse_broken in the log.',
+  log: 'Check the brokers, or the disk of the data folder. Until the log is back, requests get a 503. If partitions are listed too, only requests for these partitions fail.',
+  partitions:
+    'Check the leader and the replicas of these partitions in Kafka. Until they are back, requests for them get a 503, and their events reach ClickHouse late.',
+  partitions_were_added:
+    'Questlog has lost no data. Make other writers use only the original partitions of the topic. docs/operating/kafka.md explains which added partitions Questlog reads.',
+  log_truncated:
+    'Questlog has repaired its state. The table truncations lists the lost records. Find out why the brokers lost them. See docs/operating/truncation.md.',
+  log_cut_short:
+    'Questlog appends the sessions, reports, tenants and tokens in its memory again. Events that were not in ClickHouse are lost. The table truncations lists the events that ClickHouse still has. See docs/operating/truncation.md.',
+  disk: ALMOST_FULL,
+  log_file: 'Stop Questlog, run npx questlog compact, and start it again.',
+  retention: 'Fix the named cause. Questlog tries again every hour. See docs/operating/retention.md.',
+  restored:
+    'Wait: the projector is filling the restored tables. Requests that need missing data get a 503 until then.',
+  broken_parts:
+    'Run npx questlog verify --from 7d. If events are missing, consider restoring the newest backup, which lacks all later data (docs/operating/runbooks/restore.md). To end this warning, drop the broken parts (docs/operating/runbooks/erasure.md) and restart Questlog.',
+  workers: 'Questlog restarts the worker automatically. The log entry worker_ended has the cause.',
+  dead_letters:
+    'The page Dead letters shows the cause of each dead letter. Fix the cause, then replay the dead letters. They are kept for 30 days.',
+};

@@ -1,105 +1,57 @@
 /** The audit page, which shows changes by operators and rejected credentials. */
+import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { Dialog } from '../form.ts';
+import { Filters, ShowDialog } from '../form.ts';
 import { count } from '../format.ts';
-import {
-  type Column,
-  Empty,
-  Failure,
-  html,
-  Loading,
-  type PageProps,
-  Table,
-  Time,
-  useQuery,
-} from '../html.ts';
-import { json } from '../request.ts';
-
-interface Entry {
-  readonly id: string;
-  readonly kind: 'change' | 'refusal';
-  readonly at: string;
-  readonly doneAt: string | null;
-  readonly actor: string;
-  readonly address: string;
-  readonly method: string;
-  readonly route: string;
-  readonly target: string | null;
-  readonly status: number | null;
-  readonly code: string | null;
-  readonly count: number;
-}
-
-interface Answer {
-  readonly audit: readonly Entry[];
-  readonly next: string | null;
-}
+import { type Column, html, type PageProps, Table, Time } from '../html.ts';
+import { show, useGet } from '../resource.ts';
 
 const REFRESH_MS = 5_000;
+const FIELDS = [{ name: 'actor', label: 'Actor', placeholder: 'console, token:1f3a' }] as const;
 
 export function Audit({ project }: PageProps): VNode {
-  const [actor, setActor] = useState('');
-  const [opened, setOpened] = useState<Entry>();
+  const [{ actor }, setFilters] = useState<{ readonly actor?: string }>({});
+  const [opened, setOpened] = useState<AuditRecord>();
   const query = new URLSearchParams({ ...(actor && { actor }), ...(project && { project: project.id }) });
-  const { value, error } = useQuery(
-    `${query}`,
-    () => json<Answer>('GET', `/admin/audit?${query}`),
-    REFRESH_MS,
-  );
-  const onActor = (event: Event) => setActor((event.target as HTMLInputElement).value);
-  const countText =
-    value &&
-    (value.next === null
-      ? `${count(value.audit.length)} in the last year.`
-      : `Showing the newest ${count(value.audit.length)}.`);
+  const page = useGet<AuditPage>(`/admin/audit?${query}`, REFRESH_MS);
   return html`<section>
-    <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
-      <label>Actor <input value=${actor} onInput=${onActor} placeholder="console, token:1f3a" /></label>
-    </form>
-    <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Loading} />`}
-    ${value && html`<p class="status" role="status">${countText}</p>`}
-    ${
-      value?.audit.length === 0 &&
-      html`<${Empty}><p>There are no entries. Each change by an operator and each rejected credential is kept here for a year.</p><//>`
-    }
-    ${value && value.audit.length > 0 && html`<${Table} label="Changes and rejected credentials, newest first" rows=${value.audit} columns=${columnsOf(setOpened)} />`}
+    <${Filters} fields=${FIELDS} onFilter=${setFilters} />
+    ${show(
+      page,
+      ({ audit, next }) => html`
+        <p class="status" role="status">${next === null ? `${count(audit.length)} in the last year.` : `Showing the newest ${count(audit.length)}.`}</p>
+        <${Table} label="Changes and rejected credentials, newest first" rows=${audit} columns=${columnsOf(setOpened)}
+          whenEmpty="There are no entries. Each change by an operator and each rejected credential is kept here for a year." />`,
+    )}
     ${
       opened &&
-      html`<${Dialog} title=${`${opened.method} ${opened.route}`} onClose=${() => setOpened(undefined)}>
+      html`<${ShowDialog} title=${`${opened.method} ${opened.route}`} onClose=${() => setOpened(undefined)}>
         <pre tabindex="0">${JSON.stringify(opened, null, 2)}</pre>
-        <form method="dialog" class="actions"><button class="plain" autofocus>Close</button></form>
       <//>`
     }
   </section>`;
 }
 
-function columnsOf(onOpen: (entry: Entry) => void): Column<Entry>[] {
+function columnsOf(onOpen: (entry: AuditRecord) => void): Column<AuditRecord>[] {
   return [
-    { title: 'When', of: ({ at }) => html`<${Time} at=${at} />` },
-    {
-      title: 'Who',
-      of: ({ actor, address }) => html`<span class="long">${actor}</span><small>from ${address}</small>`,
-    },
-    {
-      title: 'What',
-      of: ({ method, route, target }) =>
+    ['When', ({ at }) => html`<${Time} at=${at} />`],
+    ['Who', ({ actor, address }) => html`<span class="long">${actor}</span><small>from ${address}</small>`],
+    [
+      'What',
+      ({ method, route, target }) =>
         html`<span class="long">${method} ${route}</span>${target && html`<small>${target}</small>`}`,
-    },
-    {
-      title: 'Answer',
-      of: (entry) => html`${entry.status ?? 'unknown'}<small>${answerOf(entry)}</small>`,
-    },
-    {
-      title: 'Details',
-      of: (entry) =>
+    ],
+    ['Answer', (entry) => html`${entry.status ?? 'unknown'}<small>${answerOf(entry)}</small>`],
+    [
+      'Details',
+      (entry) =>
         html`<button class="link" aria-label=${`Show: ${entry.id}`} onClick=${() => onOpen(entry)}>Show</button>`,
-    },
+    ],
   ];
 }
 
-function answerOf({ kind, code, count: times, status }: Entry): string {
+function answerOf({ kind, code, count: times, status }: AuditRecord): string {
   if (status === null) return 'no response yet, or the process ended';
   if (kind === 'refusal' && times > 1) return `${code}, ${count(times)} times`;
   return code ?? 'done';

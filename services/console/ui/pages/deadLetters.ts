@@ -1,110 +1,77 @@
 /** The page of the dead letters: records that could not be processed. The operator can replay or discard dead letters. */
+import type {
+  DeadLetterPage,
+  InspectedDeadLetter,
+  ListedDeadLetter,
+} from '@questlog/schemas/http/deadLetter';
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { Dialog, FormDialog } from '../form.ts';
+import { Filters, FormDialog, ShowDialog } from '../form.ts';
 import { count } from '../format.ts';
-import { type Column, Empty, Failure, html, Loading, Table, Time, useQuery } from '../html.ts';
-import { json, request } from '../request.ts';
+import { type Column, html, Table, Time } from '../html.ts';
+import { request } from '../request.ts';
+import { show, useGet } from '../resource.ts';
 
-interface DeadLetter {
-  readonly id: string;
-  readonly state: string;
-  readonly deadAt: string;
-  readonly decidedAt: string | null;
-  readonly group: string;
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-  readonly key: string | null;
-  readonly reason: string;
-}
-
-interface Answer {
-  readonly deadLetters: readonly DeadLetter[];
-  readonly next: string | null;
-  readonly open: number;
-}
-
-type Opened = { readonly kind: 'show' | 'replay' | 'discard'; readonly letter: DeadLetter };
+type Opened = { readonly kind: 'show' | 'replay' | 'discard'; readonly letter: ListedDeadLetter };
 
 const REFRESH_MS = 5_000;
 const PATH = '/admin/dead-letters';
-const STATES = ['open', 'replayed', 'discarded'];
+const FIELDS = [
+  { name: 'state', label: 'State', options: ['open', 'replayed', 'discarded'] },
+  { name: 'cause', label: 'Cause', placeholder: 'text in the cause' },
+];
 
 export function DeadLetters(): VNode {
-  const [state, setState] = useState('open');
-  const [cause, setCause] = useState('');
+  const [{ state = 'open', cause = '' }, setFilters] = useState<Readonly<Record<string, string>>>({});
   const [opened, setOpened] = useState<Opened>();
   const query = new URLSearchParams({ state, ...(cause && { cause }) });
-  const { value, error, refresh } = useQuery(
-    `${query}`,
-    () => json<Answer>('GET', `${PATH}?${query}`),
-    REFRESH_MS,
-  );
-  const textOf = (event: Event) => (event.target as HTMLInputElement).value;
+  const page = useGet<DeadLetterPage>(`${PATH}?${query}`, REFRESH_MS);
   const close = () => setOpened(undefined);
-  const more = value?.next == null ? '' : ` Showing the newest ${count(value.deadLetters.length)}.`;
   return html`<section>
-    <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
-      <label>State
-        <select onChange=${(event: Event) => setState(textOf(event))}>${STATES.map((one) => html`<option selected=${one === state}>${one}</option>`)}</select>
-      </label>
-      <label>Cause <input value=${cause} onInput=${(event: Event) => setCause(textOf(event))} placeholder="text in the cause" /></label>
-    </form>
-    <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Loading} />`}
-    ${value && html`<p class="status" role="status">Open: ${count(value.open)}.${more}</p>`}
-    ${
-      value?.deadLetters.length === 0 &&
-      html`<${Empty}><p>No dead letters. A record that a consumer cannot process is kept here with its cause for 30 days.</p><//>`
-    }
-    ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
+    <${Filters} fields=${FIELDS} onFilter=${setFilters} />
+    ${show(
+      page,
+      ({ deadLetters, next, open }) => html`
+        <p class="status" role="status">Open: ${count(open)}.${next !== null && ` Showing the newest ${count(deadLetters.length)}.`}</p>
+        <${Table} label="Dead letters, newest first" rows=${deadLetters} columns=${columnsOf(setOpened)}
+          whenEmpty="No dead letters. A record that a consumer cannot process is kept here with its cause for 30 days." />`,
+    )}
     ${opened?.kind === 'show' && html`<${DeadLetterDialog} letter=${opened.letter} onClose=${close} />`}
-    ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${refresh} />`}
+    ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${page.refresh} />`}
   </section>`;
 }
 
-function columnsOf(onOpen: (opened: Opened) => void): Column<DeadLetter>[] {
-  const button = (text: string, kind: Opened['kind'], letter: DeadLetter) =>
+function columnsOf(onOpen: (opened: Opened) => void): Column<ListedDeadLetter>[] {
+  const button = (text: string, kind: Opened['kind'], letter: ListedDeadLetter) =>
     html`<button class="link" aria-label=${`${text}: ${letter.id}`} onClick=${() => onOpen({ kind, letter })}>${text}</button>`;
   return [
-    { title: 'Dead since', of: ({ deadAt }) => html`<${Time} at=${deadAt} />` },
-    {
-      title: 'Cause',
-      of: ({ reason, group }) => html`<span class="long">${reason}</span><small>of ${group}</small>`,
-    },
-    {
-      title: 'Record',
-      of: ({ topic, partition, offset }) =>
-        html`${topic}<small>partition ${partition}, offset ${offset}</small>`,
-    },
-    { title: 'Key', of: ({ key }) => html`<code class="long">${key ?? '–'}</code>` },
-    {
-      title: 'Action',
-      of: (letter) => html`<span class="actions">
+    ['Dead since', ({ deadAt }) => html`<${Time} at=${deadAt} />`],
+    ['Cause', ({ reason, group }) => html`<span class="long">${reason}</span><small>of ${group}</small>`],
+    [
+      'Record',
+      ({ topic, partition, offset }) => html`${topic}<small>partition ${partition}, offset ${offset}</small>`,
+    ],
+    ['Key', ({ key }) => html`<code class="long">${key ?? '–'}</code>`],
+    [
+      'Action',
+      (letter) => html`<span class="actions">
         ${button('Show', 'show', letter)}
         ${letter.state === 'open' && [button('Replay', 'replay', letter), button('Discard', 'discard', letter)]}
         ${letter.decidedAt && html`<${Time} at=${letter.decidedAt} />`}
       </span>`,
-    },
+    ],
   ];
 }
 
-function DeadLetterDialog({ letter, onClose }: { letter: DeadLetter; onClose: () => void }): VNode {
-  const { value, error } = useQuery(letter.id, () => json<object>('GET', `${PATH}/${letter.id}`));
-  return html`<${Dialog} title="Dead letter" onClose=${onClose}>
-    <${Failure} error=${error} />
-    ${value ? html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>` : !error && html`<${Loading} />`}
-    <form method="dialog" class="actions"><button class="plain" autofocus>Close</button></form>
+function DeadLetterDialog({ letter, onClose }: { letter: ListedDeadLetter; onClose: () => void }): VNode {
+  const inspected = useGet<InspectedDeadLetter>(`${PATH}/${letter.id}`);
+  return html`<${ShowDialog} title="Dead letter" onClose=${onClose}>
+    ${show(inspected, (value) => html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>`)}
   <//>`;
 }
 
-function Decision({
-  kind,
-  letter,
-  onClose,
-  onChange,
-}: Opened & { onClose: () => void; onChange: () => void }): VNode {
+function Decision(props: Opened & { onClose: () => void; onChange: () => void }): VNode {
+  const { kind, letter, onClose, onChange } = props;
   const isReplay = kind === 'replay';
   const send = async (): Promise<void> => {
     if (isReplay) await request('POST', `${PATH}/${letter.id}/replay`);

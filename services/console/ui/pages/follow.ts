@@ -1,33 +1,20 @@
 /** The page that follows one event through Questlog: response, log, ClickHouse, and links to reports. */
 import type { VNode } from 'preact';
-import { useRef, useState } from 'preact/hooks';
-import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
+import { useRef } from 'preact/hooks';
+import { Filters } from '../form.ts';
+import { Empty, Failure, fromClickHouse, html, millisOf, type PageProps, Time } from '../html.ts';
 import { offsetText, SOURCES, titleOf } from '../report/labels.ts';
-import { sql } from '../request.ts';
+import { type Row, sql } from '../request.ts';
+import { show, useResource } from '../resource.ts';
 
-interface EventRow {
-  readonly projectId: string;
-  readonly sessionId: string | null;
-  readonly type: string;
-  readonly receivedAt: string;
-  readonly occurredAt: string;
-  readonly logId: string;
-  readonly partition: number;
-  readonly offset: string;
-  readonly index: number;
-  readonly sequence: string | null;
-  readonly overQuota: boolean;
-  readonly part: string;
-  readonly askedAt: string;
-}
+type EventRow = { readonly partition: number; readonly index: number; readonly overQuota: boolean } & Row<
+  'projectId' | 'type' | 'receivedAt' | 'occurredAt' | 'logId' | 'offset' | 'part' | 'askedAt',
+  'sessionId' | 'sequence'
+>;
 
-interface LinkRow {
-  readonly reportId: string;
-  readonly title: string;
-  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted';
-  readonly source: string;
-  readonly changedAt: string;
-}
+type LinkRow = { readonly state: keyof typeof LINK_TEXTS } & Row<
+  'reportId' | 'title' | 'source' | 'changedAt'
+>;
 
 const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, event_type AS type, received_at AS receivedAt,
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
@@ -54,16 +41,15 @@ const SLOW_POLL_MS = 5_000;
 const MAX_MERGE_DELAY_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
-  const onSubmit = (event: SubmitEvent) => {
-    event.preventDefault();
-    const id = String(new FormData(event.target as HTMLFormElement).get('id')).trim();
+  const field = {
+    ...{ name: 'id', label: 'Event id', value: argument, isWide: true, isRequired: true },
+    placeholder: 'id from the response to the event',
+  };
+  const onFilter = ({ id = '' }: Readonly<Record<string, string>>) => {
     location.hash = `#/follow/${encodeURIComponent(id)}`;
   };
   return html`<section>
-    <form class="filters" onSubmit=${onSubmit}>
-      <label class="wide">Event id<input name="id" required defaultValue=${argument} placeholder="id from the response to the event" /></label>
-      <button>Follow</button>
-    </form>
+    <${Filters} fields=${[field]} action="Follow" onFilter=${onFilter} />
     ${argument === '' && html`<${Empty}><p>Paste the id from the response to an event, or open an event in the <a href="#/tail">live tail</a>.</p><//>`}
     ${argument !== '' && (UUID_V7.test(argument) ? html`<${EventPath} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is not the id of an event. Event ids are UUIDs of version 7.')} />`)}
   </section>`;
@@ -83,30 +69,22 @@ interface EventStatus {
 }
 
 function EventPath({ id, projects }: { id: string; projects: PageProps['projects'] }): VNode {
-  const [everyMs, setEveryMs] = useState(POLL_MS);
-  const fetchStatus = useStatus(id);
-  const { value, error } = useQuery(
-    id,
-    async () => {
-      const seen = await fetchStatus();
-      const isSoon = seen !== null || Date.now() - millisOf(id) < FRESH_MS;
-      setEveryMs(isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS);
-      return seen;
-    },
-    everyMs,
+  const status = useResource(id, useStatus(id), (seen) => {
+    const isSoon = seen || Date.now() - millisOf(id) < FRESH_MS;
+    return isSoon && !seen?.isSettled ? POLL_MS : SLOW_POLL_MS;
+  });
+  return show(status, (seen) =>
+    seen === null
+      ? html`<${MissingEvent} id=${id} />`
+      : html`<${Steps} id=${id} seen=${seen} projects=${projects} />`,
   );
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  return html`<div>
-    <${Failure} error=${error} />
-    ${value === null ? html`<${MissingEvent} id=${id} />` : html`<${Steps} id=${id} seen=${value} projects=${projects} />`}
-  </div>`;
 }
 
-function useStatus(id: string): () => Promise<EventStatus | null> {
+function useStatus(id: string): (signal: AbortSignal) => Promise<EventStatus | null> {
   const wasMissing = useRef(false);
   const projected = useRef<Projected | undefined>(undefined);
-  return async () => {
-    const [event] = await sql<EventRow>(EVENT_QUERY, { id });
+  return async (signal) => {
+    const [event] = await sql<EventRow>(EVENT_QUERY, { id }, signal);
     if (event === undefined) {
       wasMissing.current = true;
       return null;
@@ -115,7 +93,7 @@ function useStatus(id: string): () => Promise<EventStatus | null> {
     const answeredMs = fromClickHouse(event.receivedAt).getTime();
     if (wasMissing.current) projected.current ??= { atMs: askedMs, isLatest: true };
     const [links, written] = await Promise.all([
-      sql<LinkRow>(LINKS_QUERY, { id, projectId: event.projectId }),
+      sql<LinkRow>(LINKS_QUERY, { id, projectId: event.projectId }, signal),
       projected.current ?? writtenOf(event.part, answeredMs),
     ]);
     projected.current = written;
@@ -126,9 +104,8 @@ function useStatus(id: string): () => Promise<EventStatus | null> {
 }
 
 async function writtenOf(part: string, answeredMs: number): Promise<Projected | undefined> {
-  type Row = { writtenS: number; isMerged: number };
   // Ignores an error, because a read-only account can lack access to `system.parts`.
-  const [row] = await sql<Row>(PART_QUERY, { part }).catch((): Row[] => []);
+  const [row] = await sql<{ writtenS: number; isMerged: number }>(PART_QUERY, { part }).catch(() => []);
   if (row === undefined) return undefined;
   const atMs = Math.max(answeredMs, Number(row.writtenS) * 1000);
   const isLatest = Number(row.isMerged) === 1;
@@ -149,15 +126,8 @@ function MissingEvent({ id }: { id: string }): VNode {
   </div>`;
 }
 
-function Steps({
-  id,
-  seen,
-  projects,
-}: {
-  id: string;
-  seen: EventStatus;
-  projects: PageProps['projects'];
-}): VNode {
+function Steps(props: { id: string; seen: EventStatus; projects: PageProps['projects'] }): VNode {
+  const { id, seen, projects } = props;
   const { event, projected, links, isSettled } = seen;
   const answeredMs = fromClickHouse(event.receivedAt).getTime();
   const after = (millis: number, before: number) => offsetText((millis - before) / 1000);
@@ -198,7 +168,3 @@ const LINK_TEXTS = {
   unresolved: 'Not linked to',
   retracted: 'No longer linked to',
 } as const;
-
-function millisOf(id: string): number {
-  return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
-}

@@ -1,22 +1,16 @@
 /** The quota page. For each tenant, it shows the events of the month, a forecast for the whole month, and the events by day. */
+import type { TenantOutput } from '@questlog/schemas/http/admin';
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { localMidnight } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
+import { Filters } from '../form.ts';
 import { count } from '../format.ts';
-import { Empty, Failure, html, Loading, type PageProps, useQuery } from '../html.ts';
-import { json, sql } from '../request.ts';
+import { Empty, html, type PageProps } from '../html.ts';
+import { get, sql } from '../request.ts';
+import { show, useResource, useSql } from '../resource.ts';
 
-interface Tenant {
-  readonly id: string;
-  readonly name: string;
-  readonly monthlySoftQuota: number | null;
-}
-
-interface Usage extends Tenant {
-  readonly used: number;
-  readonly forecast: number;
-}
+type Usage = TenantOutput & { readonly used: number; readonly forecast: number };
 
 interface Month {
   readonly usages: readonly Usage[];
@@ -36,11 +30,11 @@ const LAST_WEEK_QUERY = `SELECT tenant_id, toString(sum(count)) AS events, toUni
 const DAYS_QUERY = `SELECT toString(toDate(minute)) AS day, toString(sum(count)) AS events FROM event_counts_by_minute
   WHERE tenant_id = {tenant:UUID} AND minute >= toDateTime(toDate(now('UTC')) - ${DAYS - 1}, 'UTC') GROUP BY day ORDER BY day`;
 
-async function loadMonth(): Promise<Month> {
+async function loadMonth(signal: AbortSignal): Promise<Month> {
   const [tenants, used, lastWeek] = await Promise.all([
-    json<Tenant[]>('GET', '/admin/tenants'),
-    sql<{ tenant_id: string; used: string }>(USAGE_QUERY),
-    sql<{ tenant_id: string; events: string; first: number; now: number }>(LAST_WEEK_QUERY),
+    get<TenantOutput[]>('/admin/tenants', signal),
+    sql<{ tenant_id: string; used: string }>(USAGE_QUERY, {}, signal),
+    sql<{ tenant_id: string; events: string; first: number; now: number }>(LAST_WEEK_QUERY, {}, signal),
   ]);
   const usedBy = new Map(used.map((row) => [row.tenant_id, Number(row.used)]));
   const rateOf = new Map(
@@ -70,37 +64,38 @@ function share({ used, monthlySoftQuota }: Usage): number {
 }
 
 export function Quota({ project }: PageProps): VNode {
-  const { value, error } = useQuery('month', loadMonth, REFRESH_MS);
+  const month = useResource('', loadMonth, REFRESH_MS);
+  return html`<section>${show(month, (value) => html`<${Usages} ...${value} project=${project} />`)}</section>`;
+}
+
+const FIELDS = [{ name: 'name', label: 'Tenant', placeholder: 'part of the name' }] as const;
+
+function Usages({ usages, nowMs, project }: Month & Pick<PageProps, 'project'>): VNode {
   const [chosen, setChosen] = useState('');
-  const [name, setName] = useState('');
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  const { usages, nowMs } = value;
+  const [{ name = '' }, setFilters] = useState<{ readonly name?: string }>({});
   if (usages.length === 0) {
     return html`<${Empty}><p>No tenant yet. <a href="#/manage">Create a tenant</a> with a quota.</p><//>`;
   }
   const found = usages.filter(
     (usage) =>
       (project === undefined || usage.id === project.tenantId) &&
-      usage.name.toLowerCase().includes(name.trim().toLowerCase()),
+      usage.name.toLowerCase().includes(name.toLowerCase()),
   );
   const shown = found.slice(0, MAX_TENANTS);
   const open = shown.find(({ id }) => id === chosen) ?? shown[0];
   const now = new Date(nowMs).toLocaleString('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
   const daysLeft = Math.ceil((endOfMonth(nowMs) - nowMs) / DAY_MS);
-  return html`<section>
-    <${Failure} error=${error} />
+  return html`
     <p class="status">${now} (UTC), ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events above a quota are stored and
       flagged, never rejected. The forecast assumes the rate of the last seven days.</p>
     ${
       project === undefined &&
-      html`<form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
-        <label>Tenant<input placeholder="part of the name" value=${name} onInput=${(event: Event) => setName((event.target as HTMLInputElement).value)} /></label>
+      html`<${Filters} fields=${FIELDS} onFilter=${setFilters}>
         <span role="status">${count(shown.length)} of ${count(usages.length)} tenants</span>
-      </form>`
+      <//>`
     }
     <ul class="gauges">${shown.map((usage) => html`<${Gauge} key=${usage.id} usage=${usage} isOpen=${usage === open} onOpen=${() => setChosen(usage.id)} />`)}</ul>
-    ${open && html`<${Days} key=${open.id} tenant=${open} nowMs=${nowMs} />`}
-  </section>`;
+    ${open && html`<${Days} key=${open.id} tenant=${open} nowMs=${nowMs} />`}`;
 }
 
 function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VNode {
@@ -142,12 +137,8 @@ function percent(part: number, whole: number): string {
 }
 
 function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
-  const { value, error } = useQuery(
-    tenant.id,
-    () => sql<{ day: string; events: string }>(DAYS_QUERY, { tenant: tenant.id }),
-    REFRESH_MS,
-  );
-  const events = new Map(value?.map((row) => [row.day, Number(row.events)]));
+  const rows = useSql<{ day: string; events: string }>(DAYS_QUERY, { tenant: tenant.id }, REFRESH_MS);
+  const events = new Map(rows.value?.map((row) => [row.day, Number(row.events)]));
   const days = Array.from({ length: DAYS }, (_, i) =>
     new Date(nowMs - (DAYS - 1 - i) * DAY_MS).toISOString().slice(0, 10),
   );
@@ -155,13 +146,11 @@ function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
   const label = `Events of ${tenant.name} by UTC day, the last ${DAYS} days: ${count(total)} in total`;
   return html`<section aria-label="Days">
     <h2>${tenant.name}, by day</h2>
-    <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Loading} />`}
-    ${value && total === 0 && html`<${Empty}><p>No events in ${DAYS} days. <a href="#/manage">Send a test event</a>.</p><//>`}
-    ${
-      total > 0 &&
-      html`<${Chart} label=${label} areBars times=${days.map(localMidnight)}
-        series=${[{ name: 'Events', values: days.map((day) => events.get(day) ?? 0) }]} />`
-    }
+    ${show(rows, () =>
+      total === 0
+        ? html`<${Empty}><p>No events in ${DAYS} days. <a href="#/manage">Send a test event</a>.</p><//>`
+        : html`<${Chart} label=${label} areBars times=${days.map(localMidnight)}
+            series=${[{ name: 'Events', values: days.map((day) => events.get(day) ?? 0) }]} />`,
+    )}
   </section>`;
 }

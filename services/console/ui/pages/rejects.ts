@@ -2,35 +2,27 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
+import { Filters } from '../form.ts';
 import { count } from '../format.ts';
 import {
   type Column,
   Empty,
-  Failure,
   fromClickHouse,
   html,
-  type ListedProject,
-  Loading,
   type PageProps,
+  projectNames,
   short,
   Table,
   Time,
-  useQuery,
 } from '../html.ts';
-import { sql } from '../request.ts';
+import { type Row, sql } from '../request.ts';
+import { show, useResource } from '../resource.ts';
 
-interface RejectedField {
+type RejectedField = {
   readonly kind: 'rejected' | 'ignored' | 'warned';
-  readonly projectId: string;
-  readonly endpoint: string;
-  readonly code: string;
-  readonly field: string;
   readonly times: number;
   readonly requests: number;
-  readonly lastSeen: string;
-  readonly eventType: string;
-  readonly sample: string;
-}
+} & Row<'projectId' | 'endpoint' | 'code' | 'field' | 'lastSeen' | 'eventType' | 'sample'>;
 
 interface Step {
   /** Start of one step on the time axis of the chart, in seconds since the epoch. */
@@ -68,37 +60,33 @@ const STEPS_QUERY = `WITH top AS (SELECT code, field FROM rejects WHERE kind = '
   FROM rejects WHERE kind = 'rejected' AND ${CONDITION} GROUP BY at, name ORDER BY at, name`;
 
 export function Rejects({ project, projects }: PageProps): VNode {
-  const [range, setRange] = useState<Range>(RANGES[0]);
+  const [rangeName, setRangeName] = useState<string>(RANGES[0].name);
+  const range = RANGES.find(({ name }) => name === rangeName) ?? RANGES[0];
   const { seconds, stepSeconds } = range;
   const parameters = { seconds, project: project?.id ?? '' };
-  const { value, error } = useQuery(
+  const rejects = useResource(
     JSON.stringify(parameters),
-    async () => {
+    async (signal) => {
       const [fields, steps] = await Promise.all([
-        sql<RejectedField>(FIELDS_QUERY, { ...parameters, limit: MAX_ROWS }),
-        sql<Step>(STEPS_QUERY, { ...parameters, step: stepSeconds, lines: MAX_LINES }),
+        sql<RejectedField>(FIELDS_QUERY, { ...parameters, limit: MAX_ROWS }, signal),
+        sql<Step>(STEPS_QUERY, { ...parameters, step: stepSeconds, lines: MAX_LINES }, signal),
       ]);
       return { fields, steps, nowMs: Date.now() };
     },
     REFRESH_MS,
   );
-  const onRange = (event: Event) => {
-    setRange(RANGES.find(({ name }) => name === (event.target as HTMLSelectElement).value) ?? RANGES[0]);
-  };
+  const filters = [{ name: 'range', label: 'Time range', options: RANGES.map(({ name }) => name) }];
   return html`<section>
-    <form class="filters">
-      <label>Time range
-        <select onChange=${onRange}>${RANGES.map(({ name }) => html`<option selected=${name === range.name}>${name}</option>`)}</select>
-      </label>
-    </form>
-    <${Failure} error=${error} />
-    ${value === undefined && error === undefined && html`<${Loading} />`}
-    ${value?.fields.length === 0 && html`<${NoRejects} project=${project} />`}
-    ${value !== undefined && value.fields.length > 0 && html`<${RejectTables} ...${value} range=${range} project=${project} projects=${projects} />`}
+    <${Filters} fields=${filters} onFilter=${({ range: name }: { range: string }) => setRangeName(name)} />
+    ${show(rejects, (value) =>
+      value.fields.length === 0
+        ? html`<${NoRejects} project=${project} />`
+        : html`<${RejectTables} ...${value} range=${range} project=${project} projects=${projects} />`,
+    )}
   </section>`;
 }
 
-function NoRejects({ project }: { project: ListedProject | undefined }): VNode {
+function NoRejects({ project }: Pick<PageProps, 'project'>): VNode {
   const body = '{"evenType": "jump"}';
   return html`<${Empty}>
     <p>Nothing was rejected or ignored in this time range${project === undefined ? '' : ` in ${project.name}`}. A rejected
@@ -108,24 +96,19 @@ function NoRejects({ project }: { project: ListedProject | undefined }): VNode {
   <//>`;
 }
 
-function RejectTables({
-  fields,
-  steps,
-  nowMs,
-  range,
-  project,
-  projects,
-}: Omit<PageProps, 'argument'> & {
-  fields: readonly RejectedField[];
-  steps: readonly Step[];
-  nowMs: number;
-  range: Range;
-}): VNode {
-  const columns = columnsWith(new Map(projects.map(({ id, name }) => [id, name])));
+interface RejectTablesProps extends Pick<PageProps, 'project' | 'projects'> {
+  readonly fields: readonly RejectedField[];
+  readonly steps: readonly Step[];
+  readonly nowMs: number;
+  readonly range: Range;
+}
+
+function RejectTables({ fields, steps, nowMs, range, project, projects }: RejectTablesProps): VNode {
+  const columns = columnsWith(projectNames(projects));
   const rejected = fields.filter(({ kind }) => kind === 'rejected');
   const ignored = fields.filter(({ kind }) => kind === 'ignored');
   const warned = fields.filter(({ kind }) => kind === 'warned');
-  const without = (...titles: string[]) => columns.filter(({ title }) => !titles.includes(title));
+  const without = (...titles: string[]) => columns.filter(([title]) => !titles.includes(title));
   const hidden = project === undefined ? [] : ['Project'];
   const more = fields.length === MAX_ROWS ? ` Showing the ${count(MAX_ROWS)} most frequent.` : '';
   return html`<div>
@@ -150,7 +133,10 @@ function RejectTables({
 }
 
 /** Lists times that were stored unchanged although they are probably wrong. */
-function Warnings(props: { rows: readonly RejectedField[]; columns: Column<RejectedField>[] }): VNode {
+function Warnings(props: {
+  rows: readonly RejectedField[];
+  columns: readonly Column<RejectedField>[];
+}): VNode {
   return html`<div>
     <h2>Warnings</h2>
     <p>These times were stored as sent. <code>time_ahead</code>: more than 5 minutes ahead of the server.${' '}
@@ -164,23 +150,22 @@ function sumOf(rows: readonly RejectedField[]): number {
   return rows.reduce((sum, { times }) => sum + times, 0);
 }
 
-function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[] {
-  const nameOf = (id: string) => (id === NO_PROJECT ? 'no valid token' : (names.get(id) ?? id.slice(0, 8)));
+function columnsWith(nameOf: (id: string) => string): Column<RejectedField>[] {
   return [
-    {
-      title: 'Field',
-      of: ({ field, endpoint }) =>
+    [
+      'Field',
+      ({ field, endpoint }) =>
         html`${field === '' ? 'whole body' : html`<code class="long">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
-    },
-    { title: 'Sent value', of: Sample },
-    {
-      title: 'Problem',
-      of: ({ code, kind }) => html`<span class="tag ${kind === 'warned' ? 'warn' : 'bad'}">${code}</span>`,
-    },
-    { title: 'Times', of: ({ times }) => count(times), isNumber: true },
-    { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
-    { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },
-    { title: 'Project', of: ({ projectId }) => short(nameOf(projectId)) },
+    ],
+    ['Sent value', Sample],
+    [
+      'Problem',
+      ({ code, kind }) => html`<span class="tag ${kind === 'warned' ? 'warn' : 'bad'}">${code}</span>`,
+    ],
+    ['Times', ({ times }) => count(times), 'number'],
+    ['Requests', ({ requests }) => count(requests), 'number'],
+    ['Last seen', ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />`],
+    ['Project', ({ projectId: id }) => short(id === NO_PROJECT ? 'no valid token' : nameOf(id))],
   ];
 }
 

@@ -1,47 +1,36 @@
 /** The page of one bug report: its fields, files, events, and similar reports. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time, useQuery } from '../html.ts';
+import { Empty, Failure, fromClickHouse, html, Loading, type PageProps, Time } from '../html.ts';
 import { Attachments, type ReportFile } from '../report/attachments.ts';
 import { Severity, State, titleOf } from '../report/labels.ts';
 import { SimilarReports } from '../report/similarReports.ts';
 import { Sequence, Trail } from '../report/trail.ts';
-import { sql } from '../request.ts';
+import { type Row, sql } from '../request.ts';
+import { useResource } from '../resource.ts';
 
-interface ReportRow {
-  readonly id: string;
-  readonly tenantId: string;
-  readonly projectId: string;
-  readonly sessionId: string | null;
-  readonly namedSessionId: string | null;
-  readonly buildId: string | null;
-  readonly title: string;
-  readonly description: string;
-  readonly severity: string;
-  readonly reporter: string;
-  readonly source: string;
-  readonly fingerprint: string;
-  readonly context: string;
-  readonly attachments: readonly ReportFile[];
-  readonly occurredAt: string;
-  readonly receivedAt: string;
-  readonly retractedAt: string | null;
-  readonly atMicros: string;
-  readonly fromMicros: string;
-  readonly toMicros: string;
-}
+type ReportRow = { readonly attachments: readonly ReportFile[] } & Row<
+  | 'id'
+  | 'tenantId'
+  | 'projectId'
+  | 'title'
+  | 'description'
+  | 'severity'
+  | 'reporter'
+  | 'source'
+  | 'fingerprint'
+  | 'context'
+  | 'occurredAt'
+  | 'receivedAt'
+  | 'atMicros'
+  | 'fromMicros'
+  | 'toMicros',
+  'sessionId' | 'namedSessionId' | 'buildId' | 'retractedAt'
+>;
 
-interface BuildRow {
-  readonly version: string | null;
-  readonly platform: string | null;
-  readonly channel: string | null;
-}
+type BuildRow = Row<never, 'version' | 'platform' | 'channel'>;
 
-interface SessionRow extends BuildRow {
-  readonly buildId: string | null;
-  readonly player: string | null;
-  readonly device: string | null;
-}
+type SessionRow = BuildRow & Row<never, 'buildId' | 'player' | 'device'>;
 
 const ATTACHMENTS = `arrayMap(one -> CAST((one.upload_id, one.type, one.file_name, one.mime_type, one.size_bytes,
     if(one.state = 'stored' AND UUIDv7ToDateTime(one.upload_id) < uploads_expired_before, 'expired', toString(one.state))),
@@ -69,20 +58,28 @@ const FRESH_MS = 60_000;
 const POLL_MS = 2_000;
 const SLOW_POLL_MS = 15_000;
 
-async function loadReport(id: string, project: string) {
+async function loadReport(id: string, project: string, signal: AbortSignal) {
   if (!UUID.test(id)) throw new Error('This is not the id of a report. Report ids are UUIDs.');
-  const [report] = await sql<ReportRow>(REPORT, { id, project });
+  const [report] = await sql<ReportRow>(REPORT, { id, project }, signal);
   if (report === undefined) return null;
   const { projectId, sessionId, buildId } = report;
-  const [session] = sessionId === null ? [] : await sql<SessionRow>(SESSION, { projectId, sessionId });
+  const [session] =
+    sessionId === null ? [] : await sql<SessionRow>(SESSION, { projectId, sessionId }, signal);
   const isOtherBuild = buildId !== null && buildId !== session?.buildId;
-  const [build] = isOtherBuild ? await sql<BuildRow>(BUILD, { projectId, buildId }) : [session];
+  const [build] = isOtherBuild ? await sql<BuildRow>(BUILD, { projectId, buildId }, signal) : [session];
   return { report, session, build };
 }
 
 export function Report({ project, projects, argument }: PageProps): VNode {
-  const [everyMs, setEveryMs] = useState(POLL_MS);
-  const { value, error } = useQuery(argument, () => loadReport(argument, project?.id ?? ''), everyMs);
+  const intervalOf = (loaded: Awaited<ReturnType<typeof loadReport>> | undefined) =>
+    loaded && Date.now() - fromClickHouse(loaded.report.receivedAt).getTime() > FRESH_MS
+      ? SLOW_POLL_MS
+      : POLL_MS;
+  const { value, error } = useResource(
+    argument,
+    (signal) => loadReport(argument, project?.id ?? '', signal),
+    intervalOf,
+  );
   if (value == null) {
     return html`<section>
       <h1>Report</h1>
@@ -90,11 +87,9 @@ export function Report({ project, projects, argument }: PageProps): VNode {
     </section>`;
   }
   const { report, session, build } = value;
-  const isFresh = Date.now() - fromClickHouse(report.receivedAt).getTime() < FRESH_MS;
-  if (!isFresh && everyMs === POLL_MS) setEveryMs(SLOW_POLL_MS);
   const { id: reportId, tenantId, projectId, sessionId } = report;
   const trail = {
-    ...{ tenantId, projectId, reportId, sessionId, everyMs },
+    ...{ tenantId, projectId, reportId, sessionId, everyMs: intervalOf(value) },
     atMicros: Number(report.atMicros),
     fromMicros: Number(report.fromMicros),
     toMicros: Number(report.toMicros),
@@ -133,17 +128,13 @@ function UnknownReport(): VNode {
   <//>`;
 }
 
-function Facts({
-  report,
-  session,
-  build,
-  projects,
-}: {
+function Facts(props: {
   report: ReportRow;
   session: SessionRow | undefined;
   build: BuildRow | undefined;
   projects: PageProps['projects'];
 }): VNode {
+  const { report, session, build, projects } = props;
   const { retractedAt, sessionId, namedSessionId, buildId } = report;
   const buildText = build && [build.version, build.platform, build.channel].filter(Boolean).join(' · ');
   const code = (id: string) => html`<code>${id}</code>`;

@@ -4,15 +4,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
-import { Empty, Failure, html, type ListedProject, type PageProps, Table, useQuery } from '../html.ts';
-import { errorOf, request, sql } from '../request.ts';
+import { type Column, Empty, Failure, html, type PageProps, Table } from '../html.ts';
+import { errorOf, type Row, request } from '../request.ts';
+import { useSql } from '../resource.ts';
 
-interface ColumnRow {
-  readonly table: string;
-  readonly name: string;
-  readonly type: string;
-  readonly comment: string;
-}
+type ColumnRow = Row<'table' | 'name' | 'type' | 'comment'>;
 
 interface Result {
   readonly answer?: Answer;
@@ -38,7 +34,7 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
   const [state, setState] = useState<Result>({});
   const editor = useRef<HTMLTextAreaElement>(null);
   const lastRun = useRef(0);
-  const tables = useQuery('columns', () => sql<ColumnRow>(COLUMNS));
+  const tables = useSql<ColumnRow>(COLUMNS);
   const { names, values, set } = useParameters(
     text,
     project ?? (projects.length > 1 ? undefined : projects[0]),
@@ -132,7 +128,7 @@ function Parameters(props: {
   </fieldset>`;
 }
 
-function useParameters(text: string, project: ListedProject | undefined) {
+function useParameters(text: string, project: PageProps['project']) {
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
   useEffect(() => setGiven(({ project: _project, tenant: _tenant, ...rest }) => rest), [project?.id]);
   const set = (name: string, value: string) => setGiven((last) => ({ ...last, [name]: value }));
@@ -156,7 +152,7 @@ function parametersOf(text: string): string[] {
   return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
 }
 
-function usualValues(project: ListedProject | undefined): Record<string, string> {
+function usualValues(project: PageProps['project']): Record<string, string> {
   const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
   const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };
   return { ...ids, from: day(-30), to: day(1) };
@@ -167,11 +163,10 @@ function AnswerView({ answer, tookMs }: { answer: Answer; tookMs: number }): VNo
   const { meta, data } = answer;
   if (data.length === 0) return html`<${Empty}><p>No rows.</p><//>`;
   const shown = data.slice(0, SHOWN_ROWS);
-  const columns = meta.map(({ name, type }, i) => ({
-    title: name,
-    of: (row: Answer['data'][number]) => (isNull(row[i]) ? '–' : row[i]),
-    isNumber: isNumeric(type),
-  }));
+  const columns = meta.map(({ name, type }, i): Column<Answer['data'][number]> => {
+    const of = (row: Answer['data'][number]) => (isNull(row[i]) ? '–' : row[i]);
+    return isNumeric(type) ? [name, of, 'number'] : [name, of];
+  });
   const chart = chartOf(answer);
   const more = data.length > shown.length ? `, showing the first ${count(shown.length)}` : '';
   return html`<div>

@@ -1,42 +1,33 @@
 /** The page of the live tail, which shows new events from the log. */
+import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Dialog } from '../form.ts';
+import { Filters, ShowDialog } from '../form.ts';
 import { absoluteTime, clockTime, count, zoneName } from '../format.ts';
-import { type Column, Empty, html, isShort, type PageProps, short, Table, Time } from '../html.ts';
+import {
+  type Column,
+  Empty,
+  html,
+  isShort,
+  type PageProps,
+  projectNames,
+  short,
+  shortId,
+  Table,
+  Time,
+} from '../html.ts';
 import { Rejected, request } from '../request.ts';
 
-interface TailEvent {
-  readonly id: string;
-  readonly projectId: string;
-  readonly sessionId: string | null;
-  readonly eventType: string;
-  readonly occurredAt: string;
-  readonly receivedAt: string;
-  readonly overQuota: boolean;
-  readonly sequence: number | null;
-  readonly partition: number;
-  readonly offset: number;
-  readonly index: number;
-  readonly payload: string;
-}
-
-interface Count {
-  readonly matched: number;
-  readonly shown: number;
-  readonly unreadRecords: number;
-}
-
-const NO_COUNT: Count = { matched: 0, shown: 0, unreadRecords: 0 };
+const NO_COUNT: TailCount = { matched: 0, shown: 0, unreadRecords: 0 };
 const MAX_EVENTS = 200;
 const MAX_PREVIEW_CHARACTERS = 160;
 const REOPEN_MS = 2_000;
-const FILTERS = [
-  { name: 'type', label: 'Type', hint: 'checkpoint' },
-  { name: 'session', label: 'Session', hint: 'its id' },
-  { name: 'player', label: 'Player', hint: 'external id' },
-  { name: 'where', label: 'Payload', hint: 'level=3' },
-] as const;
+const FIELDS = [
+  { name: 'type', label: 'Type', placeholder: 'checkpoint' },
+  { name: 'session', label: 'Session', placeholder: 'its id' },
+  { name: 'player', label: 'Player', placeholder: 'external id' },
+  { name: 'where', label: 'Payload', placeholder: 'level=3' },
+];
 
 interface Stream {
   readonly state: 'connecting' | 'open' | 'lost';
@@ -52,7 +43,7 @@ const CONNECTING: Stream = { state: 'connecting', problem: '' };
  */
 function useStream(
   query: string,
-  on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
+  on: { events: (events: TailEvent[]) => void; count: (count: TailCount) => void },
 ): Stream {
   const [state, setState] = useState({ query, ...CONNECTING });
   const handlers = useRef(on);
@@ -115,7 +106,8 @@ const NEWEST_QUERY = `SELECT received_at, event_type, payload FROM events ORDER 
 export function Tail({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState<Readonly<Record<string, string>>>({});
   const [events, setEvents] = useState<readonly TailEvent[]>([]);
-  const [paused, setPaused] = useState<readonly TailEvent[] | undefined>();
+  /** The events that the page shows while it is paused. */
+  const [frozen, setFrozen] = useState<readonly TailEvent[] | undefined>();
   const [pausedCount, setPausedCount] = useState(0);
   const [counted, setCounted] = useState(NO_COUNT);
   const [open, setOpen] = useState<TailEvent>();
@@ -125,55 +117,36 @@ export function Tail({ project, projects }: PageProps): VNode {
   const query = new URLSearchParams(Object.fromEntries(activeFilters)).toString();
   const stream = useStream(query, {
     events: (arrived) => {
-      const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, MAX_EVENTS);
-      if (paused === undefined) return setEvents(newest);
-      setPaused((last) => newest(last ?? []));
+      setEvents((last) => [...arrived.toReversed(), ...last].slice(0, MAX_EVENTS));
       setPausedCount((last) => last + arrived.length);
     },
     count: setCounted,
   });
   useEffect(() => {
     setEvents([]);
-    setPaused((last) => last && []);
+    setFrozen((last) => last && []);
     setPausedCount(0);
     setCounted(NO_COUNT);
   }, [query]);
+  const shown = frozen ?? events;
   const toggle = () => {
-    if (paused !== undefined) setEvents((last) => [...paused, ...last].slice(0, MAX_EVENTS));
-    setPaused(paused === undefined ? [] : undefined);
+    setFrozen(frozen === undefined ? events : undefined);
     setPausedCount(0);
   };
-  const onFilter = (event: SubmitEvent) => {
-    event.preventDefault();
-    setFilters(
-      Object.fromEntries(
-        [...new FormData(event.target as HTMLFormElement)].map(([name, value]) => [
-          name,
-          String(value).trim(),
-        ]),
-      ),
-    );
-  };
-  const names = new Map(projects.map(({ id, name }) => [id, name]));
   return html`<section>
-    <form class="filters" onSubmit=${onFilter}>
-      ${FILTERS.map(
-        ({ name, label, hint }) =>
-          html`<label>${label}<input name=${name} placeholder=${hint} defaultValue=${filters[name] ?? ''} /></label>`,
-      )}
-      <button>Filter</button>
-      <button type="button" class="plain" aria-pressed=${paused !== undefined} onClick=${toggle}>
-        ${paused === undefined ? 'Pause' : `Continue (${count(pausedCount)} more)`}
+    <${Filters} fields=${FIELDS} action="Filter" onFilter=${setFilters}>
+      <button type="button" class="plain" aria-pressed=${frozen !== undefined} onClick=${toggle}>
+        ${frozen === undefined ? 'Pause' : `Continue (${count(pausedCount)} more)`}
       </button>
-    </form>
+    <//>
     <${Status} stream=${stream} counted=${counted} />
-    ${events.length === 0 && html`<${NoEvents} isFiltered=${activeFilters.length > 0} />`}
-    ${events.length > 0 && html`<${EventTable} events=${events} names=${names} onOpen=${setOpen} />`}
-    ${open && html`<${Detail} event=${open} project=${names.get(open.projectId)} onClose=${() => setOpen(undefined)} />`}
+    ${shown.length === 0 && html`<${NoEvents} isFiltered=${activeFilters.length > 0} />`}
+    ${shown.length > 0 && html`<${Table} label="Events, newest first" rows=${shown} columns=${columnsOf(projectNames(projects), setOpen)} />`}
+    ${open && html`<${Detail} event=${open} project=${projects.find(({ id }) => id === open.projectId)?.name} onClose=${() => setOpen(undefined)} />`}
   </section>`;
 }
 
-function Status({ stream, counted }: { stream: Stream; counted: Count }): VNode {
+function Status({ stream, counted }: { stream: Stream; counted: TailCount }): VNode {
   const { state, problem, since } = stream;
   const { matched, shown, unreadRecords } = counted;
   const texts = { connecting: 'Connecting…', open: 'Live.', lost: 'The connection was lost. Reconnecting…' };
@@ -195,51 +168,31 @@ function NoEvents({ isFiltered }: { isFiltered: boolean }): VNode {
       <//>`;
 }
 
-function EventTable({
-  events,
-  names,
-  onOpen,
-}: {
-  events: readonly TailEvent[];
-  names: ReadonlyMap<string, string>;
-  onOpen: (event: TailEvent) => void;
-}): VNode {
+function columnsOf(nameOf: (id: string) => string, onOpen: (event: TailEvent) => void): Column<TailEvent>[] {
   const received = ({ receivedAt }: TailEvent) => new Date(receivedAt);
-  const columns: Column<TailEvent>[] = [
-    {
-      title: `Received (${zoneName(new Date())})`,
-      of: (event) =>
+  return [
+    [
+      `Received (${zoneName(new Date())})`,
+      (event) =>
         html`<time datetime=${event.receivedAt} title=${absoluteTime(received(event))}>${clockTime(received(event))}</time>`,
-    },
-    {
-      title: 'Type',
-      of: (event) => html`<span class=${isShort(event.eventType) ? 'one-line' : 'clip'}>
+    ],
+    [
+      'Type',
+      (event) => html`<span class=${isShort(event.eventType) ? 'one-line' : 'clip'}>
         <button class="link" title=${event.eventType} onClick=${() => onOpen(event)}>${event.eventType || '(empty)'}</button>
         ${event.overQuota && html`<span class="tag">over quota</span>`}
       </span>`,
-    },
-    {
-      title: 'Project',
-      of: ({ projectId }) => short(names.get(projectId) ?? projectId.slice(0, 8)),
-    },
-    {
-      title: 'Session',
-      of: ({ sessionId }) =>
-        sessionId === null ? '–' : html`<code title=${sessionId}>${sessionId.slice(0, 8)}</code>`,
-    },
-    {
-      title: 'Payload',
-      isRest: true,
-      of: ({ payload }) => short(payload.slice(0, MAX_PREVIEW_CHARACTERS), 'code'),
-    },
+    ],
+    ['Project', ({ projectId }) => short(nameOf(projectId))],
+    ['Session', ({ sessionId }) => shortId(sessionId)],
+    ['Payload', ({ payload }) => short(payload.slice(0, MAX_PREVIEW_CHARACTERS), 'code'), 'rest'],
   ];
-  return html`<${Table} label="Events, newest first" rows=${events} columns=${columns} />`;
 }
 
 function Detail(props: { event: TailEvent; project: string | undefined; onClose: () => void }): VNode {
   const { event, project, onClose } = props;
   const { id, projectId, sessionId, occurredAt, receivedAt, partition, offset, index, sequence } = event;
-  return html`<${Dialog} title=${event.eventType || '(empty)'} onClose=${onClose}>
+  return html`<${ShowDialog} title=${event.eventType || '(empty)'} onClose=${onClose}>
     <dl>
       <dt>Id</dt><dd><code>${id}</code> · <a href=${`#/follow/${id}`}>Follow this event</a></dd>
       <dt>Project</dt><dd>${project ?? html`<code>${projectId}</code>`}</dd>
@@ -251,6 +204,5 @@ function Detail(props: { event: TailEvent; project: string | undefined; onClose:
     </dl>
     <h3>Payload, as it was sent</h3>
     <pre tabindex="0">${event.payload}</pre>
-    <form method="dialog"><button autofocus>Close</button></form>
   <//>`;
 }

@@ -2,8 +2,9 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
-import { Failure, html, Loading, useQuery } from '../html.ts';
+import { html } from '../html.ts';
 import { request } from '../request.ts';
+import { show, useResource } from '../resource.ts';
 
 export interface ReportFile {
   readonly upload_id: string;
@@ -20,13 +21,8 @@ const TEXT = /^(text\/|application\/(json|xml))/i;
 const TEXT_NAME = /\.(log|txt|json|ndjson|csv|xml|ini|cfg|yaml|yml)$/i;
 const PREVIEW_BYTES = 64 * 1024;
 
-export function Attachments({
-  projectId,
-  files,
-}: {
-  projectId: string;
-  files: readonly ReportFile[];
-}): VNode | null {
+export function Attachments(props: { projectId: string; files: readonly ReportFile[] }): VNode | null {
+  const { projectId, files } = props;
   if (files.length === 0) return null;
   return html`<section aria-labelledby="files">
     <h2 id="files">Files</h2>
@@ -60,17 +56,17 @@ function Picture({ path, name }: { path: string; name: string }): VNode {
 }
 
 function Text({ path, name }: { path: string; name: string }): VNode {
-  const { value, error } = useQuery(path, () => beginningOf(path));
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  if (value.text.includes('\0')) return html`<p class="status">This file is not a text.</p>`;
-  return html`<div>
-    <pre class="log" tabindex="0" aria-label=${`The text of ${name}`}>${value.text}</pre>
-    ${!value.isWhole && html`<p class="status">Showing the first ${bytes(PREVIEW_BYTES)}. Select the file name to download the whole file.</p>`}
-  </div>`;
+  const beginning = useResource(path, (signal) => beginningOf(path, signal));
+  return show(beginning, ({ text, isWhole }) =>
+    text.includes('\0')
+      ? html`<p class="status">This file is not a text.</p>`
+      : html`<pre class="log" tabindex="0" aria-label=${`The text of ${name}`}>${text}</pre>
+          ${!isWhole && html`<p class="status">Showing the first ${bytes(PREVIEW_BYTES)}. Select the file name to download the whole file.</p>`}`,
+  );
 }
 
-async function beginningOf(path: string): Promise<{ text: string; isWhole: boolean }> {
-  const { body } = await request('GET', path);
+async function beginningOf(path: string, signal: AbortSignal): Promise<{ text: string; isWhole: boolean }> {
+  const { body } = await request('GET', path, undefined, signal);
   const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = '';

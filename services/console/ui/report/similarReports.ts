@@ -2,8 +2,9 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { count } from '../format.ts';
-import { Failure, fromClickHouse, html, Loading, Table, Time, useQuery } from '../html.ts';
-import { sql } from '../request.ts';
+import { type Column, fromClickHouse, html, shortId, Table, Time } from '../html.ts';
+import { type Row, sql } from '../request.ts';
+import { show, useResource, useSql } from '../resource.ts';
 import { Severity, titleOf } from './labels.ts';
 
 export interface SimilarReportsProps {
@@ -14,13 +15,9 @@ export interface SimilarReportsProps {
   readonly fingerprint: string;
 }
 
-interface SimilarReport {
-  readonly id: string;
-  readonly title: string;
-  readonly severity: string;
-  readonly sessionId: string | null;
-  readonly receivedAt: string;
-}
+type SimilarReport = Row<'id' | 'title' | 'severity' | 'receivedAt', 'sessionId'>;
+
+type ReportGroup = Row<'occurrences' | 'players' | 'builds'>;
 
 const MAX_ROWS = 20;
 const MAX_REPORTS = 500;
@@ -63,22 +60,21 @@ export function SimilarReports(of: SimilarReportsProps): VNode | null {
 }
 
 function SameFingerprint({ projectId, reportId, fingerprint }: SimilarReportsProps): VNode {
-  const { value, error } = useQuery(fingerprint, async () => {
+  const similar = useResource(fingerprint, async (signal) => {
     const [others, [group]] = await Promise.all([
-      sql<SimilarReport>(FINGERPRINT_QUERY, { projectId, fingerprint, reportId }),
-      sql<{ occurrences: string; players: string; builds: string }>(GROUP_QUERY, { projectId, fingerprint }),
+      sql<SimilarReport>(FINGERPRINT_QUERY, { projectId, fingerprint, reportId }, signal),
+      sql<ReportGroup>(GROUP_QUERY, { projectId, fingerprint }, signal),
     ]);
     return { others, group };
   });
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  const { others, group } = value;
-  const groupText =
-    group &&
-    `: ${countOf(group.occurrences, 'report')} of ${countOf(group.players, 'player')} on ${countOf(group.builds, 'build')}`;
-  return html`<div>
-    <h3>Same fingerprint, <code>${fingerprint}</code>${groupText}</h3>
-    ${others.length === 0 ? html`<p class="status">No other report has this fingerprint.</p>` : html`<${ReportTable} label="Other reports with this fingerprint" rows=${others} />`}
-  </div>`;
+  return show(similar, ({ others, group }) => {
+    const groupText =
+      group &&
+      `: ${countOf(group.occurrences, 'report')} of ${countOf(group.players, 'player')} on ${countOf(group.builds, 'build')}`;
+    return html`
+      <h3>Same fingerprint, <code>${fingerprint}</code>${groupText}</h3>
+      ${others.length === 0 ? html`<p class="status">No other report has this fingerprint.</p>` : html`<${Table} label="Other reports with this fingerprint" rows=${others} columns=${COLUMNS} />`}`;
+  });
 }
 
 function countOf(n: string, what: string): string {
@@ -87,38 +83,29 @@ function countOf(n: string, what: string): string {
 
 function SameLastEvents({ tenantId, projectId, reportId, sessionId }: SimilarReportsProps): VNode {
   const [last, setLast] = useState(5);
-  const { value, error } = useQuery(`${reportId} ${last}`, () =>
-    sql<SimilarReport & { readonly types: readonly string[] }>(SAME_EVENTS_QUERY, {
-      ...{ tenantId, projectId, reportId, sessionId: sessionId ?? '', last },
-    }),
+  const parameters = { tenantId, projectId, reportId, sessionId: sessionId ?? '', last };
+  const similar = useSql<SimilarReport & { readonly types: readonly string[] }>(
+    SAME_EVENTS_QUERY,
+    parameters,
   );
-  const [own, ...others] = value ?? [];
   const onChange = (event: Event) => setLast(Number((event.target as HTMLSelectElement).value));
   return html`<div>
     <h3><label>Same last <select class="small" onChange=${onChange}>${LENGTHS.map((n) => html`<option value=${n} selected=${n === last}>${n}</option>`)}</select> events before a report</label></h3>
-    <${Failure} error=${error} />
-    ${value === undefined && !error && html`<${Loading} />`}
-    ${value && own === undefined && html`<p class="status">The session has no event before the report.</p>`}
-    ${own && html`<p class="types">${own.types.map((type, i) => html`${i > 0 && ' → '}<span class="tag">${type || '(empty)'}</span>`)}</p>`}
-    ${own && own.types.length < MIN_EVENTS && html`<p class="status">Too few events for a comparison, which needs ${MIN_EVENTS}.</p>`}
-    ${own && own.types.length >= MIN_EVENTS && others.length === 0 && html`<p class="status">No other session among the newest ${count(MAX_REPORTS)} reports.</p>`}
-    ${others.length > 0 && html`<${ReportTable} label="Reports after the same events" rows=${others} />`}
+    ${show(similar, ([own, ...others]) => {
+      if (own === undefined) return html`<p class="status">The session has no event before the report.</p>`;
+      const isTooShort = own.types.length < MIN_EVENTS;
+      return html`
+        <p class="types">${own.types.map((type, i) => html`${i > 0 && ' → '}<span class="tag">${type || '(empty)'}</span>`)}</p>
+        ${isTooShort && html`<p class="status">Too few events for a comparison, which needs ${MIN_EVENTS}.</p>`}
+        ${!isTooShort && others.length === 0 && html`<p class="status">No other session among the newest ${count(MAX_REPORTS)} reports.</p>`}
+        ${others.length > 0 && html`<${Table} label="Reports after the same events" rows=${others} columns=${COLUMNS} />`}`;
+    })}
   </div>`;
 }
 
-function ReportTable({ label, rows }: { label: string; rows: readonly SimilarReport[] }): VNode {
-  return html`<${Table} label=${label} rows=${rows} columns=${[
-    { title: 'Received', of: (row: SimilarReport) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />` },
-    {
-      title: 'Report',
-      of: (row: SimilarReport) =>
-        html`<a class="long" href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`,
-    },
-    { title: 'Severity', of: (row: SimilarReport) => html`<${Severity} of=${row.severity} />` },
-    {
-      title: 'Session',
-      of: (row: SimilarReport) =>
-        row.sessionId === null ? '–' : html`<code title=${row.sessionId}>${row.sessionId.slice(0, 8)}</code>`,
-    },
-  ]} />`;
-}
+const COLUMNS: readonly Column<SimilarReport>[] = [
+  ['Received', (row) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />`],
+  ['Report', (row) => html`<a class="long" href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`],
+  ['Severity', (row) => html`<${Severity} of=${row.severity} />`],
+  ['Session', (row) => shortId(row.sessionId)],
+];

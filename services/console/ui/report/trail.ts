@@ -1,22 +1,11 @@
 /** The events of a report: a timeline, a table, and the missing sequence numbers of the session. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { Dialog } from '../form.ts';
+import { ShowDialog } from '../form.ts';
 import { absoluteTime, count } from '../format.ts';
-import {
-  type Column,
-  Empty,
-  Failure,
-  fromClickHouse,
-  html,
-  isShort,
-  Loading,
-  short,
-  Table,
-  Time,
-  useQuery,
-} from '../html.ts';
-import { sql } from '../request.ts';
+import { type Column, Empty, Failure, fromClickHouse, html, isShort, short, Table, Time } from '../html.ts';
+import { type Row, sql } from '../request.ts';
+import { show, useResource, useSql } from '../resource.ts';
 import { offsetText, SOURCES } from './labels.ts';
 
 export interface TrailProps {
@@ -30,24 +19,13 @@ export interface TrailProps {
   readonly everyMs: number | undefined;
 }
 
-interface TrailRow {
-  readonly id: string;
-  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted' | 'expired';
-  readonly source: string;
+type TrailRow = Row<'id' | 'source' | 'type' | 'occurredAt' | 'fromReportS' | 'preview', 'sequence'> & {
+  readonly state: keyof typeof TAGS;
   /** The value is `found` if ClickHouse contains the linked event, and empty if ClickHouse does not contain the event yet. */
   readonly found: '' | 'found';
-  readonly type: string;
-  readonly occurredAt: string;
-  readonly fromReportS: string;
-  readonly sequence: string | null;
-  readonly preview: string;
-}
+};
 
-interface Dot {
-  readonly type: string;
-  readonly bucket: string;
-  readonly events: string;
-}
+type Dot = Row<'type' | 'bucket' | 'events'>;
 
 const PAGE_ROWS = 500;
 const BUCKETS = 160;
@@ -105,53 +83,50 @@ const GAPS_QUERY = `SELECT countIf(number != before) AS received, max(number) AS
 const SHOWN_GAPS = 20;
 
 export function Trail(of: TrailProps): VNode {
-  const { tenantId, projectId, reportId, atMicros, fromMicros, toMicros, everyMs } = of;
+  const { reportId, atMicros, everyMs } = of;
   const [offset, setOffset] = useState(0);
   const [open, setOpen] = useState<TrailRow>();
-  const ids = { tenantId, projectId, reportId };
-  const { value, error } = useQuery(
-    `${reportId} ${offset}`,
-    async () => {
-      const whole = { fromMicros, toMicros };
-      const dotsOf = async () => {
-        const [span] = await sql<{ first: string; last: string }>(SPAN_QUERY, { ...ids, ...whole });
-        const shown = span === undefined ? whole : visibleSpan(of, Number(span.first), Number(span.last));
-        return { dots: await sql<Dot>(DOTS_QUERY, { ...ids, ...shown }), shown };
-      };
-      const [rows, states, timeline] = await Promise.all([
-        sql<TrailRow>(PAGE_QUERY, { ...ids, atMicros, offset }),
-        sql<{ name: string; events: string }>(STATES_QUERY, { projectId, reportId }),
-        dotsOf(),
-      ]);
-      return { rows, timeline, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
-    },
-    everyMs,
-  );
-  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
-  const { rows, timeline, states } = value;
-  const total = [...states.values()].reduce((sum, events) => sum + events, 0);
-  if (total === 0) {
-    return html`<${Empty}><p>No event is linked to this report.</p>
-      <p>Questlog links the events of the report’s session around its time, and events that the report contains or names.</p><//>`;
-  }
-  const stateTexts = LINK_STATES.filter(([name]) => states.has(name)).map(
-    ([name, words]) => `${count(states.get(name) ?? 0)} ${words}`,
-  );
-  return html`<div>
-    <${Failure} error=${error} />
-    <p class="status" role="status">${stateTexts.join(', ')}</p>
-    <${Timeline} dots=${timeline.dots} atMicros=${atMicros} ...${timeline.shown} />
-    <${Events} rows=${rows} onOpen=${setOpen} />
-    ${
-      total > PAGE_ROWS &&
-      html`<p class="actions">
-        <button class="plain" disabled=${offset === 0} onClick=${() => setOffset(offset - PAGE_ROWS)}>Earlier</button>
-        <span>${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}</span>
-        <button class="plain" disabled=${offset + PAGE_ROWS >= total} onClick=${() => setOffset(offset + PAGE_ROWS)}>Later</button>
-      </p>`
+  const trail = useResource(`${reportId} ${offset}`, (signal) => loadTrail(of, offset, signal), everyMs);
+  return show(trail, ({ rows, timeline, states }) => {
+    const total = [...states.values()].reduce((sum, events) => sum + events, 0);
+    if (total === 0) {
+      return html`<${Empty}><p>No event is linked to this report.</p>
+        <p>Questlog links the events of the report’s session around its time, and events that the report contains or names.</p><//>`;
     }
-    ${open && html`<${Payload} of=${of} event=${open} onClose=${() => setOpen(undefined)} />`}
-  </div>`;
+    const stateTexts = LINK_STATES.filter(([name]) => states.has(name)).map(
+      ([name, words]) => `${count(states.get(name) ?? 0)} ${words}`,
+    );
+    return html`
+      <p class="status" role="status">${stateTexts.join(', ')}</p>
+      <${Timeline} dots=${timeline.dots} atMicros=${atMicros} ...${timeline.shown} />
+      <${Table} label="Events of the report, by time" rows=${rows} columns=${columnsOf(setOpen)} scrolls="down" />
+      ${
+        total > PAGE_ROWS &&
+        html`<p class="actions">
+          <button class="plain" disabled=${offset === 0} onClick=${() => setOffset(offset - PAGE_ROWS)}>Earlier</button>
+          <span>${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}</span>
+          <button class="plain" disabled=${offset + PAGE_ROWS >= total} onClick=${() => setOffset(offset + PAGE_ROWS)}>Later</button>
+        </p>`
+      }
+      ${open && html`<${Payload} of=${of} event=${open} onClose=${() => setOpen(undefined)} />`}`;
+  });
+}
+
+async function loadTrail(of: TrailProps, offset: number, signal: AbortSignal) {
+  const { tenantId, projectId, reportId, atMicros, fromMicros, toMicros } = of;
+  const ids = { tenantId, projectId, reportId };
+  const whole = { fromMicros, toMicros };
+  const loadTimeline = async () => {
+    const [span] = await sql<Row<'first' | 'last'>>(SPAN_QUERY, { ...ids, ...whole }, signal);
+    const shown = span === undefined ? whole : visibleSpan(of, Number(span.first), Number(span.last));
+    return { dots: await sql<Dot>(DOTS_QUERY, { ...ids, ...shown }, signal), shown };
+  };
+  const [rows, states, timeline] = await Promise.all([
+    sql<TrailRow>(PAGE_QUERY, { ...ids, atMicros, offset }, signal),
+    sql<Row<'name' | 'events'>>(STATES_QUERY, { projectId, reportId }, signal),
+    loadTimeline(),
+  ]);
+  return { rows, timeline, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
 }
 
 function visibleSpan({ atMicros, fromMicros, toMicros }: TrailProps, first: number, last: number) {
@@ -217,38 +192,34 @@ function Timeline({
   </div>`;
 }
 
-function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: TrailRow) => void }): VNode {
-  const columns: Column<TrailRow>[] = [
-    {
-      ...{ title: 'From report', isNumber: true },
-      of: (row) =>
+function columnsOf(onOpen: (row: TrailRow) => void): Column<TrailRow>[] {
+  return [
+    [
+      'From report',
+      (row) =>
         row.found === ''
           ? '–'
           : html`<span title=${absoluteTime(fromClickHouse(row.occurredAt))}>${offsetText(Number(row.fromReportS))}</span>`,
-    },
-    {
-      title: 'Type',
-      of: (row) =>
+      'number',
+    ],
+    [
+      'Type',
+      (row) =>
         html`<span class=${isShort(row.type) ? 'one-line' : 'clip'}>${
           row.found === ''
             ? html`<a href=${`#/follow/${row.id}`} title=${row.id}>event ${row.id.slice(0, 8)}</a>`
             : html`<button class="link" title=${row.type} onClick=${() => onOpen(row)}>${row.type || '(empty)'}</button>`
         }</span>`,
-    },
-    {
-      ...{ title: 'Sequence', isNumber: true },
-      of: ({ found, sequence }) => (found === '' ? '' : (sequence ?? '–')),
-    },
-    { title: 'Link', of: (row) => html`<${LinkTag} of=${row} />` },
-    {
-      ...{ title: 'Payload', isRest: true },
-      of: (row) =>
-        row.found === ''
-          ? `not received${row.state === 'pending' ? ' yet' : ''}`
-          : short(row.preview, 'code'),
-    },
+    ],
+    ['Sequence', ({ found, sequence }) => (found === '' ? '' : (sequence ?? '–')), 'number'],
+    ['Link', (row) => html`<${LinkTag} of=${row} />`],
+    [
+      'Payload',
+      ({ found, state, preview }) =>
+        found === '' ? `not received${state === 'pending' ? ' yet' : ''}` : short(preview, 'code'),
+      'rest',
+    ],
   ];
-  return html`<${Table} label="Events of the report, by time" rows=${rows} columns=${columns} scrolls="down" />`;
 }
 
 const TAGS = {
@@ -265,15 +236,13 @@ function LinkTag({ of: { state, source } }: { of: TrailRow }): VNode {
 
 function Payload({ of, event, onClose }: { of: TrailProps; event: TrailRow; onClose: () => void }): VNode {
   const { tenantId, projectId } = of;
-  const { value, error } = useQuery(event.id, () =>
-    sql<{ payload: string; receivedAt: string }>(
-      `SELECT payload, received_at AS receivedAt FROM events WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
-         AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
-      { tenantId, projectId, id: event.id },
-    ),
+  const { value, error } = useSql<Row<'payload' | 'receivedAt'>>(
+    `SELECT payload, received_at AS receivedAt FROM events WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
+    { tenantId, projectId, id: event.id },
   );
   const [row] = value ?? [];
-  return html`<${Dialog} title=${event.type || '(empty)'} onClose=${onClose}>
+  return html`<${ShowDialog} title=${event.type || '(empty)'} onClose=${onClose}>
     <dl>
       <dt>Id</dt><dd><code>${event.id}</code> · <a href=${`#/follow/${event.id}`}>Follow this event</a></dd>
       <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${offsetText(Number(event.fromReportS))} of the report</dd>
@@ -283,26 +252,16 @@ function Payload({ of, event, onClose }: { of: TrailProps; event: TrailRow; onCl
     <h3>Payload, as it was sent</h3>
     <${Failure} error=${error} />
     <pre tabindex="0">${row?.payload ?? '…'}</pre>
-    <form method="dialog"><button autofocus>Close</button></form>
   <//>`;
 }
 
-interface Gaps {
-  readonly received: string;
-  readonly highest: string;
-  readonly missing: readonly string[];
-  readonly expiredTo: string;
-}
+type Gaps = Row<'received' | 'highest' | 'expiredTo'> & { readonly missing: readonly string[] };
 
 export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailProps): VNode | null {
-  const { value, error } = useQuery(
+  const { value, error } = useResource(
     sessionId ?? '',
-    async () =>
-      sessionId === null
-        ? []
-        : await sql<Gaps>(GAPS_QUERY, {
-            ...{ tenantId, projectId, sessionId },
-          }),
+    async (signal) =>
+      sessionId === null ? [] : await sql<Gaps>(GAPS_QUERY, { tenantId, projectId, sessionId }, signal),
     everyMs,
   );
   const [row] = value ?? [];
