@@ -21,8 +21,10 @@ const E2E = 'test/e2e/*.test.ts';
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Reads pages in a browser for minutes, so `npm test` does not include it. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Each command is a process, and an erasure waits until tables are rewritten, so `npm test` does not include these files. */
-const SLOW = 'test/e2e/{backup,commandLine,erasures,sqlCommand}.test.ts';
+/** Each command is a process, so `npm test` does not include these files. */
+const SLOW = 'test/e2e/{backup,commandLine,sqlCommand}.test.ts';
+/** Waits until tables are rewritten. Runs on Kafka only; `erasureKill` erases on the embedded log. */
+const ERASURES = 'test/e2e/erasures.test.ts';
 /** Half a million events with the answers to ten questions, and five million events in a reader's memory. */
 const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
 /** Breaks the shared engines of the run. Files in subfolders do not. */
@@ -36,11 +38,11 @@ const OWN_FAULTS = [
 const LONG_RUNS = [
   'test/simulation/*.test.ts',
   'services/ingest/src/events/core/{scanProperties,elementsInOrder}.test.ts',
-  'schemas/src/topics/{eventsAccepted,eventsRecord}.test.ts',
 ];
 
-/** Floods and malformed input against a separate product, and the runbooks for them. */
-const ABUSE = 'test/{abuse,runbooks}/*.test.ts';
+/** Floods and malformed input against a separate product. */
+const ABUSE = 'test/abuse/*.test.ts';
+const RUNBOOKS = 'test/runbooks/*.test.ts';
 
 /** Compares the cost of this tree with the cost of another server. */
 const BENCH = 'test/bench/path/shortBench.test.ts';
@@ -51,39 +53,23 @@ const MIGRATED = './migratedFolder.ts';
 /** Set up first and therefore torn down last, after the product of the run. */
 const LOGS_OF_THE_RUN = './tokensInLogs.ts';
 
-/** End-to-end files that run a second time on Kafka, because a defect of the Kafka adapter can break them. */
+/**
+ * End-to-end files that run a second time on Kafka: restarts, keys, and records that the log returns later. The contract suite
+ * of the log and `test/cluster` test the rest of the Kafka adapter.
+ */
 const ON_KAFKA_TOO = [
-  'admin',
-  'auth',
-  'buildsAndPlayers',
-  'consoleTail',
   'deadLetters',
-  'erasures',
-  'eventList',
-  'fidelity',
   'idempotency',
-  'ingestA',
   'linkedEvents',
-  'linkedEvents.example',
-  'plugin',
-  'quota',
-  'reportContent',
-  'reportLinks',
-  'reports',
-  'reportsAgain',
-  'reportsAtOnce',
   'reportsRestart',
-  'reportsRetracted',
-  'reportsRetry',
   'restart',
   'retention',
-  'sessionEvents',
-  'sessions',
 ].map((name) => `test/e2e/${name}.test.ts`);
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
+  'test/dataGuide/simulatedMonth.',
   'test/upgrade/',
   // Tests that start no processes run at the same time as the upgrade tests, which start many.
   'services/runtime/src/log/kafka/',
@@ -119,7 +105,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, MONTH, BENCH],
+    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH],
     order: 0,
   },
   {
@@ -132,7 +118,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'e2e',
     include: [E2E],
-    exclude: [...CLIENT, IN_BROWSER, SLOW, ...OWN_FAULTS],
+    exclude: [...CLIENT, IN_BROWSER, SLOW, ERASURES, ...OWN_FAULTS],
     globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     order: 0,
   },
@@ -153,7 +139,7 @@ const TIERS: readonly Tier[] = [
   },
   {
     name: 'e2e-kafka',
-    include: [...ON_KAFKA_TOO, ...CLIENT],
+    include: [...ON_KAFKA_TOO, ERASURES, ...CLIENT],
     globalSetup: [ENGINES_OF_THE_RUN, PRODUCT_OF_THE_RUN],
     isHeavy: true,
     order: 1,
@@ -161,18 +147,18 @@ const TIERS: readonly Tier[] = [
   // Runs after the tiers that use the shared brokers, because it breaks them.
   {
     name: 'faults',
-    include: [FAULTS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
+    include: [FAULTS, RUNBOOKS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,
     order: 2,
   },
-  // Runs alone, because simulating a month in two minutes uses the whole machine.
-  { name: 'month', include: [MONTH], isHeavy: true, order: 3 },
+  // Runs in parallel with `faults`, which often waits for killed processes.
+  { name: 'month', include: [MONTH], isHeavy: true, order: 2 },
   // Runs alone, because it measures memory. `npm run test:abuse` runs the long form.
-  { name: 'abuse', include: [ABUSE], isHeavy: true, order: 4 },
+  { name: 'abuse', include: [ABUSE], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
-  { name: 'bench', include: [BENCH], isHeavy: true, order: 5 },
+  { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
 ];
 
 function projectOf({

@@ -10,7 +10,7 @@ import { ownProduct } from '../e2e/sharedProduct.ts';
 import { isLong, recordFigure } from './figures.ts';
 
 const shared = ownProduct();
-const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 4, 1_000, 100];
+const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 2, 1_000, 100];
 /** Delay of some requests on a machine with fewer cores than processes, independent of the server. */
 const NOISE_MS = availableParallelism() > 2 ? 20 : 60;
 

@@ -17,25 +17,6 @@ export function killedBrokers(own: OwnStack): void {
   const stack = (...command: string[]): Promise<string> => own.commands.do(...command);
 
   test(
-    'keeps every acknowledged append once at its offset when a broker is killed',
-    async () => {
-      const { log, topic } = await aLoadedTopic(own);
-      const loads = Array.from(
-        { length: PARTITIONS },
-        (_, partition) => new AppendLoad(log, topic, partition),
-      );
-      start(loads);
-      await untilAcknowledged(loads, BEFORE);
-      await stack('kill', 'broker-1');
-      await untilAcknowledged(loads, AFTER);
-      await stack('start', 'broker-1');
-      await finish(loads);
-      expectKept(loads, await readToEnd(log, topic));
-    },
-    TEST_LIMIT_MS,
-  );
-
-  test(
     'reports an outage as unavailable, and keeps appends that were acknowledged before and after it',
     async () => {
       const { log, topic } = await aLoadedTopic(own);

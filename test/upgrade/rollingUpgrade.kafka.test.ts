@@ -5,7 +5,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Service, ServiceName } from '../cluster/deployment.ts';
 import type { Trial } from '../cluster/trial.ts';
 import { aToken, eventually, onto, type TestProject } from '../e2e/builders.ts';
@@ -30,12 +30,11 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
   test(
     `replace each other under load without lost or duplicate events (QUESTLOG_SEED=${seed})`,
     async ({ skip }) => {
-      const before = checkOut(VERSION_BEFORE);
+      const before = await checkOut(VERSION_BEFORE);
       if ('lack' in before) {
         console.log(`skipped: no version to upgrade from: ${before.lack}`);
         return skip(before.lack);
       }
-      onTestFinished(before.remove);
       const upgrade: Row = {
         name: 'upgrade',
         does: 'Each process is replaced by one of the other version: forth and back.',

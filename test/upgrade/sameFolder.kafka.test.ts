@@ -19,12 +19,11 @@ test('the upgrade page names the tested version', () => {
 test(
   `the previous version, ${VERSION_BEFORE}, and this version use each other’s data folder`,
   async ({ skip }) => {
-    const before = checkOut(VERSION_BEFORE);
+    const before = await checkOut(VERSION_BEFORE);
     if ('lack' in before) {
       console.log(`skipped: no version to upgrade from: ${before.lack}`);
       return skip(before.lack);
     }
-    onTestFinished(before.remove);
     const dataDir = emptyDataDir();
     onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
     const taken: string[] = [];

@@ -1,19 +1,10 @@
-/** Checks out an earlier version into a separate folder, so that a test can start its processes. */
+/** Checks out an earlier version into `.data/versions`, so that tests can start its processes. */
 import { spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
+import { withLock } from '../../deploy/kafka-local/lock.ts';
 import { startedWith } from '../e2e/product.ts';
 
 /** Oldest supported commit, as the upgrade page names it. With the first release, this becomes the previous release. */
@@ -23,17 +14,26 @@ export const VERSION_BEFORE = process.env['QUESTLOG_VERSION_BEFORE'] ?? TRIED_BE
 export interface Checkout {
   /** File that starts the processes of this version. */
   readonly entry: string;
-  remove(): void;
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ARCHIVE_BYTES = 256 * 1024 * 1024;
 
 /**
- * Checks out a commit. Returns a reason if git does not have the commit.
+ * Checks out a commit and installs its packages, once for all test files and runs. Returns a reason if git does not have the
+ * commit.
  * @throws Error if the packages cannot be installed, or if the commit is missing and `QUESTLOG_REQUIRE` names history.
  */
-export function checkOut(commit: string): Checkout | { readonly lack: string } {
+export async function checkOut(commit: string): Promise<Checkout | { readonly lack: string }> {
+  const folder = join(ROOT, '.data/versions', commit);
+  return await withLock(folder, async () => {
+    const lack = existsSync(folder) ? undefined : extract(commit, folder);
+    return lack === undefined ? { entry: startedWith(folder).entry } : { lack };
+  });
+}
+
+/** Returns the reason if git does not have the commit. */
+function extract(commit: string, folder: string): string | undefined {
   const archive = spawnSync('git', ['archive', '--format=tar', commit], {
     cwd: ROOT,
     maxBuffer: ARCHIVE_BYTES,
@@ -42,57 +42,18 @@ export function checkOut(commit: string): Checkout | { readonly lack: string } {
     const message = archive.error?.message ?? archive.stderr.toString('utf8').trim();
     const lack = `git has no commit ${commit} here, as in a shallow clone (${message})`;
     failIfRequired('history', lack);
-    return { lack };
+    return lack;
   }
-  const folder = mkdtempSync(join(tmpdir(), 'questlog-before-'));
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  try {
-    done(spawnSync('tar', ['-x', '-C', folder], { input: archive.stdout }), 'tar');
-    if (hasSamePackages(folder)) linkPackages(folder);
-    else
-      done(
-        spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder }),
-        'npm ci',
-      );
-  } catch (error) {
-    remove();
-    throw error;
-  }
-  return { entry: startedWith(folder).entry, remove };
+  const unfinished = `${folder}.unfinished`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  done(spawnSync('tar', ['-x', '-C', unfinished], { input: archive.stdout }), 'tar');
+  const install = ['ci', '--prefer-offline', '--no-audit', '--no-fund'];
+  done(spawnSync('npm', install, { cwd: unfinished }), 'npm ci');
+  renameSync(unfinished, folder);
+  return undefined;
 }
 
 function done({ status, error, stderr }: ReturnType<typeof spawnSync>, what: string): void {
   if (status !== 0) throw new Error(`${what} failed: ${error?.message ?? stderr}`);
 }
-
-/** Returns true if this checkout has all packages of the other version, in the same versions. */
-function hasSamePackages(folder: string): boolean {
-  const here = lockedVersions(ROOT);
-  return [...lockedVersions(folder)].every(([path, version]) => here.get(path) === version);
-}
-
-/** Returns the locked versions by package folder. */
-function lockedVersions(folder: string): Map<string, string | undefined> {
-  const { packages }: { packages: Record<string, { version?: string; link?: true }> } = JSON.parse(
-    readFileSync(join(folder, 'package-lock.json'), 'utf8'),
-  );
-  return new Map(
-    Object.entries(packages).flatMap(([path, { version, link }]) =>
-      path.startsWith('node_modules/') && link !== true ? [[path, version]] : [],
-    ),
-  );
-}
-
-/** Links the packages of this checkout, except the workspaces. */
-function linkPackages(folder: string): void {
-  const [from, to] = [join(ROOT, 'node_modules'), join(folder, 'node_modules')];
-  mkdirSync(join(to, OWN_SCOPE), { recursive: true });
-  for (const name of readdirSync(from))
-    if (name !== OWN_SCOPE && !name.startsWith('.')) symlinkSync(join(from, name), join(to, name));
-  for (const name of readdirSync(join(from, OWN_SCOPE))) {
-    const target = readlinkSync(join(from, OWN_SCOPE, name));
-    if (existsSync(join(to, OWN_SCOPE, target))) symlinkSync(target, join(to, OWN_SCOPE, name));
-  }
-}
-
-const OWN_SCOPE = '@questlog';

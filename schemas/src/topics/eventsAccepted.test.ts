@@ -6,9 +6,6 @@ import { frame, parseSchema } from './contract.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Factor of the number of runs. The fault tests use ten times as many runs. */
-const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
-
 const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
 
 test('encodes a record byte for byte like avsc', () => {
@@ -17,7 +14,7 @@ test('encodes a record byte for byte like avsc', () => {
       const expected = frame(schemaId, registered.toBuffer(one));
       expect(eventsAccepted.framed(schemaId, one).equals(expected)).toBe(true);
     }),
-    { numRuns: 300 * TIMES },
+    { numRuns: 300 },
   );
 });
 

@@ -9,9 +9,6 @@ import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './event
 import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
 import { someEvents } from './someEvents.testing.ts';
 
-/** Factor of the number of runs. The fault tests use four times as many runs. */
-const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 4 : 1;
-
 test('reads a canonical record in place with the same values as avsc', () => {
   fc.assert(
     fc.property(someEvents, (message) => {
@@ -20,7 +17,7 @@ test('reads a canonical record in place with the same values as avsc', () => {
       expect(record.bytes).toBe(bytes);
       expectSame(record, eventsAccepted.type.fromBuffer(bytes));
     }),
-    { numRuns: 100 * TIMES },
+    { numRuns: 100 },
   );
 });
 
@@ -30,7 +27,7 @@ test('decodes other encodings of another producer like avsc', () => {
       const bytes = writtenOtherwise(message, () => dice.next().value === 0);
       expectSame(eventsInBytes.type.fromBuffer(bytes), eventsAccepted.type.fromBuffer(bytes));
     }),
-    { numRuns: 100 * TIMES },
+    { numRuns: 100 },
   );
 });
 
@@ -52,7 +49,7 @@ test('decodes or rejects damaged bytes like avsc', () => {
         }
       },
     ),
-    { numRuns: 100 * TIMES },
+    { numRuns: 100 },
   );
   expect(Math.min(seen.read, seen.refused)).toBeGreaterThan(200);
 });

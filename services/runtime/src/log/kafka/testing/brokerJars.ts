@@ -9,12 +9,22 @@ import { promisify } from 'node:util';
 const ROOT = fileURLToPath(new URL('../../../../../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
 
-/** Returns a class path, or the reason why the jars are missing. The command `npm run stack` downloads the jars. */
-export async function brokerJars(): Promise<{ classPath: string } | { lack: string }> {
+export interface BrokerJars {
+  readonly classPath: string;
+  /** Options of Java for a fast start. Java ignores an archive of classes that is missing or belongs to another version. */
+  readonly quickStart: readonly string[];
+}
+
+/** Returns the jars, or the reason why they are missing. The command `npm run stack` downloads the jars. */
+export async function brokerJars(): Promise<BrokerJars | { lack: string }> {
   const jars = process.env['QUESTLOG_STACK_JARS'] ?? join(ROOT, 'node_modules/.cache/questlog-jars');
   const lack =
     (await missingJava()) ?? (existsSync(join(jars, 'pom.xml')) ? undefined : await fetchJars(jars));
-  return lack === undefined ? { classPath: join(jars, 'kafka', '*') } : { lack };
+  if (lack !== undefined) return { lack };
+  return {
+    classPath: join(jars, 'kafka', '*'),
+    quickStart: ['-XX:TieredStopAtLevel=1', `-XX:SharedArchiveFile=${join(jars, 'kafka.jsa')}`],
+  };
 }
 
 async function missingJava(): Promise<string | undefined> {

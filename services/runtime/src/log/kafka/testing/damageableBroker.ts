@@ -18,7 +18,7 @@ import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { failIfRequired } from '../../../process/testing/required.ts';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
-import { brokerJars } from './brokerJars.ts';
+import { type BrokerJars, brokerJars } from './brokerJars.ts';
 import { clusterId, endProcess, freePorts, localAddress, startProcess } from './brokerProcess.ts';
 import { segmentsOf, truncateSegments } from './truncateSegments.ts';
 
@@ -54,7 +54,7 @@ export async function startDamageableBroker({
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-fragile-'));
   const [port = 0, controller = 0, another = 0] = await freePorts(3);
-  const kafka = { classPath: jars.classPath, cluster: clusterId(), controller: localAddress(controller) };
+  const kafka = { jars, cluster: clusterId(), controller: localAddress(controller) };
   patchRequestQueueTimer();
   const first = new Node({ ...kafka, id: 1, folder: join(folder, '1'), address: localAddress(port) });
   await first.start([localAddress(port)]);
@@ -91,7 +91,7 @@ export async function startDamageableBroker({
 }
 
 interface NodeSettings {
-  readonly classPath: string;
+  readonly jars: BrokerJars;
   readonly cluster: string;
   readonly id: number;
   readonly folder: string;
@@ -119,9 +119,9 @@ class Node {
    * @param all all brokers that run after the start.
    */
   async start(all: readonly string[]): Promise<void> {
-    const { classPath, cluster, folder, id } = this.#settings;
+    const { jars, cluster, folder, id } = this.#settings;
     const settings = join(folder, 'server.properties');
-    const java = ['-XX:TieredStopAtLevel=1', '-cp', classPath];
+    const java = [...jars.quickStart, '-cp', jars.classPath];
     if (!existsSync(folder)) {
       mkdirSync(folder);
       writeFileSync(settings, settingsOf(this.#settings));

@@ -59,7 +59,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
     'server.properties': brokerSettings(folder, ports),
   };
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 });
-  const java = ['-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${join(folder, 'log4j2.xml')}`];
+  const java = [...jars.quickStart, `-Dlog4j2.configurationFile=${join(folder, 'log4j2.xml')}`];
   const kafkaOf = ['-cp', jars.classPath];
   const settings = join(folder, 'server.properties');
   const format = ['format', '--standalone', '-t', clusterId(), '-c', settings, ...SCRAM_AT_FORMAT];
