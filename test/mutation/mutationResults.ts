@@ -64,7 +64,7 @@ and a test failed for each. [The results](../../test/mutation/planted.jsonl) nam
     scores.length === 0
       ? 'None were run yet.'
       : `The tool Stryker made ${changes} changes to ${scores.length} folders and files, one at a time. In each folder, the fast tests detected
-${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes. [survivors.ts](../../test/mutation/survivors/survivors.ts) gives the reason for each undetected
+${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes. [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected
 change. [The results](../../test/mutation/scores.jsonl) list the folders with date and commit.`,
   ];
 }

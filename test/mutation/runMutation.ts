@@ -1,7 +1,7 @@
 /**
  * `npm run test:mutation [-- <folder or file> …]` lets Stryker change the decision code, one change (mutant) at a time, and
  * reports the changes that no test detects. Fails if the tests detect less than 85 % of a folder's mutants, or if a survivor
- * has no reason in `survivors.ts`. `--alone <folder> …` runs only the tests in the same folder. For a `core/` folder, this
+ * has no reason in `survivors.txt`. `--alone <folder> …` runs only the tests in the same folder. For a `core/` folder, this
  * takes a minute or two instead of an hour. `--last` evaluates the last run again after the survivors have their reasons.
  * `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { isTest, projectFiles, ROOT } from '../tidy/projectFiles.ts';
 import { keepResults, type MutantScore } from './mutationResults.ts';
 import { runPlanted, say } from './runPlanted.ts';
-import { SURVIVORS } from './survivors/survivors.ts';
+import { SURVIVORS } from './survivors.ts';
 
 const MIN_KILLED_PERCENT = 85;
 const MUTATED =
@@ -148,7 +148,7 @@ function reportScores(mutated: Readonly<Record<string, MutatedFile>>): MutantSco
     ...found.filter(({ listed }) => listed === undefined).map(({ text }) => `${text}: survived`),
     ...SURVIVORS.filter(
       (one) => mutated[one.file] !== undefined && !found.some(({ listed }) => listed === one),
-    ).map(({ file, line }) => `${file}: "${line}": is killed; remove it from survivors.ts`),
+    ).map(({ file, line }) => `${file}: "${line}": is killed; remove it from survivors.txt`),
     ...scores
       .filter((score) => percentOf(score) < MIN_KILLED_PERCENT)
       .map(({ name }) => `${name}: less than ${MIN_KILLED_PERCENT} %`),

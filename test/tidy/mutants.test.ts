@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { PLANTED_BUGS } from '../mutation/plantedBugs.ts';
-import { SURVIVORS } from '../mutation/survivors/survivors.ts';
+import { SURVIVORS } from '../mutation/survivors.ts';
 import { ROOT, textOf } from './projectFiles.ts';
 
 test.each(PLANTED_BUGS)('"$name" can be planted, and its tests exist', (bug) => {
