@@ -1,29 +1,34 @@
 /** Appends texts, numbers, and bytes to a buffer that grows when it is full. */
 import { allocateBytes } from './buffers.ts';
+import { MAX_VARINT_BYTES, writeBigVarint, writeVarint } from './varint.ts';
 
 export class ByteWriter {
-  #buffer: Buffer;
+  protected buffer: Buffer;
   #length = 0;
 
   constructor(bytes: number) {
-    this.#buffer = allocateBytes(bytes);
+    this.buffer = allocateBytes(bytes);
+  }
+
+  get length(): number {
+    return this.#length;
   }
 
   /** Returns a view of the written bytes. The next write can change the view. */
   written(): Buffer {
-    return this.#buffer.subarray(0, this.#length);
+    return this.buffer.subarray(0, this.#length);
   }
 
   text(text: string): void {
     if (text.length <= MAX_LOOP_COPY_BYTES && this.#ascii(text)) return;
     // UTF-8 needs at most 3 bytes per UTF-16 code unit. The exact length matters only if the buffer is nearly full.
-    if (this.#length + text.length * 3 > this.#buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
-    this.#length += this.#buffer.write(text, this.#length);
+    if (this.#length + text.length * 3 > this.buffer.length) this.#ensureCapacity(Buffer.byteLength(text));
+    this.#length += this.buffer.write(text, this.#length);
   }
 
   #ascii(text: string): boolean {
     this.#ensureCapacity(text.length);
-    const buffer = this.#buffer;
+    const buffer = this.buffer;
     let at = this.#length;
     for (let i = 0; i < text.length; i++) {
       const unit = text.charCodeAt(i);
@@ -40,7 +45,7 @@ export class ByteWriter {
 
   part(from: Buffer, start: number, end: number): void {
     this.#ensureCapacity(end - start);
-    const buffer = this.#buffer;
+    const buffer = this.buffer;
     if (end - start > MAX_LOOP_COPY_BYTES) {
       this.#length += from.copy(buffer, this.#length, start, end);
       return;
@@ -52,56 +57,72 @@ export class ByteWriter {
 
   hexByte(byte: number): void {
     this.#ensureCapacity(2);
-    this.#buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
-    this.#buffer[this.#length++] = DIGITS[byte & 15] ?? 0;
+    this.buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
+    this.buffer[this.#length++] = DIGITS[byte & 15] ?? 0;
   }
 
   uint8(byte: number): void {
     this.#ensureCapacity(1);
-    this.#buffer[this.#length++] = byte;
+    this.buffer[this.#length++] = byte;
+  }
+
+  int32BE(value: number): void {
+    this.#ensureCapacity(4);
+    this.#length = this.buffer.writeInt32BE(value, this.#length);
   }
 
   uint32BE(value: number): void {
     this.#ensureCapacity(4);
-    this.#length = this.#buffer.writeUInt32BE(value, this.#length);
+    this.#length = this.buffer.writeUInt32BE(value, this.#length);
+  }
+
+  int64BE(value: number): void {
+    this.int32BE(Math.floor(value / 2 ** 32));
+    this.uint32BE(value >>> 0);
   }
 
   doubleLE(value: number): void {
     this.#ensureCapacity(8);
-    this.#length = this.#buffer.writeDoubleLE(value, this.#length);
+    this.#length = this.buffer.writeDoubleLE(value, this.#length);
   }
 
-  /** Appends a non-negative safe integer as a LEB128 varint, which has seven bits per byte and the lowest bits first. */
+  /** Appends a non-negative safe integer as a varint. */
   varint(value: number): void {
     this.#ensureCapacity(MAX_VARINT_BYTES);
-    const buffer = this.#buffer;
-    const high = Math.floor(value / LOW_RANGE);
-    let low = value - high * LOW_RANGE;
-    if (high > 0) {
-      // `value` is split, because V8 writes 32-bit integers several times faster than larger integers.
-      for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
-      low = high;
-    }
-    for (; low >= 0x80; low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
-    buffer[this.#length++] = low;
+    this.#length = writeVarint(this.buffer, this.#length, value);
   }
 
-  bigVarint(value: bigint): void {
-    for (; value >= 0x80n; value >>= 7n) this.uint8(Number(value & 0x7fn) | 0x80);
-    this.uint8(Number(value));
+  /** Appends an integer as a zigzag varint. */
+  zigzag(value: number): void {
+    if (Math.abs(value) < HALF_EXACT) this.varint(value < 0 ? -2 * value - 1 : 2 * value);
+    else this.bigZigzag(BigInt(value));
+  }
+
+  bigZigzag(value: bigint): void {
+    this.#ensureCapacity(MAX_VARINT_BYTES);
+    this.#length = writeBigVarint(this.buffer, this.#length, value < 0n ? -2n * value - 1n : 2n * value);
+  }
+
+  /** Extends the written bytes by a number of bytes, which the caller must write. Returns the position of the first byte. */
+  protected extend(bytes: number): number {
+    const at = this.#length;
+    if (at + bytes > this.buffer.length) this.#grow(bytes);
+    this.#length = at + bytes;
+    return at;
   }
 
   #ensureCapacity(bytes: number): void {
-    const needed = this.#length + bytes;
-    if (needed <= this.#buffer.length) return;
-    const larger = allocateBytes(Math.max(needed, this.#buffer.length * 2));
-    this.#buffer.copy(larger, 0, 0, this.#length);
-    this.#buffer = larger;
+    if (this.#length + bytes > this.buffer.length) this.#grow(bytes);
+  }
+
+  #grow(bytes: number): void {
+    const larger = allocateBytes(Math.max(this.#length + bytes, this.buffer.length * 2));
+    this.buffer.copy(larger, 0, 0, this.#length);
+    this.buffer = larger;
   }
 }
 
 const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
+const HALF_EXACT = 2 ** 52;
 const DIGITS = Buffer.from('0123456789abcdef');
-const LOW_RANGE = 2 ** 28;
-const MAX_VARINT_BYTES = 8;

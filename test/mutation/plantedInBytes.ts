@@ -8,6 +8,7 @@ const ORDINARY_BYTES = 'services/ingest/src/events/core/ordinaryBytes.ts';
 const ENVELOPE = 'services/ingest/src/events/core/envelope.ts';
 const ANSWER = 'services/ingest/src/events/core/answer.ts';
 const IN_ORDER_TEST = 'services/ingest/src/events/core/elementsInOrder.test.ts';
+const VARINT = 'schemas/src/varint.ts';
 const EVENTS_RECORD = 'schemas/src/topics/eventsRecord.ts';
 const EVENTS_RECORD_TEST = 'schemas/src/topics/eventsRecord.test.ts';
 const RECORD_TEST = 'schemas/src/topics/eventsAccepted.test.ts';
@@ -16,7 +17,7 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
   {
     name: 'length of 64 written in one byte',
     lost: 'no consumer can read a record that was answered with 201',
-    file: 'schemas/src/byteWriter.ts',
+    file: VARINT,
     text: 'for (; low >= 0x80; low >>>= 7)',
     by: 'for (; low > 0x80; low >>>= 7)',
     tests: [RECORD_TEST],
@@ -24,7 +25,7 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
   {
     name: 'varint of 2^28 without its last byte',
     lost: 'an event has a wrong time or a wrong count in ClickHouse',
-    file: 'schemas/src/byteWriter.ts',
+    file: VARINT,
     text: 'for (let i = 0; i < 4; i++, low',
     by: 'for (let i = 0; i < 4 && low > 0; i++, low',
     tests: [RECORD_TEST],

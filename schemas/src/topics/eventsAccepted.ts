@@ -106,14 +106,14 @@ export function beginRecord(schemaId: number, head: RecordHead, bytes: number): 
   writeUuid(out, appendId);
   writeUuid(out, tenantId);
   writeUuid(out, projectId);
-  writeLong(out, receivedAt);
-  writeLong(out, REVISION.symbols.indexOf(revision));
-  writeLong(out, idempotency === null ? NULL : VALUE);
+  out.zigzag(receivedAt);
+  out.zigzag(REVISION.symbols.indexOf(revision));
+  out.zigzag(idempotency === null ? NULL : VALUE);
   if (idempotency !== null) {
     writeUuid(out, idempotency.key);
     out.bytes(idempotency.digest);
   }
-  if (count > 0) writeLong(out, count);
+  if (count > 0) out.zigzag(count);
   return out;
 }
 
@@ -126,42 +126,35 @@ function writeEvent(out: ByteWriter, event: AcceptedEvent): void {
   writeUuid(out, event.id);
   writeOptionalUuid(out, event.sessionId);
   writeOptionalUuid(out, event.buildId);
-  writeLong(out, Buffer.byteLength(event.eventType));
+  out.zigzag(Buffer.byteLength(event.eventType));
   out.text(event.eventType);
   writeMicros(out, event.occurredAt);
-  writeLong(out, event.payload.length);
+  out.zigzag(event.payload.length);
   out.bytes(event.payload);
   out.uint8(event.overQuota ? 1 : 0);
-  writeLong(out, event.sequence === null ? NULL : VALUE);
-  if (event.sequence !== null) writeLong(out, event.sequence);
+  out.zigzag(event.sequence === null ? NULL : VALUE);
+  if (event.sequence !== null) out.zigzag(event.sequence);
   const { sampleRate = null } = event;
-  writeLong(out, sampleRate === null ? NULL : VALUE);
+  out.zigzag(sampleRate === null ? NULL : VALUE);
   if (sampleRate !== null) out.doubleLE(sampleRate);
 }
 
 function writeUuid(out: ByteWriter, uuid: string): void {
-  writeLong(out, uuid.length);
+  out.zigzag(uuid.length);
   out.text(uuid);
 }
 
 function writeOptionalUuid(out: ByteWriter, uuid: string | null): void {
-  writeLong(out, uuid === null ? NULL : VALUE);
+  out.zigzag(uuid === null ? NULL : VALUE);
   if (uuid !== null) writeUuid(out, uuid);
 }
 
 function writeMicros(out: ByteWriter, micros: bigint): void {
   const value = Number(micros);
-  if (Number.isSafeInteger(value)) writeLong(out, value);
-  else out.bigVarint(micros < 0n ? -2n * micros - 1n : 2n * micros);
-}
-
-/** Appends a zigzag varint. The numbers 0, -1, 1, and -2 are written as 0, 1, 2, and 3. */
-export function writeLong(out: ByteWriter, value: number): void {
-  if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
-  else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
+  if (Number.isSafeInteger(value)) out.zigzag(value);
+  else out.bigZigzag(micros);
 }
 
 export const [NULL, VALUE] = [0, 1];
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;
-const HALF_EXACT = 2 ** 52;

@@ -1,5 +1,6 @@
 /** Record of `questlog.events.v1` as bytes and field positions. An object for each event would be much slower. */
 import { isUtf8 } from 'node:buffer';
+import { VarintReader } from '../varint.ts';
 import {
   END_OF_MICROS,
   END_OF_MILLIS,
@@ -100,7 +101,7 @@ export class EventsRecord {
 
   sequence(event: number): number | null {
     const at = this.#field(event, SEQUENCE);
-    return at === ABSENT ? null : new Reader(this.bytes, at).long();
+    return at === ABSENT ? null : new Reader(this.bytes, at).zigzag();
   }
 
   sampleRate(event: number): number | null {
@@ -197,19 +198,19 @@ const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
 /** Reads a record in the encoding that Questlog writes. Returns undefined for any other encoding, which avsc must decode. */
 function readCanonical(bytes: Buffer): EventsRecord | undefined {
-  const reader = new Reader(bytes, 0);
+  const reader = new Reader(bytes);
   for (let i = 0; i < 3; i++) reader.uuid();
-  const receivedAt = reader.long();
+  const receivedAt = reader.zigzag();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
   // `hasValue` can skip `revision`, because the enum is encoded as one byte, 0 or 2.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
-  const count = reader.long();
+  const count = reader.zigzag();
   if (count < 0 || count > bytes.length / MIN_EVENT_BYTES) return undefined;
   const fields = new Int32Array(count * FIELDS);
   for (let at = 0; at < fields.length && !reader.isIrregular; at += FIELDS) readEvent(reader, fields, at);
-  if (count > 0 && reader.long() !== 0) return undefined;
+  if (count > 0 && reader.zigzag() !== 0) return undefined;
   return reader.isIrregular || reader.at !== bytes.length
     ? undefined
     : new EventsRecord(bytes, receivedAt, idempotencyAt, fields);
@@ -233,33 +234,22 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
   fields[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
 }
 
-class Reader {
-  readonly #bytes: Buffer;
-  at: number;
-  isIrregular = false;
-  low = 0;
-  high = 0;
-
-  constructor(bytes: Buffer, at: number) {
-    this.#bytes = bytes;
-    this.at = at;
-  }
-
+class Reader extends VarintReader {
   uuid(): number {
     const at = this.at + 1;
-    if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isIrregular = true;
+    if (this.bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.bytes, at)) this.isIrregular = true;
     this.at = at + UUID_CHARACTERS;
     return at;
   }
 
   hasValue(): boolean {
-    const branch = this.#bytes[this.at++];
+    const branch = this.bytes[this.at++];
     if (branch !== 0 && branch !== 2) this.isIrregular = true;
     return branch === 2;
   }
 
   flag(): void {
-    const flag = this.#bytes[this.at++];
+    const flag = this.bytes[this.at++];
     if (flag !== 0 && flag !== 1) this.isIrregular = true;
   }
 
@@ -270,8 +260,8 @@ class Reader {
   }
 
   length(): number {
-    const length = this.long();
-    if (length >= 0 && length <= this.#bytes.length - this.at) return length;
+    const length = this.zigzag();
+    if (length >= 0 && length <= this.bytes.length - this.at) return length;
     this.isIrregular = true;
     return 0;
   }
@@ -279,68 +269,31 @@ class Reader {
   text(length: number): number {
     const at = this.skip(length);
     let seen = 0;
-    for (let i = at; i < this.at; i++) seen |= this.#bytes[i] ?? 0;
-    if (seen >= 0x80 && !isUtf8(this.#bytes.subarray(at, this.at))) this.isIrregular = true;
+    for (let i = at; i < this.at; i++) seen |= this.bytes[i] ?? 0;
+    if (seen >= 0x80 && !isUtf8(this.bytes.subarray(at, this.at))) this.isIrregular = true;
     return at;
   }
 
   counted(): number {
     const { at } = this;
-    const count = this.long();
+    const count = this.zigzag();
     if (count < 1 || !Number.isSafeInteger(count)) this.isIrregular = true;
     return at;
   }
 
   share(): number {
     const at = this.skip(8);
-    const share = this.at <= this.#bytes.length ? this.#bytes.readDoubleLE(at) : Number.NaN;
+    const share = this.at <= this.bytes.length ? this.bytes.readDoubleLE(at) : Number.NaN;
     if (!(share > 0 && share <= 1)) this.isIrregular = true;
     return at;
   }
 
   micros(): void {
-    this.#readLong();
+    this.zigzagHalves();
     const { low, high } = this;
     const isEarly = high < START.high || (high === START.high && low >>> 0 < START.low);
     const isLate = high > END.high || (high === END.high && low >>> 0 >= END.low);
     if (isEarly || isLate) this.isIrregular = true;
-  }
-
-  /** Reads a zigzag varint. A result above 2^53 is rounded. */
-  long(): number {
-    const first = this.#bytes[this.at] ?? 0;
-    if (first < 0x80) {
-      this.at += 1;
-      return (first >>> 1) ^ -(first & 1);
-    }
-    this.#readLong();
-    return this.high * HALF_RANGE + (this.low >>> 0);
-  }
-
-  /** Reads a 64-bit varint in parts of 28, 28, and 8 bits, because V8 is fast with 32-bit integers. */
-  #readLong(): void {
-    const first = this.#readPart(4);
-    const second = this.#isEnded ? 0 : this.#readPart(4);
-    const third = this.#isEnded ? 0 : this.#readPart(2);
-    if (!this.#isEnded || third > 0xff) this.isIrregular = true;
-    const low = first | (second << 28);
-    const high = (second >>> 4) | (third << 24);
-    const sign = -(low & 1);
-    this.low = ((low >>> 1) | (high << 31)) ^ sign;
-    this.high = (high >>> 1) ^ sign;
-  }
-
-  #isEnded = false;
-
-  #readPart(maxBytes: number): number {
-    let part = 0;
-    for (let i = 0; i < maxBytes; i++) {
-      const byte = this.#bytes[this.at++] ?? 0;
-      part |= (byte & 0x7f) << (7 * i);
-      this.#isEnded = byte < 0x80;
-      if (this.#isEnded) break;
-    }
-    return part;
   }
 }
 

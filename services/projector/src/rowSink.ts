@@ -73,7 +73,7 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
       .map((record) => ({ ...record, position: { ...source, offset: record.offset } }));
     const out = new RowBinaryWriter(rows.reduce((sum, row) => sum + bytesOf(row), 0));
     for (const row of rows) write(out, row);
-    return out.bytes();
+    return out.written();
   };
   await insertOnce(store, { table, columns, token, encodeRows: rowsOf, storedOffsets: held }, attempt);
 }
@@ -103,7 +103,7 @@ export class RowSink<Row> {
   async flush(): Promise<void> {
     if (this.#out.length === 0) return;
     const { table, columns } = this.#table;
-    await this.#store.insert({ table, columns, rows: this.#out.bytes() });
+    await this.#store.insert({ table, columns, rows: this.#out.written() });
     this.#out = new RowBinaryWriter();
   }
 }

@@ -58,7 +58,7 @@ const SESSIONS = rowTable<RecordRow<SessionRegistered>>('sessions', {
   player_device_id: (out, { message }) => nullableText(out, message.playerDeviceId),
   metadata: (out, { message }) => out.stringBytes(message.metadata ?? NO_METADATA),
   content_sha256: (out, { message }) =>
-    out.nullable(contentDigest(message), (digest) => out.fixed(Buffer.from(digest, 'hex'))),
+    out.nullable(contentDigest(message), (digest) => out.bytes(Buffer.from(digest, 'hex'))),
 });
 
 function nullableText(out: RowBinaryWriter, text: string | null | undefined): void {

@@ -84,7 +84,7 @@ function rowOf(
   for (const ms of [firstMs, lastMs]) out.nullable(ms, (one) => out.int64(BigInt(one)));
   out.int64(BigInt(foundMs));
   out.uint8(1);
-  return { table: 'truncations', columns: COLUMNS, rows: out.bytes() };
+  return { table: 'truncations', columns: COLUMNS, rows: out.written() };
 }
 
 const COLUMNS =

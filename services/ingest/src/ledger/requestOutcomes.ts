@@ -55,5 +55,5 @@ function insertOf(rows: readonly ReceivedRow[], processId: string, version: numb
     out.uint64(version);
   }
   const columns = 'tenant_id minute what process_id count events version'.split(' ');
-  return { table: 'received_by_process', columns, rows: out.bytes(), count: rows.length };
+  return { table: 'received_by_process', columns, rows: out.written(), count: rows.length };
 }

@@ -79,7 +79,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     table: 'reject_counts',
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
-    rows: out.bytes(),
+    rows: out.written(),
     // ClickHouse ignores a retried insert that has the same deduplication token.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),

@@ -24,7 +24,7 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
     const sharedColumns = sharedColumnsOf(record, position);
     for (let event = 0; event < record.count; event++) {
       if (erased?.has(event) === true) continue;
-      out.fixed(sharedColumns);
+      out.bytes(sharedColumns);
       out.uint32(event);
       out.uuidAt(bytes, record.idAt(event));
       out.uint64(record.idMillis(event));
@@ -35,7 +35,7 @@ export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'er
       out.stringAt(bytes, record.payloadAt(event), record.payloadBytes(event));
       out.uint8(record.isOverQuota(event) ? 1 : 0);
       out.nullable(record.sequence(event), (sequence) => out.uint64(sequence));
-      out.float64(record.sampleRate(event) ?? 1);
+      out.doubleLE(record.sampleRate(event) ?? 1);
     }
   },
   bytesOf: ({ message: { bytes, count } }) => bytes.length + count * ROW_OVERHEAD_BYTES,
@@ -54,7 +54,7 @@ function sharedColumnsOf(
   out.uuid(position.logId);
   out.uint32(position.partition);
   out.uint64(position.offset);
-  return out.bytes();
+  return out.written();
 }
 
 const SHARED_COLUMN_BYTES = 68;
@@ -69,7 +69,7 @@ export const APPENDS = rowTable<RecordRow<EventsRecord>>('appends', {
   tenant_id: (out, { message }) => out.uuid(message.tenantId),
   project_id: (out, { message }) => out.uuid(message.projectId),
   idempotency_key: (out, { message }) => out.nullableUuid(message.idempotency?.key ?? null),
-  body_sha256: (out, { message }) => out.nullable(message.idempotency, ({ digest }) => out.fixed(digest)),
+  body_sha256: (out, { message }) => out.nullable(message.idempotency, ({ digest }) => out.bytes(digest)),
   received_at: (out, { message }) => out.int64(BigInt(message.receivedAt)),
   events: (out, { message }) => out.uint32(message.count),
   ...POSITION_COLUMNS,
@@ -120,7 +120,7 @@ export function minuteTable({ logId, partition }: Source): RowTable<Counted<Minu
     log_id: (out) => out.uuid(logId),
     log_partition: (out) => out.uint32(partition),
     count: (out, { count }) => out.uint64(count),
-    weight: (out, { weight, count }) => out.float64(weight ?? count),
+    weight: (out, { weight, count }) => out.doubleLE(weight ?? count),
     last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
   });
 }

@@ -27,7 +27,7 @@ export const REPORTS = rowTable<StoredReport>('report_versions', {
   to_micros: (out, { filed }) => out.int64(windowOf(filed).toMicros),
   inline_event_ids: (out, { filed }) => out.array(filed.inlineEventIds, (id) => out.uuid(id)),
   event_ids: (out, { filed }) => out.array(filed.eventIds, (id) => out.uuid(id)),
-  request_sha256: (out, { filed }) => out.nullable(filed.requestDigest, (digest) => out.fixed(digest)),
+  request_sha256: (out, { filed }) => out.nullable(filed.requestDigest, (digest) => out.bytes(digest)),
   title: (out, { filed }) => out.string(filed.content?.title ?? ''),
   description: (out, { filed }) => out.string(filed.content?.description ?? ''),
   severity: (out, { filed }) => out.string(filed.content?.severity ?? ''),

@@ -5,7 +5,7 @@ import { RowBinaryWriter } from './rowBinary.ts';
 function written(write: (out: RowBinaryWriter) => void, initialBytes?: number): string {
   const out = new RowBinaryWriter(initialBytes);
   write(out);
-  return out.bytes().toString('hex');
+  return out.written().toString('hex');
 }
 
 test('writes a UUID as two little-endian halves, whatever the case of its digits', () => {

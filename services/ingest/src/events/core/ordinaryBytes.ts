@@ -3,7 +3,7 @@
 import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';
+import { beginRecord, endRecord, NULL, VALUE } from '@questlog/schemas/topics/eventsAccepted';
 import { idTime } from '@questlog/schemas/uuid';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
@@ -39,7 +39,7 @@ export function recordOf(
   const time = Buffer.from(idTime(receivedAt));
   for (let event = 0; event < found.count; event++) {
     if (lanes[event] !== lane) continue;
-    writeLong(out, UUID_LENGTH);
+    out.zigzag(UUID_LENGTH);
     writeId(out, time, lane, random, event);
     writeUuid(out, body, found.sessionAt[event] ?? ABSENT);
     const buildAt = found.buildAt[event] ?? ABSENT;
@@ -47,27 +47,27 @@ export function recordOf(
     if (buildAt === ABSENT && build !== null) writeUuid(out, build, 0);
     else writeUuid(out, body, buildAt);
     writePart(out, body, found.typeAt[event] ?? 0, found.typeEnd[event] ?? 0);
-    writeLong(out, found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0));
+    out.zigzag(found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0));
     const payloadAt = found.payloadAt[event] ?? ABSENT;
     if (payloadAt === ABSENT) writePart(out, NO_PAYLOAD, 0, NO_PAYLOAD.length);
     else writePart(out, body, payloadAt, found.payloadEnd[event] ?? 0);
     out.uint8(event < remaining ? 0 : 1);
     const sequence = found.sequence[event] ?? 0;
-    writeLong(out, sequence === 0 ? NULL : VALUE);
-    if (sequence !== 0) writeLong(out, sequence);
+    out.zigzag(sequence === 0 ? NULL : VALUE);
+    if (sequence !== 0) out.zigzag(sequence);
     // Writes null as the sample rate, because this code handles only projects without sampling switches.
-    writeLong(out, NULL);
+    out.zigzag(NULL);
   }
   return endRecord(out);
 }
 
 function writeUuid(out: ByteWriter, from: Buffer, at: number): void {
-  writeLong(out, at === ABSENT ? NULL : VALUE);
+  out.zigzag(at === ABSENT ? NULL : VALUE);
   if (at !== ABSENT) writePart(out, from, at, at + UUID_LENGTH);
 }
 
 function writePart(out: ByteWriter, from: Buffer, start: number, end: number): void {
-  writeLong(out, end - start);
+  out.zigzag(end - start);
   out.part(from, start, end);
 }
 

@@ -1,6 +1,7 @@
 /** Encodes records as a Kafka record batch of format 2 (KIP-98), in one buffer with space for the request header. */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
 import { allocateBytes, freeBytes } from '@questlog/schemas/buffers';
+import { varintSize, writeVarint } from '@questlog/schemas/varint';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,
@@ -121,12 +122,12 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
   for (const [index, record] of records.entries()) {
     const size = recordSize(record, index);
     sizes[index] = size;
-    end += varintSize(size) + size;
+    end += lengthSize(size) + size;
   }
   const bytes = allocateBytes(end);
   let at = start;
   for (const [index, record] of records.entries()) {
-    at = writeRecord(bytes, writeVarint(bytes, at, sizes[index] ?? 0), record, index);
+    at = writeRecord(bytes, writeLength(bytes, at, sizes[index] ?? 0), record, index);
   }
   if (at !== end) throw new Error(`a batch of ${end} bytes was written to ${at}`);
   return bytes;
@@ -136,7 +137,7 @@ function recordSize({ key, value, headers }: NewRecord, index: number): number {
   const keyBytes = key === null ? -1 : Buffer.byteLength(key);
   return (
     FIXED_BYTES +
-    varintSize(index) +
+    lengthSize(index) +
     fieldSize(keyBytes) +
     fieldSize(value === null ? -1 : value.length) +
     (headers === undefined ? 1 : headersSize(headers))
@@ -151,7 +152,7 @@ function headersSize(headers: Headers): number {
     count += 1;
     bytes += fieldSize(Buffer.byteLength(name)) + fieldSize(Buffer.byteLength(headers[name] ?? ''));
   }
-  return varintSize(count) + bytes;
+  return lengthSize(count) + bytes;
 }
 
 function writeRecord(
@@ -161,17 +162,17 @@ function writeRecord(
   index: number,
 ): number {
   bytes.fill(0, start, start + FIXED_BYTES);
-  let at = writeVarint(bytes, start + FIXED_BYTES, index);
+  let at = writeLength(bytes, start + FIXED_BYTES, index);
   at = key === null ? writeNull(bytes, at) : writeText(bytes, at, key);
   if (value === null) {
     at = writeNull(bytes, at);
   } else {
-    at = writeVarint(bytes, at, value.length);
+    at = writeLength(bytes, at, value.length);
     bytes.set(value, at);
     at += value.length;
   }
   const names = headers === undefined ? [] : Object.keys(headers);
-  at = writeVarint(bytes, at, names.length);
+  at = writeLength(bytes, at, names.length);
   for (const name of names) {
     at = writeText(bytes, at, name);
     at = writeText(bytes, at, headers?.[name] ?? '');
@@ -180,23 +181,16 @@ function writeRecord(
 }
 
 function fieldSize(length: number): number {
-  return length < 0 ? 1 : varintSize(length) + length;
+  return length < 0 ? 1 : lengthSize(length) + length;
 }
 
-/** Returns the size of a zigzag varint for a value from 0 to 2^31 - 1. */
-function varintSize(value: number): number {
-  if (value < 0x40) return 1;
-  if (value < 0x2000) return 2;
-  if (value < 0x100000) return 3;
-  return value < 0x8000000 ? 4 : 5;
+/** Returns the size of a length or an index. Kafka writes both as zigzag varints, so a value is doubled. */
+function lengthSize(value: number): number {
+  return varintSize(2 * value);
 }
 
-function writeVarint(bytes: Buffer, start: number, value: number): number {
-  let at = start;
-  let remaining = (value << 1) >>> 0;
-  for (; remaining >= 0x80; remaining >>>= 7) bytes[at++] = remaining | 0x80;
-  bytes[at] = remaining;
-  return at + 1;
+function writeLength(bytes: Buffer, start: number, value: number): number {
+  return writeVarint(bytes, start, 2 * value);
 }
 
 function writeNull(bytes: Buffer, at: number): number {
@@ -206,7 +200,7 @@ function writeNull(bytes: Buffer, at: number): number {
 
 function writeText(bytes: Buffer, start: number, text: string): number {
   const length = Buffer.byteLength(text);
-  const at = writeVarint(bytes, start, length);
+  const at = writeLength(bytes, start, length);
   // A loop is faster than a native call for short ASCII text.
   if (length === text.length && length <= MAX_LOOPED_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = text.charCodeAt(i);

@@ -1,4 +1,6 @@
 /** Encodes version 12 of the Fetch request (Kafka 2.7), which contains the latest fetched leader epoch (KIP-595). */
+import { ByteWriter } from '@questlog/schemas/byteWriter';
+import { VarintReader } from '@questlog/schemas/varint';
 import type { Request, Throttled } from '../client/sendRequest.ts';
 import type { AbortedTransaction } from './recordBatches.ts';
 
@@ -57,33 +59,36 @@ export function fetchRequest(fetch: Fetch): Request<FetchResponse> {
 }
 
 function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fetch): Buffer {
-  const writer = new Writer(
-    64 + partitions.length * 64 + Buffer.byteLength(partitions.map(topicOf).join('')),
-  );
-  writer.bytes(NO_TAGS);
-  writer.int32(NONE, maxWaitMs, 1, maxBytes);
-  writer.bytes(READ_COMMITTED);
-  writer.int32(0, NONE);
-  writer.count(partitions.length);
+  const out = new ByteWriter(64 + partitions.length * 128);
+  out.uint8(NO_TAGS);
+  for (const value of [NONE, maxWaitMs, 1, maxBytes]) out.int32BE(value);
+  out.uint8(READ_COMMITTED);
+  out.int32BE(0);
+  out.int32BE(NONE);
+  writeCount(out, partitions.length);
   for (const { clusterTopic, partition, offset, lastFetchedEpoch } of partitions) {
-    writer.text(clusterTopic);
-    writer.count(1);
-    writer.int32(partition, NONE);
-    writer.int64(offset);
-    writer.int32(lastFetchedEpoch);
-    writer.int64(NONE);
-    writer.int32(partitionMaxBytes);
-    writer.bytes(NO_TAGS, NO_TAGS);
+    writeCount(out, Buffer.byteLength(clusterTopic));
+    out.text(clusterTopic);
+    writeCount(out, 1);
+    out.int32BE(partition);
+    out.int32BE(NONE);
+    out.int64BE(offset);
+    out.int32BE(lastFetchedEpoch);
+    out.int64BE(NONE);
+    out.int32BE(partitionMaxBytes);
+    out.uint8(NO_TAGS);
+    out.uint8(NO_TAGS);
   }
   // The request contains no forgotten topics, because the client uses no fetch session. The request also contains no rack.
-  writer.count(0);
-  writer.text('');
-  writer.bytes(NO_TAGS);
-  return writer.written();
+  writeCount(out, 0);
+  writeCount(out, 0);
+  out.uint8(NO_TAGS);
+  return out.written();
 }
 
-function topicOf({ clusterTopic }: FetchedPartition): string {
-  return clusterTopic;
+/** Writes the length of a compact array or a compact string. */
+function writeCount(out: ByteWriter, count: number): void {
+  out.varint(count + 1);
 }
 
 function decodeResponse(bytes: Buffer): FetchResponse {
@@ -121,59 +126,15 @@ function readPartition(reader: Reader, clusterTopic: string): PartitionResponse 
 
 const DIVERGING_EPOCH = 0;
 
-class Writer {
-  readonly #buffer: Buffer;
-  #at = 0;
-
-  constructor(size: number) {
-    this.#buffer = Buffer.allocUnsafe(size);
-  }
-
-  bytes(...values: readonly number[]): void {
-    for (const value of values) this.#at = this.#buffer.writeUInt8(value, this.#at);
-  }
-
-  int32(...values: readonly number[]): void {
-    for (const value of values) this.#at = this.#buffer.writeInt32BE(value, this.#at);
-  }
-
-  int64(value: number): void {
-    this.int32(Math.floor(value / 2 ** 32));
-    this.#at = this.#buffer.writeUInt32BE(value >>> 0, this.#at);
-  }
-
-  count(count: number): void {
-    let remaining = count + 1;
-    for (; remaining >= 0x80; remaining >>>= 7) this.bytes((remaining & 0x7f) | 0x80);
-    this.bytes(remaining);
-  }
-
-  text(text: string): void {
-    this.count(Buffer.byteLength(text));
-    this.#at += this.#buffer.write(text, this.#at);
-  }
-
-  written(): Buffer {
-    return this.#buffer.subarray(0, this.#at);
-  }
-}
-
-class Reader {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
+class Reader extends VarintReader {
   int16(): number {
-    this.#at += 2;
-    return this.#bytes.readInt16BE(this.#at - 2);
+    this.at += 2;
+    return this.bytes.readInt16BE(this.at - 2);
   }
 
   int32(): number {
-    this.#at += 4;
-    return this.#bytes.readInt32BE(this.#at - 4);
+    this.at += 4;
+    return this.bytes.readInt32BE(this.at - 4);
   }
 
   int64(): number {
@@ -181,8 +142,8 @@ class Reader {
   }
 
   bigint64(): bigint {
-    this.#at += 8;
-    return this.#bytes.readBigInt64BE(this.#at - 8);
+    this.at += 8;
+    return this.bytes.readBigInt64BE(this.at - 8);
   }
 
   text(): string {
@@ -191,11 +152,10 @@ class Reader {
 
   view(): Buffer {
     const length = Math.max(this.#unsigned() - 1, 0);
-    const start = this.#at;
-    this.#at += length;
-    if (this.#at > this.#bytes.length)
-      throw new RangeError(`the response of ${this.#bytes.length} bytes is truncated`);
-    return this.#bytes.subarray(start, this.#at);
+    const start = this.at;
+    this.at += length;
+    this.#checkEnd();
+    return this.bytes.subarray(start, this.at);
   }
 
   each(read: () => void): void {
@@ -207,19 +167,20 @@ class Reader {
     const count = this.#unsigned();
     for (let index = 0; index < count; index += 1) {
       const tag = this.#unsigned();
-      const end = this.#unsigned() + this.#at;
+      const end = this.#unsigned() + this.at;
       read(tag);
-      this.#at = end;
+      this.at = end;
     }
   }
 
   #unsigned(): number {
-    let value = 0;
-    for (let shift = 0; ; shift += 7) {
-      const byte = this.#bytes.readUInt8(this.#at);
-      this.#at += 1;
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return value >>> 0;
-    }
+    const value = this.varint();
+    this.#checkEnd();
+    return value;
+  }
+
+  #checkEnd(): void {
+    if (this.at > this.bytes.length)
+      throw new RangeError(`the response of ${this.bytes.length} bytes is truncated`);
   }
 }

@@ -1,5 +1,6 @@
 /** Decodes Kafka record batches of format 2 (KIP-98). Values are views of the response or of the decompressed bytes. */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { VarintReader } from '@questlog/schemas/varint';
 import { messageOf } from '../../../process/errors.ts';
 import type { Headers, LogRecord } from '../../log.ts';
 import {
@@ -237,100 +238,85 @@ interface RecordBase {
 }
 
 /** Reads the records of a batch in order. The numbers in a record are zigzag varints. */
-class RecordDecoder {
-  readonly #bytes: Buffer;
+class RecordDecoder extends VarintReader {
   readonly #base: RecordBase;
-  #at = 0;
   #end = 0;
   #offset = 0;
   #timestampMs = 0;
   size = 0;
 
   constructor(bytes: Buffer, base: RecordBase) {
-    this.#bytes = bytes;
+    super(bytes);
     this.#base = base;
   }
 
   next(): LogRecord {
     this.#beginRecord();
-    const keyLength = this.#varint();
+    const keyLength = this.#number();
     const key = keyLength < 0 ? null : this.#text(keyLength);
-    const value = this.#view(this.#varint());
+    const value = this.#view(this.#number());
     this.size = Math.max(keyLength, 0) + (value?.length ?? 0);
     const headers = this.#headers();
-    if (this.#at !== this.#end) throw new InvalidBatch('a record is longer than its fields');
+    if (this.at !== this.#end) throw new InvalidBatch('a record is longer than its fields');
     return { offset: this.#offset, timestampMs: this.#timestampMs, key, value, headers };
   }
 
   nextKey(): Buffer | null {
     this.#beginRecord();
-    return this.#view(this.#varint());
+    return this.#view(this.#number());
   }
 
   end(): void {
-    if (this.#at !== this.#bytes.length) throw new InvalidBatch('a batch has bytes after its records');
+    if (this.at !== this.bytes.length) throw new InvalidBatch('a batch has bytes after its records');
   }
 
   #beginRecord(): void {
-    this.#end = this.#bytes.length;
-    const length = this.#varint();
+    this.#end = this.bytes.length;
+    const length = this.#number();
     this.#end = this.#endOf(length);
-    this.#at += 1;
+    this.at += 1;
     const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
-    const timestampMs = baseTimestamp + this.#varint();
+    const timestampMs = baseTimestamp + this.#number();
     this.#timestampMs = appendTimestamp ?? timestampMs;
-    this.#offset = baseOffset + this.#varint();
+    this.#offset = baseOffset + this.#number();
   }
 
   /** Returns the headers of a record. If a name occurs several times, the final value is used. */
   #headers(): Headers {
-    const count = this.#varint();
+    const count = this.#number();
     const headers: Record<string, string> = {};
     for (let index = 0; index < count; index += 1) {
-      const name = this.#text(this.#varint());
-      const length = this.#varint();
+      const name = this.#text(this.#number());
+      const length = this.#number();
       headers[name] = length < 0 ? '' : this.#text(length);
     }
     return headers;
   }
 
   #text(length: number): string {
-    const start = this.#at;
-    this.#at = this.#endOf(length);
-    return this.#bytes.toString('utf8', start, this.#at);
+    const start = this.at;
+    this.at = this.#endOf(length);
+    return this.bytes.toString('utf8', start, this.at);
   }
 
   #view(length: number): Buffer | null {
     if (length < 0) return null;
-    const start = this.#at;
-    this.#at = this.#endOf(length);
-    return this.#bytes.subarray(start, this.#at);
+    const start = this.at;
+    this.at = this.#endOf(length);
+    return this.bytes.subarray(start, this.at);
   }
 
   #endOf(length: number): number {
-    const end = this.#at + length;
+    const end = this.at + length;
     if (length < 0 || end > this.#end) throw new InvalidBatch('a record is shorter than its fields');
     return end;
   }
 
-  /** Reads a zigzag varint. Values up to 2^53 are exact. */
-  #varint(): number {
-    const first = this.#byte();
-    if (first < 0x80) return (first >>> 1) ^ -(first & 1);
-    let value = first & 0x7f;
-    let scale = 0x80;
-    for (let byte = first; byte >= 0x80; scale *= 0x80) {
-      byte = this.#byte();
-      value += (byte & 0x7f) * scale;
-    }
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-  }
-
-  #byte(): number {
-    const byte = this.#bytes[this.#at];
-    if (byte === undefined) throw new InvalidBatch('a record ends too soon');
-    this.#at += 1;
-    return byte;
+  #number(): number {
+    const value = this.zigzag();
+    if (this.at > this.bytes.length) throw new InvalidBatch('a record ends too soon');
+    if (this.isIrregular) throw new InvalidBatch('a record has a number of more than 64 bits');
+    return value;
   }
 }
 
