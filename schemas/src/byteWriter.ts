@@ -55,12 +55,6 @@ export class ByteWriter {
     this.#length = at;
   }
 
-  hexByte(byte: number): void {
-    this.#ensureCapacity(2);
-    this.buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
-    this.buffer[this.#length++] = DIGITS[byte & 15] ?? 0;
-  }
-
   uint8(byte: number): void {
     this.#ensureCapacity(1);
     this.buffer[this.#length++] = byte;
@@ -125,4 +119,3 @@ export class ByteWriter {
 const MAX_LOOP_COPY_BYTES = 64;
 const MAX_ASCII = 0x7f;
 const HALF_EXACT = 2 ** 52;
-const DIGITS = Buffer.from('0123456789abcdef');

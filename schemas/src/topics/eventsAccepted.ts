@@ -3,6 +3,7 @@
  * partition.
  */
 import { ByteWriter } from '../byteWriter.ts';
+import { UUID_LENGTH } from '../uuid.ts';
 import {
   COUNTED,
   MAGIC,
@@ -89,72 +90,118 @@ export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
 
+/** Text as a string, or as UTF-8 bytes that start at a position which is stored beside the bytes. */
+type Text = string | Buffer;
+
+/** Fields of an event for the encoder. The object can be reused for each event, which is faster than one object per event. */
+export class EventFields {
+  id: Text = '';
+  idAt = 0;
+  session: Text | null = null;
+  sessionAt = 0;
+  build: Text | null = null;
+  buildAt = 0;
+  type: Text = '';
+  typeAt = 0;
+  typeBytes = 0;
+  micros: number | bigint = 0;
+  payload: Buffer = NO_BYTES;
+  payloadAt = 0;
+  payloadBytes = 0;
+  overQuota = false;
+  sequence: number | null = null;
+  sampleRate: number | null = null;
+}
+
 function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Buffer {
   let bytes = 0;
   for (const { payload, eventType } of events) bytes += payload.length + eventType.length;
-  const out = beginRecord(schemaId, { ...head, count: events.length }, bytes);
-  for (const event of events) writeEvent(out, event);
-  return endRecord(out);
-}
-
-/** Writes the fields of a record that precede its events. `bytes` is the total size of all event types and payloads. */
-export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
-  const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
-  const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
-  out.uint8(MAGIC);
-  out.uint32BE(schemaId);
-  writeUuid(out, appendId);
-  writeUuid(out, tenantId);
-  writeUuid(out, projectId);
-  out.zigzag(receivedAt);
-  out.zigzag(REVISION.symbols.indexOf(revision));
-  out.zigzag(idempotency === null ? NULL : VALUE);
-  if (idempotency !== null) {
-    writeUuid(out, idempotency.key);
-    out.bytes(idempotency.digest);
+  const encoder = new EventsEncoder(schemaId, { ...head, count: events.length }, bytes);
+  const fields = new EventFields();
+  for (const event of events) {
+    fields.id = event.id;
+    fields.session = event.sessionId;
+    fields.build = event.buildId;
+    fields.type = event.eventType;
+    fields.typeBytes = Buffer.byteLength(event.eventType);
+    fields.micros = event.occurredAt;
+    fields.payload = event.payload;
+    fields.payloadBytes = event.payload.length;
+    fields.overQuota = event.overQuota;
+    fields.sequence = event.sequence;
+    fields.sampleRate = event.sampleRate ?? null;
+    encoder.add(fields);
   }
-  if (count > 0) out.zigzag(count);
-  return out;
+  return encoder.end();
 }
 
-export function endRecord(out: ByteWriter): Buffer {
-  out.uint8(0);
-  return out.written();
+/** Encodes a record of the topic: the head, each event, and the end. */
+export class EventsEncoder {
+  readonly #out: ByteWriter;
+
+  /** @param bytes total size of all event types and payloads */
+  constructor(schemaId: number, head: RecordHead, bytes: number) {
+    const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
+    const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
+    this.#out = out;
+    out.uint8(MAGIC);
+    out.uint32BE(schemaId);
+    writeUuid(out, appendId, 0);
+    writeUuid(out, tenantId, 0);
+    writeUuid(out, projectId, 0);
+    out.zigzag(receivedAt);
+    out.zigzag(REVISION.symbols.indexOf(revision));
+    out.zigzag(idempotency === null ? NULL : VALUE);
+    if (idempotency !== null) {
+      writeUuid(out, idempotency.key, 0);
+      out.bytes(idempotency.digest);
+    }
+    if (count > 0) out.zigzag(count);
+  }
+
+  add(event: EventFields): void {
+    const out = this.#out;
+    writeUuid(out, event.id, event.idAt);
+    writeOptionalUuid(out, event.session, event.sessionAt);
+    writeOptionalUuid(out, event.build, event.buildAt);
+    writeText(out, event.type, event.typeAt, event.typeBytes);
+    writeMicros(out, event.micros);
+    writeText(out, event.payload, event.payloadAt, event.payloadBytes);
+    out.uint8(event.overQuota ? 1 : 0);
+    out.zigzag(event.sequence === null ? NULL : VALUE);
+    if (event.sequence !== null) out.zigzag(event.sequence);
+    out.zigzag(event.sampleRate === null ? NULL : VALUE);
+    if (event.sampleRate !== null) out.doubleLE(event.sampleRate);
+  }
+
+  end(): Buffer {
+    this.#out.uint8(0);
+    return this.#out.written();
+  }
 }
 
-function writeEvent(out: ByteWriter, event: AcceptedEvent): void {
-  writeUuid(out, event.id);
-  writeOptionalUuid(out, event.sessionId);
-  writeOptionalUuid(out, event.buildId);
-  out.zigzag(Buffer.byteLength(event.eventType));
-  out.text(event.eventType);
-  writeMicros(out, event.occurredAt);
-  out.zigzag(event.payload.length);
-  out.bytes(event.payload);
-  out.uint8(event.overQuota ? 1 : 0);
-  out.zigzag(event.sequence === null ? NULL : VALUE);
-  if (event.sequence !== null) out.zigzag(event.sequence);
-  const { sampleRate = null } = event;
-  out.zigzag(sampleRate === null ? NULL : VALUE);
-  if (sampleRate !== null) out.doubleLE(sampleRate);
+function writeUuid(out: ByteWriter, uuid: Text, at: number): void {
+  writeText(out, uuid, at, UUID_LENGTH);
 }
 
-function writeUuid(out: ByteWriter, uuid: string): void {
-  out.zigzag(uuid.length);
-  out.text(uuid);
-}
-
-function writeOptionalUuid(out: ByteWriter, uuid: string | null): void {
+function writeOptionalUuid(out: ByteWriter, uuid: Text | null, at: number): void {
   out.zigzag(uuid === null ? NULL : VALUE);
-  if (uuid !== null) writeUuid(out, uuid);
+  if (uuid !== null) writeUuid(out, uuid, at);
 }
 
-function writeMicros(out: ByteWriter, micros: bigint): void {
+function writeText(out: ByteWriter, text: Text, at: number, bytes: number): void {
+  out.zigzag(bytes);
+  if (typeof text === 'string') out.text(text);
+  else out.part(text, at, at + bytes);
+}
+
+function writeMicros(out: ByteWriter, micros: number | bigint): void {
   const value = Number(micros);
   if (Number.isSafeInteger(value)) out.zigzag(value);
-  else out.bigZigzag(micros);
+  else out.bigZigzag(BigInt(micros));
 }
 
-export const [NULL, VALUE] = [0, 1];
+const NO_BYTES = Buffer.alloc(0);
+const [NULL, VALUE] = [0, 1];
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;

@@ -1,5 +1,6 @@
 /** Record of `questlog.events.v1` as bytes and field positions. An object for each event would be much slower. */
 import { isUtf8 } from 'node:buffer';
+import { millisAt, readUuid, UUID_LENGTH } from '../uuid.ts';
 import { VarintReader } from '../varint.ts';
 import {
   END_OF_MICROS,
@@ -54,7 +55,7 @@ export class EventsRecord {
   get idempotency(): EventsAccepted['idempotency'] {
     const at = this.#idempotencyAt;
     if (at === ABSENT) return null;
-    const digestAt = at + UUID_CHARACTERS;
+    const digestAt = at + UUID_LENGTH;
     return { key: uuidText(this.bytes, at), digest: this.bytes.subarray(digestAt, digestAt + DIGEST_BYTES) };
   }
 
@@ -114,8 +115,7 @@ export class EventsRecord {
   }
 
   idMillis(event: number): number {
-    const at = this.idAt(event);
-    return hexAt(this.bytes, at, at + 4) * HALF_RANGE + (hexAt(this.bytes, at + 4, at + 13) >>> 0);
+    return millisAt(this.bytes, this.idAt(event));
   }
 
   sessionId(event: number): string | null {
@@ -176,24 +176,14 @@ const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6,
  */
 export const ABSENT = 0;
 
-const UUID_CHARACTERS = 36;
-const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
-const UUID_KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
-  one === '-' ? HYPHEN : DIGIT,
-);
-const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
-  const character = String.fromCharCode(byte);
-  if (character === '-') return HYPHEN;
-  return /[0-9a-f]/.test(character) ? DIGIT : OTHER;
-});
-
 /** Avro writes the length of a UUID (36 characters) as a zigzag varint before the UUID. */
-const UUID_LENGTH = 2 * UUID_CHARACTERS;
-const UUID_FIELD = 1 + UUID_CHARACTERS;
+const ENCODED_LENGTH = 2 * UUID_LENGTH;
+const UUID_FIELD = 1 + UUID_LENGTH;
 const APPEND_AT = 1;
 export const TENANT_AT = APPEND_AT + UUID_FIELD;
 export const PROJECT_AT = TENANT_AT + UUID_FIELD;
 const DIGEST_BYTES = 32;
+const UNUSED_WORDS = new Uint32Array(4);
 const MIN_EVENT_BYTES = UUID_FIELD + 8;
 
 /** Reads a record in the encoding that Questlog writes. Returns undefined for any other encoding, which avsc must decode. */
@@ -237,8 +227,9 @@ function readEvent(reader: Reader, fields: Int32Array, at: number): void {
 class Reader extends VarintReader {
   uuid(): number {
     const at = this.at + 1;
-    if (this.bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.bytes, at)) this.isIrregular = true;
-    this.at = at + UUID_CHARACTERS;
+    if (this.bytes[this.at] !== ENCODED_LENGTH || !readUuid(this.bytes, at, UNUSED_WORDS, 0))
+      this.isIrregular = true;
+    this.at = at + UUID_LENGTH;
     return at;
   }
 
@@ -304,23 +295,6 @@ function halvesOf(micros: bigint): { readonly low: number; readonly high: number
   return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
 }
 
-function hexAt(bytes: Buffer, from: number, to: number): number {
-  let value = 0;
-  for (let i = from; i < to; i++) {
-    const character = bytes[i] ?? 0;
-    if (character !== 0x2d) value = (value << 4) | (character - (character < 0x60 ? 0x30 : 0x57));
-  }
-  return value;
-}
-
-function hasUuidAt(bytes: Buffer, at: number): boolean {
-  let others = 0;
-  for (let i = 0; i < UUID_CHARACTERS; i++) {
-    others |= (KIND_OF_BYTE[bytes[at + i] ?? 0] ?? OTHER) ^ (UUID_KINDS[i] ?? OTHER);
-  }
-  return others === 0;
-}
-
 function uuidText(bytes: Buffer, at: number): string {
-  return bytes.toString('latin1', at, at + UUID_CHARACTERS);
+  return bytes.toString('latin1', at, at + UUID_LENGTH);
 }

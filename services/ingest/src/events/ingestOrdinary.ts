@@ -6,13 +6,13 @@ import { isRestricted, type Principal } from '@questlog/runtime/directory/direct
 import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/buffers';
 import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
-import { uuidV8 } from '@questlog/schemas/uuid';
+import { UUID_LENGTH, uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
-import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
+import { answerOf, type OrdinaryBatch, recordOf, writeIds } from './core/ordinaryBytes.ts';
+import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
@@ -41,6 +41,7 @@ export class OrdinaryIngest {
   readonly #schemaId: number;
   readonly #found = new OrdinaryEvents();
   readonly #lanes = new Uint16Array(MAX_EVENTS);
+  readonly #ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
   readonly #sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
 
   constructor(schemaId: number) {
@@ -81,7 +82,9 @@ export class OrdinaryIngest {
       sessionBuilds: this.#sessionBuilds,
       remaining,
       random,
+      ids: this.#ids,
     };
+    writeIds(batch);
     const answer = answerOf(batch);
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), {

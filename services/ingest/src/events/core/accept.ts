@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { idHead, idTail, millisOf, uuidV8 } from '@questlog/schemas/uuid';
+import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
@@ -110,7 +110,6 @@ function createdEvent(
 class EventIds {
   readonly receivedMicros: bigint;
   readonly #input: AcceptInput;
-  readonly #heads = new Map<number, string>();
 
   constructor(input: AcceptInput) {
     this.#input = input;
@@ -118,19 +117,10 @@ class EventIds {
   }
 
   next({ index, lane }: AssignedDraft, position: number): string {
-    const { idempotency, projectId, random } = this.#input;
-    if (idempotency === null) return this.#head(lane) + idTail(random, position * 8);
-    return this.#head(lane) + idTail(keyedTail(projectId, idempotency.key, idempotency.digest, index));
-  }
-
-  #head(lane: number): string {
-    const { idempotency, receivedAt } = this.#input;
-    let head = this.#heads.get(lane);
-    if (head === undefined) {
-      head = idHead(idempotency === null ? receivedAt : millisOf(idempotency.key), lane);
-      this.#heads.set(lane, head);
-    }
-    return head;
+    const { idempotency, projectId, random, receivedAt } = this.#input;
+    if (idempotency === null) return eventId(receivedAt, lane, random, position * 8);
+    const tail = keyedTail(projectId, idempotency.key, idempotency.digest, index);
+    return eventId(millisOf(idempotency.key), lane, tail);
   }
 }
 

@@ -12,14 +12,14 @@ import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import { frame, parseSchema } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { canonicalUuid, eventId, millisOf } from '@questlog/schemas/uuid';
+import { canonicalUuid, eventId, millisOf, UUID_LENGTH } from '@questlog/schemas/uuid';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Dice, damageable, damaged, deep, KEY, members, SESSION } from '../damagedBodies.testing.ts';
 import { type AcceptInput, type AssignedDraft, accept, keyedTail, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
 import { type Draft, type Elements, isValid, problemsOf, readElements, Uuids } from './envelope.ts';
-import { answerOf, recordOf } from './ordinaryBytes.ts';
+import { answerOf, recordOf, writeIds } from './ordinaryBytes.ts';
 import { OrdinaryEvents } from './ordinaryEvents.ts';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
@@ -222,7 +222,9 @@ function expectSameOrdinary(
   });
   const lanes = placed.map(({ lane }) => lane);
   const sessionBuilds = builds.map((build) => (build === null ? null : Buffer.from(build)));
-  const batch = { ...of, body: bytes, found: ordinary, lanes, sessionBuilds };
+  const ids = Buffer.alloc(UUID_LENGTH * drafts.length);
+  const batch = { ...of, body: bytes, found: ordinary, lanes, sessionBuilds, ids };
+  writeIds(batch);
   const schemaId = dice.below(2 ** 31);
   const byLane = Map.groupBy(created, ({ index }) => lanes[index] ?? 0);
   for (const message of appends.flatMap(({ messages }) => messages)) {

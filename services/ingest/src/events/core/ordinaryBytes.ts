@@ -3,9 +3,9 @@
 import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { beginRecord, endRecord, NULL, VALUE } from '@questlog/schemas/topics/eventsAccepted';
-import { idTime } from '@questlog/schemas/uuid';
-import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
+import { EventFields, EventsEncoder } from '@questlog/schemas/topics/eventsAccepted';
+import { UUID_LENGTH, writeEventId } from '@questlog/schemas/uuid';
+import { ABSENT, type OrdinaryEvents } from './ordinaryEvents.ts';
 
 /** Valid events of a request. `found` and `lanes` have the same order as the request. */
 export interface OrdinaryBatch
@@ -17,6 +17,8 @@ export interface OrdinaryBatch
   readonly remaining: number;
   /** Random bytes for event ids: 8 per event. */
   readonly random: Buffer;
+  /** Buffer for the event ids: 36 bytes per event. */
+  readonly ids: Buffer;
 }
 
 export interface OrdinaryRecord {
@@ -25,74 +27,60 @@ export interface OrdinaryRecord {
   readonly events: number;
 }
 
+/** Creates the ids of all events of a request. */
+export function writeIds({ ids, random, receivedAt, found, lanes }: OrdinaryBatch): void {
+  for (let event = 0; event < found.count; event++) {
+    writeEventId(ids, event * UUID_LENGTH, receivedAt, lanes[event] ?? 0, random, event * 8);
+  }
+}
+
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,
   { appendId, lane, events }: OrdinaryRecord,
 ): Buffer {
-  const { body, found, lanes, sessionBuilds, remaining, random, tenantId, projectId, receivedAt, revision } =
+  const { body, ids, found, lanes, sessionBuilds, remaining, tenantId, projectId, receivedAt, revision } =
     batch;
   const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count: events };
   let bytes = 0;
   for (let event = 0; event < found.count; event++) if (lanes[event] === lane) bytes += found.bytesOf(event);
-  const out = beginRecord(schemaId, head, bytes);
-  const time = Buffer.from(idTime(receivedAt));
+  const encoder = new EventsEncoder(schemaId, head, bytes);
+  // The sample rate stays null, because this code handles only projects without sampling switches.
+  const fields = new EventFields();
+  fields.id = ids;
+  fields.type = body;
   for (let event = 0; event < found.count; event++) {
     if (lanes[event] !== lane) continue;
-    out.zigzag(UUID_LENGTH);
-    writeId(out, time, lane, random, event);
-    writeUuid(out, body, found.sessionAt[event] ?? ABSENT);
+    fields.idAt = event * UUID_LENGTH;
+    const sessionAt = found.sessionAt[event] ?? ABSENT;
+    fields.session = sessionAt === ABSENT ? null : body;
+    fields.sessionAt = sessionAt;
     const buildAt = found.buildAt[event] ?? ABSENT;
-    const build = sessionBuilds[event] ?? null;
-    if (buildAt === ABSENT && build !== null) writeUuid(out, build, 0);
-    else writeUuid(out, body, buildAt);
-    writePart(out, body, found.typeAt[event] ?? 0, found.typeEnd[event] ?? 0);
-    out.zigzag(found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0));
+    fields.build = buildAt === ABSENT ? (sessionBuilds[event] ?? null) : body;
+    fields.buildAt = buildAt === ABSENT ? 0 : buildAt;
+    fields.typeAt = found.typeAt[event] ?? 0;
+    fields.typeBytes = (found.typeEnd[event] ?? 0) - fields.typeAt;
+    fields.micros = found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
     const payloadAt = found.payloadAt[event] ?? ABSENT;
-    if (payloadAt === ABSENT) writePart(out, NO_PAYLOAD, 0, NO_PAYLOAD.length);
-    else writePart(out, body, payloadAt, found.payloadEnd[event] ?? 0);
-    out.uint8(event < remaining ? 0 : 1);
-    const sequence = found.sequence[event] ?? 0;
-    out.zigzag(sequence === 0 ? NULL : VALUE);
-    if (sequence !== 0) out.zigzag(sequence);
-    // Writes null as the sample rate, because this code handles only projects without sampling switches.
-    out.zigzag(NULL);
+    fields.payload = payloadAt === ABSENT ? NO_PAYLOAD : body;
+    fields.payloadAt = payloadAt === ABSENT ? 0 : payloadAt;
+    fields.payloadBytes =
+      payloadAt === ABSENT ? NO_PAYLOAD.length : (found.payloadEnd[event] ?? 0) - payloadAt;
+    fields.overQuota = event >= remaining;
+    fields.sequence = found.sequence[event] || null;
+    encoder.add(fields);
   }
-  return endRecord(out);
-}
-
-function writeUuid(out: ByteWriter, from: Buffer, at: number): void {
-  out.zigzag(at === ABSENT ? NULL : VALUE);
-  if (at !== ABSENT) writePart(out, from, at, at + UUID_LENGTH);
-}
-
-function writePart(out: ByteWriter, from: Buffer, start: number, end: number): void {
-  out.zigzag(end - start);
-  out.part(from, start, end);
-}
-
-/** Writes an event id as text. The id equals the result of `eventId` for the same values. */
-function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, event: number): void {
-  const at = event * 8;
-  out.bytes(time);
-  out.hexByte(0x70 | (lane >>> 8));
-  out.hexByte(lane & 0xff);
-  out.uint8(HYPHEN);
-  out.hexByte(((random[at] ?? 0) & 0x3f) | 0x80);
-  out.hexByte(random[at + 1] ?? 0);
-  out.uint8(HYPHEN);
-  for (let i = at + 2; i < at + 8; i++) out.hexByte(random[i] ?? 0);
+  return encoder.end();
 }
 
 /** Returns the JSON array of the created events. No report is linked to these events yet. */
 export function answerOf(batch: OrdinaryBatch): Buffer {
-  const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
+  const { body, ids, found, sessionBuilds, remaining, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
   const received = Buffer.from(formatMicros(BigInt(receivedAt) * 1000n));
-  const time = Buffer.from(idTime(receivedAt));
   for (let event = 0; event < found.count; event++) {
     out.bytes(event === 0 ? FIRST : NEXT);
-    writeId(out, time, lanes[event] ?? 0, random, event);
+    out.part(ids, event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
     out.bytes(SESSION);
     writeQuotedUuid(out, body, found.sessionAt[event] ?? ABSENT);
     out.bytes(BUILD);
@@ -135,7 +123,6 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
 }
 
 const QUOTE = 0x22;
-const HYPHEN = 0x2d;
 const CLOSE_ARRAY = 0x5d;
 const ANSWER_BYTES = 330;
 const FIRST = Buffer.from('[{"id":"');

@@ -4,6 +4,7 @@ import { daysInMonth, daysSince1970 } from '@questlog/runtime/http/core/occurred
 import { FAILED, JsonBytes, MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { readUuid, UUID_LENGTH } from '@questlog/schemas/uuid';
 import {
   BUILD_ID,
   EVENT_TYPE,
@@ -113,10 +114,10 @@ export class OrdinaryEvents {
     switch (field) {
       case SESSION_ID:
         this.sessionAt[event] = i + 1;
-        return readUuid(json, i + 1, this.sessionWords, event * 4);
+        return readQuotedUuid(json, i + 1, this.sessionWords, event * 4);
       case BUILD_ID:
         this.buildAt[event] = i + 1;
-        return readUuid(json, i + 1, UNUSED_WORDS, 0);
+        return readQuotedUuid(json, i + 1, UNUSED_WORDS, 0);
       case EVENT_TYPE:
         return this.#type(json, i + 1, event);
       case OCCURRED_AT:
@@ -193,34 +194,9 @@ export class OrdinaryEvents {
 }
 
 /** Parses a lower-case UUID and the closing quote. */
-function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
-  if (end - i <= UUID_LENGTH || body[i + UUID_LENGTH] !== QUOTE) return FAILED;
-  if (body[i + 8] !== MINUS || body[i + 13] !== MINUS || body[i + 18] !== MINUS || body[i + 23] !== MINUS)
-    return FAILED;
-  const a = fourDigits(body, i);
-  const b = fourDigits(body, i + 4);
-  const c = fourDigits(body, i + 9);
-  const d = fourDigits(body, i + 14);
-  const e = fourDigits(body, i + 19);
-  const f = fourDigits(body, i + 24);
-  const g = fourDigits(body, i + 28);
-  const h = fourDigits(body, i + 32);
-  if ((a | b | c | d | e | f | g | h) < 0) return FAILED;
-  words[at] = (a << 16) | b;
-  words[at + 1] = (c << 16) | d;
-  words[at + 2] = (e << 16) | f;
-  words[at + 3] = (g << 16) | h;
-  return i + UUID_LENGTH + 1;
-}
-
-/** Returns the value of four lower-case hexadecimal digits. Negative if a character is not such a digit. */
-function fourDigits(body: Buffer, i: number): number {
-  return (
-    ((HEX[body[i] ?? 0] ?? -1) << 12) |
-    ((HEX[body[i + 1] ?? 0] ?? -1) << 8) |
-    ((HEX[body[i + 2] ?? 0] ?? -1) << 4) |
-    (HEX[body[i + 3] ?? 0] ?? -1)
-  );
+function readQuotedUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
+  const uuidEnd = i + UUID_LENGTH;
+  return uuidEnd < end && body[uuidEnd] === QUOTE && readUuid(body, i, words, at) ? uuidEnd + 1 : FAILED;
 }
 
 function twoDigits(body: Buffer, i: number): number {
@@ -234,7 +210,6 @@ function digitAt(body: Buffer, i: number): number {
 
 export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
 const UNUSED_WORDS = new Uint32Array(4);
-export const UUID_LENGTH = 36;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
 /** Maximum digits of a sequence number. A double represents every number with up to 15 digits exactly. */
@@ -257,7 +232,3 @@ const BACKSLASH = 0x5c;
 const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
-
-const HEX = Int8Array.from({ length: 256 }, (_, byte) =>
-  '0123456789abcdef'.indexOf(String.fromCharCode(byte)),
-);

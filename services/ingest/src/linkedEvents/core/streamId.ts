@@ -4,6 +4,7 @@ import {
   FORMAT_VERSION,
   OVERHEAD_BYTES,
 } from '@questlog/runtime/cursors/core/cursorCipher';
+import { bytesOfUuid, uuidOf } from '@questlog/schemas/uuid';
 
 export interface StreamPosition {
   readonly logId: string;
@@ -22,7 +23,7 @@ export interface TopicBounds {
  */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
-  bytes.write(logId.replaceAll('-', ''), 'hex');
+  bytesOfUuid(logId).copy(bytes);
   for (const [partition, offset] of nextOffsets.entries()) {
     bytes.writeUIntBE(offset, LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES);
   }
@@ -46,14 +47,11 @@ export function isStreamId(text: string): boolean {
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
   if (bytes === undefined) return 'start';
-  const logId = bytes
-    .toString('hex', 0, LOG_ID_BYTES)
-    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
   const count = (bytes.length - LOG_ID_BYTES) / OFFSET_BYTES;
   const nextOffsets = Array.from({ length: count }, (_, partition) =>
     bytes.readUIntBE(LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES),
   );
-  return { logId, nextOffsets };
+  return { logId: uuidOf(bytes), nextOffsets };
 }
 
 /**
