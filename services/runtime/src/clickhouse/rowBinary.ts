@@ -1,10 +1,8 @@
 /** Writes rows in ClickHouse's RowBinary format. Payload bytes are copied and never decoded. */
 import { ByteWriter } from '@questlog/schemas/byteWriter';
+import { copyUuidHalves, UUID_BYTES, writeUuidHalves } from '@questlog/schemas/uuid';
 
 const INITIAL_BYTES = 64 * 1024;
-
-/** Positions of the hexadecimal digits in a UUID's text, in the byte order of RowBinary. */
-const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 
 export class RowBinaryWriter extends ByteWriter {
   constructor(initialBytes = INITIAL_BYTES) {
@@ -41,22 +39,14 @@ export class RowBinaryWriter extends ByteWriter {
     this.buffer.writeInt32LE(high, at + 4);
   }
 
-  /** Writes a UUID from its canonical text, as its high half and its low half. Each half is a little-endian UInt64. */
   uuid(value: string): void {
-    // Converts the digits one by one, because creating a Buffer for each UUID took a tenth of the projector's time.
-    let at = this.extend(UUID_DIGITS.length);
-    for (const digit of UUID_DIGITS) {
-      this.buffer[at++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
-    }
+    const start = this.extend(UUID_BYTES);
+    writeUuidHalves(this.buffer, start, value);
   }
 
   uuidAt(bytes: Buffer, at: number): void {
-    const start = this.extend(UUID_DIGITS.length);
-    const { buffer } = this;
-    for (let i = 0; i < UUID_DIGITS.length; i++) {
-      const digits = at + (UUID_DIGITS[i] ?? 0);
-      buffer[start + i] = (digitOf(bytes[digits] ?? 0) << 4) | digitOf(bytes[digits + 1] ?? 0);
-    }
+    const start = this.extend(UUID_BYTES);
+    copyUuidHalves(this.buffer, start, bytes, at);
   }
 
   nullable<T>(value: T | null, write: (value: T) => void): void {
@@ -86,13 +76,4 @@ export class RowBinaryWriter extends ByteWriter {
     this.varint(length);
     this.part(bytes, at, at + length);
   }
-}
-
-function hexDigit(text: string, at: number): number {
-  return digitOf(text.charCodeAt(at));
-}
-
-function digitOf(code: number): number {
-  // Converts the character code of a hexadecimal digit. The low four bits of 'a' and 'A' are 1, so 9 is added for letters.
-  return (code & 0x0f) + (code >> 6) * 9;
 }

@@ -4,7 +4,7 @@ import {
   FORMAT_VERSION,
   OVERHEAD_BYTES,
 } from '@questlog/runtime/cursors/core/cursorCipher';
-import { bytesOfUuid, uuidOf } from '@questlog/schemas/uuid';
+import { bytesOfUuid, UUID_BYTES, uuidOf } from '@questlog/schemas/uuid';
 
 export interface StreamPosition {
   readonly logId: string;
@@ -22,10 +22,10 @@ export interface TopicBounds {
  * partition.
  */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
-  const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
+  const bytes = Buffer.alloc(UUID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytesOfUuid(logId).copy(bytes);
   for (const [partition, offset] of nextOffsets.entries()) {
-    bytes.writeUIntBE(offset, LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES);
+    bytes.writeUIntBE(offset, UUID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES);
   }
   return bytes;
 }
@@ -35,8 +35,8 @@ export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
   // Rejects characters outside of base64url. `Buffer.from` would ignore such characters.
   if (bytes.toString('base64url') !== text) return false;
-  if (bytes[0] === UNENCRYPTED) return bytes.length > LOG_ID_BYTES + 1;
-  const offsetBytes = bytes.length - OVERHEAD_BYTES - LOG_ID_BYTES;
+  if (bytes[0] === UNENCRYPTED) return bytes.length > UUID_BYTES + 1;
+  const offsetBytes = bytes.length - OVERHEAD_BYTES - UUID_BYTES;
   return bytes[0] === FORMAT_VERSION && offsetBytes > 0 && offsetBytes % OFFSET_BYTES === 0;
 }
 
@@ -47,9 +47,9 @@ export function isStreamId(text: string): boolean {
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
   if (bytes === undefined) return 'start';
-  const count = (bytes.length - LOG_ID_BYTES) / OFFSET_BYTES;
+  const count = (bytes.length - UUID_BYTES) / OFFSET_BYTES;
   const nextOffsets = Array.from({ length: count }, (_, partition) =>
-    bytes.readUIntBE(LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES),
+    bytes.readUIntBE(UUID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES),
   );
   return { logId: uuidOf(bytes), nextOffsets };
 }
@@ -81,6 +81,5 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
 
 /** First byte of a message id of an earlier version, whose ids were not encrypted. */
 const UNENCRYPTED = 1;
-const LOG_ID_BYTES = 16;
 /** Size of an encoded offset in bytes. An offset of 48 bits is enough for nine years at a million records per second. */
 const OFFSET_BYTES = 6;
