@@ -1,6 +1,6 @@
 /** Parses the body of an ordinary request (a request on the fast path) without an object per event. Pure. */
 
-import { daysInMonth, daysSince1970 } from '@questlog/runtime/http/core/occurredAt';
+import { TimeReader } from '@questlog/runtime/http/core/occurredAt';
 import { FAILED, JsonBytes, MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
 import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -42,6 +42,7 @@ export class OrdinaryEvents {
   /** Earliest time of all events, in microseconds since the epoch. Infinity if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
+  readonly #reader = new TimeReader();
 
   /** Parses a valid UTF-8 body into the arrays of this object. Returns false if the request cannot take the fast path. */
   read(body: Buffer, revision: Revision): boolean {
@@ -169,23 +170,14 @@ export class OrdinaryEvents {
     const hasMillis = body[i + 19] === DOT;
     const timeEnd = i + (hasMillis ? LONG_TIME : SHORT_TIME);
     if (timeEnd >= end || body[timeEnd - 1] !== UPPER_Z || body[timeEnd] !== QUOTE) return FAILED;
-    if (body[i + 4] !== MINUS || body[i + 7] !== MINUS || body[i + 10] !== UPPER_T) return FAILED;
-    if (body[i + 13] !== COLON || body[i + 16] !== COLON) return FAILED;
-    const year = twoDigits(body, i) * 100 + twoDigits(body, i + 2);
-    const month = twoDigits(body, i + 5);
-    const day = twoDigits(body, i + 8);
-    if (!(year >= 1970 && year < 2255 && month >= 1 && month <= 12)) return FAILED;
-    if (!(day >= 1 && day <= daysInMonth(year, month))) return FAILED;
-    const hour = twoDigits(body, i + 11);
-    const minute = twoDigits(body, i + 14);
-    const second = twoDigits(body, i + 17);
-    if (!(hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 && second < 60)) return FAILED;
-    const millis = hasMillis ? twoDigits(body, i + 20) * 10 + digitAt(body, i + 22) : 0;
-    if (millis < 0) return FAILED;
-    const seconds = daysSince1970(year, month, day) * 86_400 + (hour * 60 + minute) * 60 + second;
+    if (body[i + 10] !== UPPER_T || !this.#reader.read(body, i, timeEnd)) return FAILED;
+    const { seconds } = this.#reader;
+    // The response repeats the text of a time, so that the hour 24 and a leap second are excluded.
+    const isNormal = body[i + 17] !== SIX && (body[i + 11] !== TWO || body[i + 12] !== FOUR);
+    if (!isNormal || seconds < 0 || seconds >= YEAR_2255) return FAILED;
     this.timeAt[event] = i;
     this.hasMillis[event] = hasMillis ? 1 : 0;
-    const micros = (seconds * 1000 + millis) * 1000;
+    const micros = seconds * 1_000_000 + this.#reader.micros;
     this.micros[event] = micros;
     if (micros < this.earliest) this.earliest = micros;
     if (micros > this.latest) this.latest = micros;
@@ -199,32 +191,23 @@ function readQuotedUuid({ body, end }: JsonBytes, i: number, words: Uint32Array,
   return uuidEnd < end && body[uuidEnd] === QUOTE && readUuid(body, i, words, at) ? uuidEnd + 1 : FAILED;
 }
 
-function twoDigits(body: Buffer, i: number): number {
-  return digitAt(body, i) * 10 + digitAt(body, i + 1);
-}
-
-function digitAt(body: Buffer, i: number): number {
-  const digit = (body[i] ?? 0) - ZERO;
-  return digit >= 0 && digit <= 9 ? digit : NO_DIGIT;
-}
-
 export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
 const UNUSED_WORDS = new Uint32Array(4);
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
 /** Maximum digits of a sequence number. A double represents every number with up to 15 digits exactly. */
 const MAX_DIGITS = 15;
-/** Replaces the digit value of an invalid character. The parsed number is then negative. */
-const NO_DIGIT = -100_000;
+const YEAR_2255 = Date.UTC(2255, 0) / 1000;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const MINUS = 0x2d;
 const DOT = 0x2e;
 const ZERO = 0x30;
+const TWO = 0x32;
+const FOUR = 0x34;
+const SIX = 0x36;
 const NINE = 0x39;
-const COLON = 0x3a;
 const UPPER_T = 0x54;
 const UPPER_Z = 0x5a;
 const OPEN_ARRAY = 0x5b;

@@ -5,34 +5,48 @@ export type ParsedOccurredAt =
   /** `range` means that the year of the time is not between 1900 and 2299. `format` means that the text is not a valid time. */
   | { readonly ok: false; readonly reason: 'format' | 'range' };
 
-/**
- * Parses RFC 3339 and related forms of ISO 8601, such as `2026-01-31 12:30+01`. A date without a time means midnight UTC, and a
- * time without a zone is UTC. A leap second (23:59:60 UTC) becomes the start of the next second, because POSIX time has no leap
- * seconds.
- */
 export function parseOccurredAt(text: string): ParsedOccurredAt {
-  const day = readDay(text);
-  if (day === INVALID) return FORMAT;
-  if (text.length === 10) return momentAt(day * 86_400, 0);
+  return TIME.read(asciiOf(text), 0, text.length) ? momentAt(TIME.seconds, TIME.micros) : FORMAT;
+}
 
-  const separator = text.charCodeAt(10);
-  if (separator !== UPPER_T && separator !== LOWER_T && separator !== SPACE) return FORMAT;
-  const hour = twoDigits(text, 11);
-  const minute = twoDigits(text, 14);
-  if (hour > 24 || minute > 59 || text.charCodeAt(13) !== COLON) return FORMAT;
+/** Parses times without an object per time. */
+export class TimeReader {
+  /** Whole seconds since 1970 of the time that `read` has parsed, and the microseconds after them. */
+  seconds = 0;
+  micros = 0;
 
-  const hasSeconds = codeAt(text, 16) === COLON;
-  const second = hasSeconds ? twoDigits(text, 17) : 0;
-  if (second > 60) return FORMAT;
-  const timeEnd = hasSeconds ? fractionEnd(text, 19) : 16;
-  if (timeEnd === INVALID) return FORMAT;
-  if (hour === 24 && (minute !== 0 || second !== 0 || !areZeros(text, 20, timeEnd))) return FORMAT;
+  /**
+   * Parses RFC 3339 and related forms of ISO 8601, such as `2026-01-31 12:30+01`. A date without a time means midnight UTC, and
+   * a time without a zone is UTC. A leap second (23:59:60 UTC) becomes the start of the next second, because POSIX time has no
+   * leap seconds. Returns false if the bytes contain no such time.
+   */
+  read(bytes: Buffer, start: number, end: number): boolean {
+    const day = end - start < 10 ? INVALID : readDay(bytes, start);
+    if (day === INVALID) return false;
+    this.micros = 0;
+    this.seconds = day * 86_400;
+    if (end - start === 10) return true;
 
-  const offset = readOffset(text, timeEnd);
-  if (offset === INVALID) return FORMAT;
-  const seconds = day * 86_400 + (hour * 60 + minute - offset) * 60 + second;
-  if (second !== 60) return momentAt(seconds, microsOf(text, 20, timeEnd));
-  return seconds % 86_400 === 0 ? momentAt(seconds, 0) : FORMAT;
+    const separator = bytes[start + 10];
+    if (separator !== UPPER_T && separator !== LOWER_T && separator !== SPACE) return false;
+    const hour = twoDigits(bytes, start + 11);
+    const minute = twoDigits(bytes, start + 14);
+    if (hour > 24 || minute > 59 || bytes[start + 13] !== COLON) return false;
+
+    const hasSeconds = bytes[start + 16] === COLON;
+    const second = hasSeconds ? twoDigits(bytes, start + 17) : 0;
+    if (second > 60) return false;
+    const timeEnd = hasSeconds ? fractionEnd(bytes, start + 19) : start + 16;
+    if (timeEnd === INVALID) return false;
+    if (hour === 24 && (minute !== 0 || second !== 0 || !areZeros(bytes, start + 20, timeEnd))) return false;
+
+    const offset = readOffset(bytes, timeEnd, end);
+    if (offset === INVALID) return false;
+    this.seconds += (hour * 60 + minute - offset) * 60 + second;
+    if (second === 60) return this.seconds % 86_400 === 0;
+    this.micros = microsOf(bytes, start + 20, timeEnd);
+    return true;
+  }
 }
 
 /**
@@ -69,24 +83,33 @@ const UPPER_Z = 0x5a;
 const LOWER_T = 0x74;
 const LOWER_Z = 0x7a;
 
-/** Parses the date at the start of the text. Returns the days since 1970, or `INVALID`. */
-function readDay(text: string): number {
-  if (text.length < 10 || text.charCodeAt(4) !== MINUS || text.charCodeAt(7) !== MINUS) return INVALID;
-  const century = twoDigits(text, 0);
-  const year = century * 100 + twoDigits(text, 2);
-  const month = twoDigits(text, 5);
-  const day = twoDigits(text, 8);
+/** Returns the characters of a text as bytes, followed by zeros. The parser reads a few bytes after the end of a short time. */
+function asciiOf(text: string): Buffer {
+  const { length } = text;
+  const bytes = length > USUAL_LENGTH ? Buffer.alloc(length + MARGIN) : ASCII;
+  for (let i = 0; i < length; i++) bytes[i] = Math.min(text.charCodeAt(i), NO_ASCII);
+  for (let i = length; i < length + MARGIN; i++) bytes[i] = 0;
+  return bytes;
+}
+
+/** Parses the date that starts at `i`. Returns the days since 1970, or `INVALID`. */
+function readDay(bytes: Buffer, i: number): number {
+  if (bytes[i + 4] !== MINUS || bytes[i + 7] !== MINUS) return INVALID;
+  const century = twoDigits(bytes, i);
+  const year = century * 100 + twoDigits(bytes, i + 2);
+  const month = twoDigits(bytes, i + 5);
+  const day = twoDigits(bytes, i + 8);
   if (year > 9999 || month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month)) return INVALID;
   return daysSince1970(year, month, day);
 }
 
-export function daysInMonth(year: number, month: number): number {
+function daysInMonth(year: number, month: number): number {
   if (month !== 2) return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
 }
 
 /** Returns the number of days from 1970 to a date. Counts years from March, so that the leap day is the last day of a year. */
-export function daysSince1970(year: number, month: number, day: number): number {
+function daysSince1970(year: number, month: number, day: number): number {
   const marchYear = month > 2 ? year : year - 1;
   const marchMonth = month > 2 ? month - 3 : month + 9;
   const leapDays = Math.floor(marchYear / 4) - Math.floor(marchYear / 100) + Math.floor(marchYear / 400);
@@ -95,41 +118,41 @@ export function daysSince1970(year: number, month: number, day: number): number 
 
 const DAYS_TO_1970 = 719_468;
 
-function fractionEnd(text: string, i: number): number {
-  const point = codeAt(text, i);
+function fractionEnd(bytes: Buffer, i: number): number {
+  const point = bytes[i];
   if (point !== DOT && point !== COMMA) return i;
   const start = i + 1;
   i = start;
-  while (isDigit(codeAt(text, i))) i++;
+  while (isDigit(bytes[i] ?? 0)) i++;
   return i === start ? INVALID : i;
 }
 
-function areZeros(text: string, start: number, end: number): boolean {
+function areZeros(bytes: Buffer, start: number, end: number): boolean {
   for (let i = start; i < end; i++) {
-    if (text.charCodeAt(i) !== ZERO) return false;
+    if (bytes[i] !== ZERO) return false;
   }
   return true;
 }
 
-function readOffset(text: string, i: number): number {
-  const rest = text.length - i;
+function readOffset(bytes: Buffer, i: number, end: number): number {
+  const rest = end - i;
   if (rest === 0) return 0;
-  const sign = text.charCodeAt(i);
+  const sign = bytes[i];
   if (sign === UPPER_Z || sign === LOWER_Z) return rest === 1 ? 0 : INVALID;
   if (sign !== PLUS && sign !== MINUS) return INVALID;
-  const hours = twoDigits(text, i + 1);
+  const hours = twoDigits(bytes, i + 1);
   let minutes = 0;
-  if (rest === 5) minutes = twoDigits(text, i + 3);
-  else if (rest === 6 && text.charCodeAt(i + 3) === COLON) minutes = twoDigits(text, i + 4);
+  if (rest === 5) minutes = twoDigits(bytes, i + 3);
+  else if (rest === 6 && bytes[i + 3] === COLON) minutes = twoDigits(bytes, i + 4);
   else if (rest !== 3) return INVALID;
   if (hours > 23 || minutes > 59) return INVALID;
   return sign === PLUS ? hours * 60 + minutes : -(hours * 60 + minutes);
 }
 
-function microsOf(text: string, start: number, end: number): number {
+function microsOf(bytes: Buffer, start: number, end: number): number {
   let micros = 0;
   for (let i = start; i < start + 6; i++) {
-    micros = micros * 10 + (i < end ? text.charCodeAt(i) - ZERO : 0);
+    micros = micros * 10 + (i < end ? (bytes[i] ?? 0) - ZERO : 0);
   }
   return micros;
 }
@@ -190,9 +213,9 @@ function digit(value: number, weight: number): number {
   return ZERO + (div(value, weight) % 10);
 }
 
-function twoDigits(text: string, i: number): number {
-  const tens = codeAt(text, i) - ZERO;
-  const ones = codeAt(text, i + 1) - ZERO;
+function twoDigits(bytes: Buffer, i: number): number {
+  const tens = (bytes[i] ?? 0) - ZERO;
+  const ones = (bytes[i + 1] ?? 0) - ZERO;
   return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : INVALID;
 }
 
@@ -200,7 +223,8 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }
 
-/** Returns the character code at `i`, or 0 after the end. Reading past the end would make all later calls slower. */
-function codeAt(text: string, i: number): number {
-  return i < text.length ? text.charCodeAt(i) : 0;
-}
+const USUAL_LENGTH = 64;
+const MARGIN = 8;
+const NO_ASCII = 0xff;
+const ASCII = Buffer.allocUnsafeSlow(USUAL_LENGTH + MARGIN);
+const TIME = new TimeReader();
