@@ -207,8 +207,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'epoch of fetched records ignored',
     lost: 'a consumer does not notice that the log was truncated and has grown again',
     file: `${KAFKA}/read/fetchProtocol.ts`,
-    text: 'writer.int32(lastFetchedEpoch);',
-    by: 'writer.int32(-1);',
+    text: 'out.int32BE(lastFetchedEpoch);',
+    by: 'out.int32BE(-1);',
     tests: [`${KAFKA}/read/fetchRequest.test.ts`],
   },
   {

@@ -4,6 +4,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { bytesOfUuid } from '@questlog/schemas/uuid';
 
 /**
  * Shell command that kills Java when the pipe to this process closes. An interrupted test run therefore leaves no broker
@@ -53,5 +54,5 @@ export function localAddress(port: number): string {
 
 /** Returns 16 bytes in base64url without padding. The text does not start with a dash, because Kafka does not allow that. */
 export function clusterId(): string {
-  return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
+  return `q${bytesOfUuid(randomUUID()).toString('base64url').slice(1)}`;
 }
