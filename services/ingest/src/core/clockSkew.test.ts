@@ -1,6 +1,6 @@
 /** Tests which times are reported, and which distance from the server's clock is reported. */
 
-import { parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
+import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import { expect, test } from 'vitest';
 import { isSkewed, skewedTimes, skewHeader } from './clockSkew.ts';
 

@@ -8,11 +8,11 @@ import {
   newestFirstParams,
   readNewestFirst,
 } from '@questlog/runtime/http/core/newestFirst';
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import { partitionOf } from '@questlog/schemas/partition';
 import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';

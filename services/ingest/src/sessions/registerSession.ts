@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { SessionCreated } from '@questlog/schemas/http/session';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
 import { type SkewedTime, skewedTimes } from '../core/clockSkew.ts';

@@ -10,11 +10,11 @@ import {
   problem,
   timestampIn,
 } from '@questlog/runtime/http/core/fieldProblems';
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { SwitchesInput, type SwitchInput, type SwitchOutput } from '@questlog/schemas/http/admin';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';

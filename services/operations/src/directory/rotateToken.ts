@@ -4,10 +4,10 @@ import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { newToken } from '@questlog/runtime/directory/tokenText';
 import { problem, rejectionOf, timestampField } from '@questlog/runtime/http/core/fieldProblems';
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { TokenRotation } from '@questlog/schemas/http/admin';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import type { Token } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 

@@ -1,8 +1,8 @@
 /** Writes the JSON of responses that contain events. Copies the bytes of payloads without parsing them. Pure. */
 
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 
 export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {

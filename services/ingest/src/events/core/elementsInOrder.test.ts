@@ -5,11 +5,11 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import { timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
-import { formatMicros, parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
+import { formatMicros, parseOccurredAt } from '@questlog/schemas/isoTime';
 import { frame, parseSchema } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, eventId, millisOf, UUID_LENGTH } from '@questlog/schemas/uuid';

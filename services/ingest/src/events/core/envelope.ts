@@ -1,11 +1,11 @@
 /** Converts each scanned element of a request to the draft of an event, or to a list of problems. Pure. */
 
 import { fieldProblems, timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
-import { parseOccurredAt } from '@questlog/runtime/http/core/occurredAt';
 import { SAMPLES } from '@questlog/runtime/http/core/scanObject';
 import { MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
 import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';

@@ -1,7 +1,7 @@
 /** Fast path: copies bytes of the request body into the records and the response. */
 
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { EventFields, EventsEncoder } from '@questlog/schemas/topics/eventsAccepted';
 import { UUID_LENGTH, writeEventId } from '@questlog/schemas/uuid';

@@ -3,7 +3,7 @@
  * receive each line break between JSON tokens as LF. Pure.
  */
 
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 
 export interface MessageOptions {

@@ -1,7 +1,7 @@
 /** Writes the JSON of bug reports for responses. Copies the bytes of payloads and of the context without parsing them. Pure. */
 
-import { formatMicros } from '@questlog/runtime/http/core/occurredAt';
 import type { ListedReport } from '@questlog/schemas/http/report';
+import { formatMicros } from '@questlog/schemas/isoTime';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { ShownLinks } from '../../entityCache/links.ts';

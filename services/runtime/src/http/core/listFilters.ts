@@ -1,8 +1,8 @@
 /** Parses the filters of list queries. An omitted filter has no effect. */
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
+import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
-import { parseOccurredAt } from './occurredAt.ts';
 
 type Text = string | undefined;
 

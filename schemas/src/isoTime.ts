@@ -1,4 +1,4 @@
-/** Converts event times between RFC 3339 text and microseconds since 1970. */
+/** Converts times between RFC 3339 text and microseconds since 1970. */
 
 export type ParsedOccurredAt =
   | { readonly ok: true; readonly micros: bigint }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { formatMicros, parseOccurredAt } from './occurredAt.ts';
+import { formatMicros, parseOccurredAt } from './isoTime.ts';
 
 describe('parseOccurredAt', () => {
   test.each([

@@ -1,7 +1,7 @@
 /** Compares random times with the engine's calendar, which shares no code with the product. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatMicros, parseOccurredAt } from './occurredAt.ts';
+import { formatMicros, parseOccurredAt } from './isoTime.ts';
 
 describe('against the engine’s calendar', () => {
   const FIRST = -2_208_988_800_000_000n;
