@@ -1,10 +1,30 @@
-/** Reporter of vitest that lists the slowest test files. */
+/** Reporter of vitest that lists the slowest test files, the retried tests, and the long waits for a condition. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { LONG_WAITS } from '@questlog/runtime/process/testing/pollUntil';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SHOWN = 25;
 
 export class Slowest implements Reporter {
+  #folder = '';
+
+  onInit(): void {
+    this.#folder = mkdtempSync(join(tmpdir(), 'questlog-waits-'));
+    const path = join(this.#folder, 'waits');
+    writeFileSync(path, '');
+    process.env[LONG_WAITS] = path;
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
+    const waits = readFileSync(join(this.#folder, 'waits'), 'utf8');
+    rmSync(this.#folder, { recursive: true });
+    if (waits !== '') console.log(`\nWaits for a condition that took five seconds or more:\n${waits}`);
+    for (const module of modules)
+      for (const test of module.children.allTests())
+        if ((test.diagnostic()?.retryCount ?? 0) > 0)
+          console.log(`Retried: ${module.relativeModuleId} > ${test.fullName}`);
     if (modules.length <= SHOWN) return;
     const rows = modules
       .map((module) => ({ module, ms: module.diagnostic().duration + module.diagnostic().collectDuration }))

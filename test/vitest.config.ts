@@ -180,6 +180,8 @@ function projectOf({
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster, because a worker loads shared modules once. These tests keep no state in modules.
       isolate: false,
+      // Saves a quarter of the CPU time of the fast tests, because Node loads the sources itself and caches the compiled code.
+      experimental: { viteModuleRunner: false },
       testTimeout: isHeavy ? 300_000 : 30_000,
       hookTimeout: isHeavy ? 300_000 : 60_000,
       // The default of one second fails if the machine stalls for a second.

@@ -80,8 +80,8 @@ test('every answer has a documented status, schema, and media type', {
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', anUnknownId()));
   const switches = '/admin/projects/{id}/switches';
-  for (const of of [projectId, anUnknownId()]) {
-    const path = switches.replace('{id}', of);
+  for (const id of [projectId, anUnknownId()]) {
+    const path = switches.replace('{id}', id);
     await ask('PUT', switches, [{ action: 'sample', sampleRate: 0.5, reason: 'R' }], path);
     await ask('PUT', switches, [{ action: 'drop' }], path);
     await ask('GET', switches, undefined, path);

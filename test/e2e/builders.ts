@@ -1,6 +1,6 @@
 /** Builders for the end-to-end tests. They create projects, events, and keys. `eventually` waits for a condition. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import { pollUntil } from '@questlog/runtime/process/testing/pollUntil';
 import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
@@ -157,21 +157,11 @@ export function anUnknownId(): string {
 export const RECOUNT_WITHIN_MS = 120_000;
 
 /** Wait between two polls. The wait grows with the elapsed time, because each poll takes CPU time from the product under test. */
-const POLL_MS = { min: 25, max: 250, fractionOfElapsed: 0.1 };
-
 /** Polls until `isDone` accepts a value. @returns the accepted value @throws Error with the last value after `withinMs` */
 export async function eventually<T>(
   poll: () => Promise<T>,
   isDone: (value: T) => boolean,
   withinMs = 20_000,
 ): Promise<T> {
-  const startedMs = Date.now();
-  for (;;) {
-    const value = await poll();
-    if (isDone(value)) return value;
-    const waitedMs = Date.now() - startedMs;
-    if (waitedMs > withinMs)
-      throw new Error(`condition not met within ${withinMs} ms; last value: ${JSON.stringify(value)}`);
-    await delay(Math.min(POLL_MS.max, Math.max(POLL_MS.min, waitedMs * POLL_MS.fractionOfElapsed)));
-  }
+  return await pollUntil(poll, isDone, withinMs);
 }

@@ -1,8 +1,4 @@
-/**
- * Tests that the bytes of payloads are unchanged in the answer, in GET, and in ClickHouse. A document that is not JSON gets a
- * 400.
- */
-import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
+/** Tests that the bytes of payloads are unchanged in the answer, in GET, and in ClickHouse. */
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { rawEvent, type TestProject } from './builders.ts';
@@ -54,41 +50,6 @@ describe('a payload', () => {
   });
 });
 
-describe('a document that is not JSON', () => {
-  test('is a 400 as a body', async () => {
-    expect(invalidJson.length).toBeGreaterThanOrEqual(150);
-    const outcomes = await inBatches(
-      invalidJson,
-      async ({ name, bytes }) => `${name}: ${await rejectionOf(bytes)}`,
-    );
-
-    expect(outcomes).toEqual(invalidJson.map(({ name }) => `${name}: 400`));
-  });
-
-  test('is a 400 inside a payload, and nothing is stored', async () => {
-    const inside = invalidJson.filter(({ topLevelOnly }) => topLevelOnly !== true);
-    const before = (await game.get('/v1/quota')).json().used;
-    const outcomes = await inBatches(inside, async ({ name, bytes }) => {
-      return `${name}: ${await rejectionOf(rawEvent(member(bytes)))}`;
-    });
-
-    expect(outcomes).toEqual(inside.map(({ name }) => `${name}: 400`));
-    expect((await game.get('/v1/quota')).json().used).toBe(before);
-  });
-});
-
-describe('a document that is JSON but not an event', () => {
-  test('is a 400 as a body, or a 413 if it is an array over the limit', async () => {
-    const outcomes = await inBatches(
-      validJson,
-      async ({ name, bytes }) => `${name}: ${await rejectionOf(bytes)}`,
-    );
-
-    const capped = 'a list of 2000 numbers';
-    expect(outcomes).toEqual(validJson.map(({ name }) => `${name}: ${name === capped ? 413 : 400}`));
-  });
-});
-
 /** Sends the payloads in batches. Compares each payload with the answer, the events of the session, and ClickHouse. */
 async function store(payloads: readonly Buffer[]): Promise<string[]> {
   const expected = payloads.map(hexOf);
@@ -127,7 +88,6 @@ function payloadsIn(answer: Buffer, ids: readonly string[], payloads: readonly B
 
 const NAME = '"payload":';
 const BATCH = 100;
-const AT_ONCE = 8;
 
 function member(value: Buffer): Buffer {
   return Buffer.concat([Buffer.from('{"v":'), value, Buffer.from('}')]);
@@ -140,21 +100,4 @@ function arrayOf(elements: readonly Buffer[]): Buffer {
 
 function hexOf(bytes: Buffer): string {
   return bytes.toString('hex');
-}
-
-/** Returns the status if the answer is a problem document, otherwise a description of the answer. */
-async function rejectionOf(body: Buffer): Promise<number | string> {
-  const answer = await game.post(body);
-  const type = answer.headers.get('content-type');
-  return type?.startsWith('application/problem+json') === true
-    ? answer.status
-    : `answered ${answer.status} as ${type}`;
-}
-
-async function inBatches<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  for (let at = 0; at < all.length; at += AT_ONCE) {
-    results.push(...(await Promise.all(all.slice(at, at + AT_ONCE).map(work))));
-  }
-  return results;
 }

@@ -4,14 +4,14 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
-import { ownProduct } from './sharedProduct.ts';
+import { sharedProduct } from './sharedProduct.ts';
 
-const shared = ownProduct({ env: { QUESTLOG_REVISION: 'B' } });
+const shared = sharedProduct();
 let game: TestProject;
 let gameA: TestProject;
 
 beforeAll(async () => {
-  game = await shared.aProject();
+  game = await shared.aProject({ revision: 'B' });
   gameA = await shared.aProject({ revision: 'A', tenantId: game.tenantId });
 });
 
@@ -91,10 +91,6 @@ describe.concurrent('revision B', () => {
 });
 
 describe.concurrent('the revision', () => {
-  test('is the deployment’s if the project has none', async () => {
-    expect((await game.post(anEvent())).status).toBe(201);
-  });
-
   test('is the project’s if the project has one, independent of the tenant’s other projects', async () => {
     expect((await gameA.post(anEvent())).status).toBe(400);
     const answer = await gameA.post(events(201, { sessionId: gameA.sessionId }));

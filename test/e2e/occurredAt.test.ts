@@ -1,4 +1,4 @@
-/** Tests `occurredAt`: accepted forms, responses, and rejected values. Times must be stored unchanged. */
+/** Tests `occurredAt`: accepted forms and responses. Times must be stored unchanged. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -39,56 +39,11 @@ const forms: readonly (readonly [string, string])[] = [
   ['2299-12-31T23:59:59.999999Z', '2299-12-31T23:59:59.999999Z'],
 ];
 
-const malformed: readonly string[] = [
-  '',
-  'now',
-  '1763750000',
-  '20261121T183000Z',
-  '2026-W47-6',
-  '2026-325',
-  '2026-11',
-  '2026-1-2',
-  '21.11.2026',
-  '2026-11-21T18Z',
-  '2026-11-21T18:30:00.Z',
-  '2026-11-21T18:30:00 Z',
-  '2026-11-21T18:30:00+25:00',
-  '2026-11-21T18:30:00Z ',
-  '2026-02-29',
-  '2026-13-01',
-  '2026-00-10',
-  '2026-11-31',
-  '2026-11-21T25:00:00Z',
-  '2026-11-21T24:00:01Z',
-  '2026-11-21T18:60:00Z',
-  '2026-11-21T18:30:61Z',
-  '2026-11-21T18:30:60Z',
-  'Sat, 21 Nov 2026 18:30:00 GMT',
-  '٢٠٢٦-١١-٢١',
-];
-
-const outOfRange: readonly string[] = [
-  '1899-12-31T23:59:59.999999Z',
-  '1900-01-01T00:30:00+01:00',
-  '2300-01-01T00:00:00Z',
-  '2299-12-31T23:30:00-01:00',
-  '0001-01-01',
-  '9999-12-31T23:59:59Z',
-];
-
 describe.concurrent('occurredAt', () => {
-  test('accepts every form of RFC 3339 and similar forms, and returns UTC with microseconds', async () => {
-    const answer = await game.post(forms.map(([sent]) => anEvent({ occurredAt: sent })));
-
-    expect(answer.status).toBe(201);
-    const created: { id: string; occurredAt: string }[] = answer.json();
-    const answered = created.map(({ occurredAt }, i) => [forms[i]?.[0], occurredAt]);
-    expect(answered).toEqual(forms);
-  });
-
   test('is the same in the response, in GET, and in ClickHouse', async () => {
     const answer = await game.post(forms.map(([sent]) => anEvent({ occurredAt: sent })));
     const created: { id: string; occurredAt: string }[] = answer.json();
+    expect(created.map(({ occurredAt }, i) => [forms[i]?.[0], occurredAt])).toEqual(forms);
 
     const reads = await Promise.all(created.map(({ id }) => game.get(`/v1/events/${id}`)));
     expect(reads.map((read) => read.json().occurredAt)).toEqual(created.map(({ occurredAt }) => occurredAt));
@@ -102,20 +57,6 @@ describe.concurrent('occurredAt', () => {
     expect(created.map(({ id }) => stored.get(id))).toEqual(
       created.map(({ occurredAt }) => toMicros(occurredAt)),
     );
-  });
-
-  test('rejects other forms and invalid dates with a 400 that names the field', async () => {
-    const answer = await game.post(malformed.map((occurredAt) => anEvent({ occurredAt })));
-
-    expect(answer.status).toBe(400);
-    expect(named(answer.json())).toEqual(malformed.map((_, i) => `${i} /occurredAt invalid_timestamp`));
-  });
-
-  test('rejects times outside 1900 to 2299 (UTC) with a 400 that names the field', async () => {
-    const answer = await game.post(outOfRange.map((occurredAt) => anEvent({ occurredAt })));
-
-    expect(answer.status).toBe(400);
-    expect(named(answer.json())).toEqual(outOfRange.map((_, i) => `${i} /occurredAt timestamp_out_of_range`));
   });
 });
 
@@ -160,11 +101,3 @@ describe.concurrent('a wrong clock', () => {
     },
   );
 });
-
-function named({
-  errors,
-}: {
-  errors: readonly { index: number; pointer: string; code: string }[];
-}): string[] {
-  return errors.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
-}

@@ -15,29 +15,6 @@ describe.concurrent('overQuota', () => {
     expect(flagsOf(await send(game, 1))).toEqual([true]);
   });
 
-  test('is exact at the quota', async () => {
-    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 3 });
-
-    expect(flagsOf(await send(game, 3))).toEqual([false, false, false]);
-    expect(flagsOf(await send(game, 1))).toEqual([true]);
-  });
-
-  test('is true for every event if the quota is 0, and the events are stored', async () => {
-    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 0 });
-    const answer = await send(game, 2);
-
-    expect(answer.status).toBe(201);
-    expect(flagsOf(answer)).toEqual([true, true]);
-    expect((await game.get(`/v1/sessions/${game.sessionId}/events`)).json().events).toEqual(answer.json());
-  });
-
-  test('is false for every event without a quota', async () => {
-    const game = await shared.aProject({ revision: 'A' });
-
-    expect(flagsOf(await send(game, 500))).toEqual(Array.from({ length: 500 }, () => false));
-    expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 500, softQuota: null });
-  });
-
   test('is exact under 32 concurrent requests, and flags the last events of a batch', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 500 });
     const answers = await Promise.all(Array.from({ length: 32 }, () => send(game, 25)));

@@ -43,16 +43,6 @@ describe.concurrent('an event’s sequence', () => {
     expect([again.status, again.text()]).toEqual([200, first.text()]);
   });
 
-  test.each(['0', '-1', '5.5', '"5"', '9007199254740992', '[5]'])(
-    'rejects %s with a 400 that names the field',
-    async (sequence) => {
-      const answer = await game.post(`{"eventType":"x","sequence":${sequence}}`);
-
-      expect(answer.status).toBe(400);
-      expect(answer.json().errors).toMatchObject([{ index: 0, pointer: '/sequence' }]);
-    },
-  );
-
   test('is in the links of a report and in the stream of linked events', async () => {
     const project = await shared.aProject({ revision: 'B' });
     const { sessionId } = project;

@@ -16,11 +16,10 @@ const product = reached([...sources.keys()].filter(isMain), {
 /** Test files that wait for a time, each with its reason. */
 const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
-  'services/runtime/src/log/contract/harness.ts': 'polls a condition',
+  'services/runtime/src/process/testing/pollUntil.ts': 'polls a condition',
   'test/bench/pace.ts': 'sends events at a fixed rate',
   'test/cluster/load.ts': 'sends load at a fixed rate',
   'test/console/screenshots.ts': 'waits until the figures of a page no longer change',
-  'test/e2e/builders.ts': 'polls a condition',
   'test/faults/campaign/tryRows.ts': 'draws the times of faults, and prints the seed',
   'test/simulation/world/virtualTime.ts': 'replaces the timers of Node by simulated timers',
   'test/faults/killCampaign.ts': 'draws the time of a kill, and prints the seed',

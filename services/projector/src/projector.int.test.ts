@@ -64,9 +64,13 @@ async function quotaOf(tenantId: string): Promise<number> {
   return Number(row?.n);
 }
 
-const TABLES = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
-
-test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'] as const]))(
+// `blocks.test.ts` crashes at every row of a block, so one crash per table is enough here.
+test.each([
+  ['events', 'after'],
+  ['appends', 'before'],
+  ['quota_usage_by_partition', 'after'],
+  ['event_counts_by_partition', 'before'],
+] as const)(
   'after a crash at the insert into %s, %s it ran, every event is stored once and every count is correct',
   async (table, when) => {
     const before = await quotaOf(TENANT);
@@ -79,11 +83,14 @@ test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'
   },
 );
 
-test.each(TABLES)('does not repeat an insert into %s whose answer was lost', async (table) => {
-  await append(accepted(4));
-  await bench.projectAll(failing(bench.store, table, 1, 'after', lost));
-  expect(await countsOf(project)).toEqual({ rows: 4, ids: 4, appends: 1, minutes: 4 });
-});
+test.each(['events', 'event_counts_by_partition'])(
+  'does not repeat an insert into %s whose answer was lost',
+  async (table) => {
+    await append(accepted(4));
+    await bench.projectAll(failing(bench.store, table, 1, 'after', lost));
+    expect(await countsOf(project)).toEqual({ rows: 4, ids: 4, appends: 1, minutes: 4 });
+  },
+);
 
 test('writes rows that were lost after an acknowledged token with a new token', async () => {
   await append(accepted(6));

@@ -136,6 +136,7 @@ test('stalled downloads of one tenant use at most half of the permits', async ()
   caller.tenant.id = 'greedy';
   one.abort();
   await vi.waitFor(async () => expect((await fetch(address, { method: 'HEAD' })).status).toBe(200), {
+    timeout: 20_000,
     interval: 5,
   });
 });

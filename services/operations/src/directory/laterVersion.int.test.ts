@@ -67,10 +67,10 @@ async function aTopicOfTwo() {
   onTestFinished(() => directory.close());
   const codec = await createCodec(registry, laterContract());
   const nothing: DirectoryEntry = { tenant: null, project: null, token: null };
-  for (const of of [{ tenant }, { project }, { token }]) {
-    const [[kind, { id }] = ['tenant', tenant]] = Object.entries(of);
+  for (const one of [{ tenant }, { project }, { token }]) {
+    const [[kind, { id }] = ['tenant', tenant]] = Object.entries(one);
     const key = `${kind}:${id}`;
-    await log.append(TOPICS.directory, 0, [{ key, value: codec.encode({ ...nothing, ...of }) }]);
+    await log.append(TOPICS.directory, 0, [{ key, value: codec.encode({ ...nothing, ...one }) }]);
   }
   await directory.caughtUp();
   const later = async (kind: 'tenant' | 'project' | 'token', id: string): Promise<unknown> => {

@@ -1,6 +1,7 @@
 /** Test harness of the contract tests, with functions that create topics and wait for conditions. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { pollUntil } from '../../process/testing/pollUntil.ts';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
 
 /** Functions with which tests control the log. An adapter omits the optional functions that it does not support. */
@@ -84,10 +85,8 @@ export async function textsToEnd(log: Log, topic: string): Promise<(string | und
 }
 
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, CONDITION_POLL_MS));
+  await pollUntil(condition, Boolean);
 }
-
-const CONDITION_POLL_MS = 5;
 
 export async function readUntilLost(
   owned: OwnedPartition,

@@ -4,7 +4,7 @@ import zlib from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 
-const ROWS = 200_000;
+const ROWS = 100_000;
 
 let it: TestServer;
 beforeAll(async () => {

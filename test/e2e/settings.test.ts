@@ -1,13 +1,21 @@
 /**
- * Tests the maximum number of links that a report gets from its session. The first events are linked, and the response says that
- * there are more events.
+ * Tests settings that differ from the product of the run: the maximum number of links of a report, the revision, and the allowed
+ * hosts.
  */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
 import { anEvent, events, eventually, type ListedLink } from './builders.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-const shared = ownProduct({ env: { QUESTLOG_REPORT_LINKS: '4' } });
+const shared = ownProduct({
+  env: {
+    QUESTLOG_REPORT_LINKS: '4',
+    QUESTLOG_REVISION: 'B',
+    QUESTLOG_ADMIN_ALLOWED_HOSTS: 'ops.internal, Ops.Example:443',
+  },
+});
 
 test('links the first events before and after the report up to the maximum, and reports more events immediately', async () => {
   const game = await shared.aProject();
@@ -76,4 +84,25 @@ test('links at most 50 concurrent reports to the events of one session or to one
   await eventually(made, ([row]) => Number(row?.links) === 50, 20_000);
   const refused = await game.report({ eventIds: [named.id] });
   expect([refused.status, refused.json().code]).toEqual([429, 'rate_limited']);
+});
+
+test('a project without a revision has the revision of the deployment', async () => {
+  const inB = await shared.aProject({ revision: null });
+  const inA = await shared.aProject({ revision: 'A', tenantId: inB.tenantId });
+  expect((await inB.post(anEvent())).status).toBe(201);
+  expect((await inA.post(anEvent())).status).toBe(400);
+});
+
+test.each([
+  ['ops.internal', 200],
+  ['OPS.internal:1', 200],
+  ['ops.example', 200],
+  ['internal', 421],
+])('answers an admin request with the Host header %s with %i', async (host, status) => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const headers = { Host: host, Authorization: `Bearer ${adminToken}` };
+  const sent = get(`${adminUrl}/admin/tenants`, { headers });
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  answer.resume();
+  expect(answer.statusCode).toBe(status);
 });
