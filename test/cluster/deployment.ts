@@ -6,6 +6,7 @@ import {
   type Answer,
   collectOutput,
   end,
+  hasReadDirectory,
   type Product,
   type RequestOptions,
   ready,
@@ -107,8 +108,12 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
           underWay -= 1;
         });
       },
-      admin: (method, path, body) =>
-        send(this.#operationsUrl(adminUrl) + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body }),
+      admin: async (method, path, body) => {
+        const url = this.#operationsUrl(adminUrl);
+        const answer = await send(url + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body });
+        if (method !== 'GET' && url !== adminUrl && name === 'ingest') await hasReadDirectory(adminUrl, url);
+        return answer;
+      },
       readyz: async () => {
         const answer = await fetch(`${adminUrl}/readyz`);
         const { problems = {}, warnings = {} } = (await answer.json()) as Partial<Readiness>;

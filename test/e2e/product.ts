@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { keepLogs, noteToken } from '../tokensInLogs.ts';
+import { eventually } from './builders.ts';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -104,7 +105,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   const engines = options.engines ?? clusterEngines();
   const dataDir = options.dataDir ?? emptyDataDir();
   if (options.dataDir === undefined && engines === undefined) fillWithTables(join(dataDir, 'clickhouse'));
-  const services = await spawnServices({ ...options, engines, dataDir });
+  const { children: services, ingestAdminUrl } = await spawnServices({ ...options, engines, dataDir });
   const outputs = services.map(collectOutput);
   await Promise.all(services.map((child, index) => ready(child, outputs[index], READY_WITHIN_MS))).catch(
     async (error: unknown) => {
@@ -119,7 +120,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
     return codes.find((code) => code !== 0) ?? codes[0] ?? null;
   };
   return {
-    ...reach(credentials),
+    ...reach(credentials, ingestAdminUrl),
     dataDir,
     pid: toGames?.pid ?? 0,
     stdout: () => outputs[0]?.stdout ?? '',
@@ -141,10 +142,15 @@ export function emptyDataDir(prefix = 'questlog-'): string {
   return mkdtempSync(join(tmpdir(), prefix));
 }
 
-export function reach(credentials: Credentials): Reached {
+/** @param ingestAdminUrl admin address of a separate ingest. A change of the directory is awaited there. */
+export function reach(credentials: Credentials, ingestAdminUrl?: string): Reached {
   noteToken(credentials.token, true);
-  const admin: Reached['admin'] = (method, path, body) =>
-    send(credentials.adminUrl + path, method, credentials.adminToken, { body });
+  const admin: Reached['admin'] = async (method, path, body) => {
+    const answer = await send(credentials.adminUrl + path, method, credentials.adminToken, { body });
+    if (ingestAdminUrl !== undefined && method !== 'GET')
+      await hasReadDirectory(ingestAdminUrl, credentials.adminUrl);
+    return answer;
+  };
   return {
     credentials,
     request: (method, path, request) => send(credentials.baseUrl + path, method, credentials.token, request),
@@ -157,27 +163,43 @@ export function reach(credentials: Credentials): Reached {
   };
 }
 
+/** Resolves when a process has read the directory as far as operations has. A change takes effect at every ingest within 2 s. */
+export async function hasReadDirectory(adminUrl: string, operationsUrl: string): Promise<void> {
+  const offsetOf = async (url: string): Promise<number> => {
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    return Number(/^questlog_directory_read_offset (\d+)$/m.exec(metrics)?.[1]);
+  };
+  const target = await offsetOf(operationsUrl);
+  await eventually(
+    () => offsetOf(adminUrl),
+    (offset) => offset >= target,
+  );
+}
+
 /** Starts the processes. The process that serves games is first in the list. */
-async function spawnServices(options: StartOptions & { dataDir: string }): Promise<ChildProcess[]> {
+async function spawnServices(
+  options: StartOptions & { dataDir: string },
+): Promise<{ children: ChildProcess[]; ingestAdminUrl: string | undefined }> {
   const engines = options.engines ?? clusterEngines();
-  if (engines === undefined) return [spawnProduct(options)];
-  const [port, adminPort] = await freePorts(2);
+  if (engines === undefined) return { children: [spawnProduct(options)], ingestAdminUrl: undefined };
+  const [port, adminPort, ingestAdminPort] = await freePorts(3);
   const env = {
     ...clusterEnvironment(engines, options.dataDir),
     ...{ QUESTLOG_URL: `http://127.0.0.1:${port}`, QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}` },
     ...options.env,
   };
   const portsOf: Readonly<Record<string, Record<string, string>>> = {
-    ingest: { QUESTLOG_PORT: String(port) },
+    ingest: { QUESTLOG_PORT: String(port), QUESTLOG_ADMIN_PORT: String(ingestAdminPort) },
     operations: { QUESTLOG_ADMIN_PORT: String(adminPort) },
   };
-  return ['ingest', 'operations', 'linker', 'projector'].map((service) =>
+  const children = ['ingest', 'operations', 'linker', 'projector'].map((service) =>
     spawnProduct({
       ...options,
       env: { ...portsOf[service], ...env },
       args: [service, ...(options.args ?? [])],
     }),
   );
+  return { children, ingestAdminUrl: `http://127.0.0.1:${ingestAdminPort}` };
 }
 
 /** Starts a process. Does not wait until it is ready, and does not pass on settings from the environment of the tests. */

@@ -13,6 +13,7 @@ import { startProjector } from '@questlog/projector/projector';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
 import { erasuresOf, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
@@ -99,6 +100,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   addWarnings(deps, shared);
   await warnOfAddedPartitions(shared);
   partitionHealthMetrics(metrics, engines.log);
+  directoryMetrics(metrics, directory);
   lifecycle.onStop('directory', () => directory.close());
   const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
   const parts = {

@@ -3,6 +3,7 @@ import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { operationsMetrics } from '@questlog/operations/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
+import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -12,7 +13,8 @@ export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
   const http = httpMetrics(registry);
   for (const add of [ingestMetrics, operationsMetrics]) add(registry, http);
-  for (const add of [projectorMetrics, linkerMetrics, partitionHealthMetrics]) add(registry);
+  for (const add of [projectorMetrics, linkerMetrics, directoryMetrics, partitionHealthMetrics])
+    add(registry);
   const lines = (await registry.getMetricsAsJSON())
     .filter(({ name }) => name.startsWith('questlog_'))
     .map(({ name, type, help }) => {

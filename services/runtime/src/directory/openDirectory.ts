@@ -38,6 +38,8 @@ export interface DirectoryHandle {
   /** Resolves after this process has read all records that the log contains now. @throws Unavailable after `WAIT_MS`. */
   caughtUp(): Promise<void>;
   onTruncation(listener: (truncation: RepairedTruncation) => void): void;
+  /** Returns the offset below which this process has read the topic. */
+  readOffset(): number;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -116,9 +118,16 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   });
   await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
   const waitMs = deps.waitMs ?? WAIT_MS;
-  const whenRepaired = () => repaired;
   const shared = {
-    ...{ log, codec, tail, whenRepaired, current, effectiveRecords, compactionGuard, pendingChanges, waitMs },
+    log,
+    codec,
+    tail,
+    whenRepaired: () => repaired,
+    current,
+    effectiveRecords,
+    compactionGuard,
+    pendingChanges,
+    waitMs,
   };
   return {
     current,
@@ -127,6 +136,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
     change: (kind, id, decide) => change(shared, kind, id, decide),
     caughtUp: coalesceCalls(async () => await readUpTo(shared, await log.endOffsets(TOPICS.directory))),
     onTruncation: (listener) => void listeners.push(listener),
+    readOffset: () => tail.positions()[0] ?? 0,
     close: () => {
       closed.abort(new Unavailable('the directory was closed'));
       compactionGuard.close();
