@@ -117,17 +117,9 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
     },
   });
   await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
-  const waitMs = deps.waitMs ?? WAIT_MS;
   const shared = {
-    log,
-    codec,
-    tail,
-    whenRepaired: () => repaired,
-    current,
-    effectiveRecords,
-    compactionGuard,
-    pendingChanges,
-    waitMs,
+    ...{ log, codec, tail, current, effectiveRecords, compactionGuard, pendingChanges },
+    ...{ whenRepaired: () => repaired, waitMs: deps.waitMs ?? WAIT_MS },
   };
   return {
     current,
