@@ -133,7 +133,8 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
       ({ forMs }) => forMs >= NO_LAG_FOR_MS,
       CAUGHT_UP_WITHIN_MS,
     );
-    await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
+    await deployment.start('operations', { QUESTLOG_ADMIN_PORT: String(adminPort) });
+    await deployment.start('ingest');
     load.start();
     await trial.waitForProgress();
   }

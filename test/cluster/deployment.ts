@@ -109,7 +109,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         });
       },
       admin: async (method, path, body) => {
-        const url = this.#operationsUrl(adminUrl);
+        const url = path.startsWith('/admin') ? this.#operationsUrl(adminUrl) : adminUrl;
         const answer = await send(url + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body });
         if (method !== 'GET' && url !== adminUrl && name === 'ingest') await hasReadDirectory(adminUrl, url);
         return answer;

@@ -92,7 +92,8 @@ describeKafka('a Kafka that is lost', (engines) => {
         lose: async () => void (await deployment.stop()),
         emptyKafka,
         startIngest: async () => {
-          ingest = await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
+          ingest = await deployment.start('ingest');
+          await deployment.start('operations', { QUESTLOG_ADMIN_PORT: String(adminPort) });
           expect(ingest.stderr().match(/clickhouse_holds_another_log/g)).toHaveLength(1);
           expect((await onto(before, ingest).post(events(1, { sessionId }))).status).toBe(401);
         },

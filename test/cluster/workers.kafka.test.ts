@@ -37,7 +37,11 @@ describeKafka('ingest with two workers', (engines) => {
   }
 
   beforeAll(async () => {
-    [ingest] = await Promise.all([startIngest(), deployment.start('projector')]);
+    [ingest] = await Promise.all([
+      startIngest(),
+      deployment.start('operations'),
+      deployment.start('projector'),
+    ]);
     // Retries after a 401, because one worker receives the new token before the other worker.
     const requestWithRetry: Service['request'] = (...of) =>
       eventually(

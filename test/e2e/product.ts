@@ -167,7 +167,8 @@ export function reach(credentials: Credentials, ingestAdminUrl?: string): Reache
 export async function hasReadDirectory(adminUrl: string, operationsUrl: string): Promise<void> {
   const offsetOf = async (url: string): Promise<number> => {
     const metrics = await (await fetch(`${url}/metrics`)).text();
-    return Number(/^questlog_directory_read_offset (\d+)$/m.exec(metrics)?.[1]);
+    // An ingest of an earlier version lacks the metric.
+    return Number(/^questlog_directory_read_offset (\d+)$/m.exec(metrics)?.[1] ?? Number.POSITIVE_INFINITY);
   };
   const target = await offsetOf(operationsUrl);
   await eventually(

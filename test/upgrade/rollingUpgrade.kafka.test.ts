@@ -22,7 +22,9 @@ const PACE_MS = 1_000;
 /** Time limit of a read, the same as for the consumers of a trial, because other tests run at the same time. */
 const SHOWN_WITHIN_MS = 180_000;
 /** Order of an upgrade. An old reader may be unable to read the records of a new writer. A downgrade uses the reverse order. */
-const READERS_FIRST: readonly ServiceName[] = ['projector', 'linker', 'ingest'];
+const READERS_FIRST: readonly ServiceName[] = ['projector', 'linker', 'operations', 'ingest'];
+/** Services of the version before, whose ingest serves operators. */
+const SERVICES_BEFORE: readonly ServiceName[] = ['ingest', 'linker', 'projector'];
 const WRITERS_FIRST = READERS_FIRST.toReversed();
 const seed = seedOfRun();
 
@@ -39,7 +41,12 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
         name: 'upgrade',
         does: 'Each process is replaced by one of the other version: forth and back.',
         runs: 1,
-        ground: async () => ({ engines, services: WRITERS_FIRST, entry: before.entry, end: async () => {} }),
+        ground: async () => ({
+          engines,
+          services: SERVICES_BEFORE,
+          entry: before.entry,
+          end: async () => {},
+        }),
         plant: async ({ trial }) => {
           trial.load.paceMs = PACE_MS;
           await replaceAll(trial, READERS_FIRST, undefined);
@@ -79,7 +86,9 @@ async function replaceAll(
   deployment.entry = entry;
   for (const name of order) {
     const oldServices = deployment.running(name);
-    const started = await deployment.startAll(...oldServices.map(() => name));
+    const isNewService = name === 'operations';
+    const names = isNewService ? (entry === undefined ? [name] : []) : oldServices.map(() => name);
+    const started = await deployment.startAll(...names);
     if (name === 'ingest') await serveEachOther(trial, oldServices[0] as Service, started[0] as Service);
     await trial.waitForProgress();
     for (const old of oldServices) {

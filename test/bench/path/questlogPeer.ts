@@ -1,6 +1,6 @@
 /** Starts Questlog for the benchmark: the ingest of a source tree as a process, and a projector. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached } from '../../e2e/builders.ts';
@@ -83,7 +83,15 @@ export function openDeployment(
     QUESTLOG_ADMIN_PORT: '0',
     ...settings,
   };
-  return (service) => startService(stack.ending, service, root, env);
+  let operations: Promise<StartedService> | undefined;
+  return async (service) => {
+    // In an earlier version, ingest serves operators.
+    if (existsSync(join(root, 'services/operations')))
+      operations ??= startService(stack.ending, 'operations', root, env);
+    const started = await startService(stack.ending, service, root, env);
+    const { admin } = (await operations)?.reached ?? started.reached;
+    return { ...started, reached: { ...started.reached, admin } };
+  };
 }
 
 /** Returns the commit of a tree, and whether the tree has uncommitted changes. */
@@ -106,7 +114,7 @@ export interface StartedService {
 
 async function startService(
   ending: AsyncDisposableStack,
-  service: 'ingest' | 'projector',
+  service: 'ingest' | 'operations' | 'projector',
   root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {

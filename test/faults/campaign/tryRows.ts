@@ -25,6 +25,7 @@ export interface Outcome extends Held {
 const TWO_OF_EACH: readonly ServiceName[] = [
   'ingest',
   'ingest',
+  'operations',
   'linker',
   'linker',
   'projector',
@@ -159,18 +160,21 @@ class Run {
   }
 
   /**
-   * Runs `verify` at each ingest, because a recount ends at the time of the ingest's clock. @returns the events of the latest
+   * Runs `verify` at each process that serves operators, because a recount ends at the time of its clock. @returns the events of the latest
    * recount. Undefined if all were aborted
    */
   async #verify(): Promise<number | undefined> {
     const held: number[] = [];
-    for (const ingest of this.#site.trial.deployment.running('ingest'))
-      held.push(...(await this.#verifyAt(ingest)));
+    const { deployment } = this.#site.trial;
+    const operations = deployment.running('operations');
+    // In a version before operations, every ingest serves operators.
+    for (const service of operations.length > 0 ? operations : deployment.running('ingest'))
+      held.push(...(await this.#verifyAt(service)));
     return held.length === 0 ? undefined : Math.max(...held);
   }
 
-  async #verifyAt(ingest: Service): Promise<number[]> {
-    const answer = await ingest.admin('POST', '/admin/verify', { from: new Date(Date.now() - HOUR_MS) });
+  async #verifyAt(service: Service): Promise<number[]> {
+    const answer = await service.admin('POST', '/admin/verify', { from: new Date(Date.now() - HOUR_MS) });
     const lines = answer.text().trimEnd().split('\n');
     let held: number | undefined;
     for (const line of lines.map((text): VerifyLine => JSON.parse(text))) {
