@@ -73,7 +73,7 @@ export async function startTrial(
   const projects: TestProject[] = [];
   // Uses one ingest for all requests, because another ingest may not have received the new project yet.
   const [ingest] = deployment.running('ingest') as [Service];
-  for (const of of PROJECTS) projects.push(await aProject(ingest, of));
+  for (const options of PROJECTS) projects.push(await aProject(ingest, options));
   await waitForAllIngests(deployment, projects);
   const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
   // Adds the first session of each project to the ledger.

@@ -132,9 +132,9 @@ describe('rejects a start', () => {
     expect(await refusal({ args: ['projector'], env })).toContain('QUESTLOG_');
   });
 
-  test('of ingest alone without an admin token', async () => {
+  test('of operations alone without an admin token', async () => {
     const engines = { KAFKA_BROKERS: 'a:9092', SCHEMA_REGISTRY_URL: 'http://a', CLICKHOUSE_URL: 'http://a' };
-    const line = await refusal({ args: ['ingest'], env: { ...engines, QUESTLOG_ADMIN_TOKEN: 'short' } });
+    const line = await refusal({ args: ['operations'], env: { ...engines, QUESTLOG_ADMIN_TOKEN: 'short' } });
 
     expect(line).toContain('QUESTLOG_ADMIN_TOKEN');
   });

@@ -1,10 +1,11 @@
 /** Tests uploads. A file is stored completely or not at all, and only its project can read the file. */
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { isUuidV7 } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
-import type { Answer } from './product.ts';
+import { type Answer, collectOutput, emptyDataDir, spawnProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const UPLOADS = '/v1/ingest/uploads';
@@ -131,6 +132,33 @@ describe.concurrent('an upload', () => {
     await ended;
     expect(performance.now() - revokedAt).toBeLessThan(2_000);
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
+  });
+
+  test('in progress survives the start of an operations process with a folder, which is refused', async () => {
+    const upload = (await asked(aFile({ sizeBytes: 9 }))).json();
+    const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
+    const answered = new Promise<number | undefined>((resolve, reject) => {
+      sent.once('response', ({ statusCode }) => resolve(statusCode));
+      sent.once('error', reject);
+    });
+    sent.write('half');
+    const inFlight = async () => (await shared.product.admin('GET', '/metrics')).text();
+    await eventually(inFlight, (text) => /^questlog_uploads_in_flight [1-9]/m.test(text));
+    const operations = spawnProduct({
+      dataDir: emptyDataDir(),
+      args: ['operations'],
+      env: {
+        ...{ KAFKA_BROKERS: 'a:9092', SCHEMA_REGISTRY_URL: 'http://a', CLICKHOUSE_URL: 'http://a' },
+        ...{ QUESTLOG_UPLOADS: 'folder', QUESTLOG_ADMIN_TOKEN: 'of sixteen characters or more' },
+      },
+    });
+    const output = collectOutput(operations);
+    expect((await once(operations, 'close'))[0]).toBe(1);
+    expect(output.stderr).toContain('QUESTLOG_UPLOADS: must not be folder here');
+
+    sent.end('other');
+    expect(await answered).toBe(200);
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).text()).toBe('halfother');
   });
 
   test('with a changed address is rejected, and not stored', async () => {

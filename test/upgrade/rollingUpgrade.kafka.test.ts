@@ -32,7 +32,7 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
   test(
     `replace each other under load without lost or duplicate events (QUESTLOG_SEED=${seed})`,
     async ({ skip }) => {
-      const before = await checkOut(VERSION_BEFORE);
+      const before = checkOut(VERSION_BEFORE);
       if ('lack' in before) {
         console.log(`skipped: no version to upgrade from: ${before.lack}`);
         return skip(before.lack);

@@ -19,7 +19,7 @@ test('the upgrade page names the tested version', () => {
 test(
   `the previous version, ${VERSION_BEFORE}, and this version use each other’s data folder`,
   async ({ skip }) => {
-    const before = await checkOut(VERSION_BEFORE);
+    const before = checkOut(VERSION_BEFORE);
     if ('lack' in before) {
       console.log(`skipped: no version to upgrade from: ${before.lack}`);
       return skip(before.lack);

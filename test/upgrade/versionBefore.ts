@@ -1,10 +1,9 @@
 /** Checks out an earlier version into `.data/versions`, so that tests can start its processes. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
-import { withLock } from '../../deploy/kafka-local/lock.ts';
 import { startedWith } from '../e2e/product.ts';
 
 /** Oldest supported commit, as the upgrade page names it. With the first release, this becomes the previous release. */
@@ -24,12 +23,10 @@ const ARCHIVE_BYTES = 256 * 1024 * 1024;
  * commit.
  * @throws Error if the packages cannot be installed, or if the commit is missing and `QUESTLOG_REQUIRE` names history.
  */
-export async function checkOut(commit: string): Promise<Checkout | { readonly lack: string }> {
+export function checkOut(commit: string): Checkout | { readonly lack: string } {
   const folder = join(ROOT, '.data/versions', commit);
-  return await withLock(folder, async () => {
-    const lack = existsSync(folder) ? undefined : extract(commit, folder);
-    return lack === undefined ? { entry: startedWith(folder).entry } : { lack };
-  });
+  const lack = existsSync(folder) ? undefined : extract(commit, folder);
+  return lack === undefined ? { entry: startedWith(folder).entry } : { lack };
 }
 
 /** Returns the reason if git does not have the commit. */
@@ -44,13 +41,18 @@ function extract(commit: string, folder: string): string | undefined {
     failIfRequired('history', lack);
     return lack;
   }
-  const unfinished = `${folder}.unfinished`;
-  rmSync(unfinished, { recursive: true, force: true });
-  mkdirSync(unfinished, { recursive: true });
+  mkdirSync(dirname(folder), { recursive: true });
+  const unfinished = mkdtempSync(`${folder}-`);
   done(spawnSync('tar', ['-x', '-C', unfinished], { input: archive.stdout }), 'tar');
   const install = ['ci', '--prefer-offline', '--no-audit', '--no-fund'];
   done(spawnSync('npm', install, { cwd: unfinished }), 'npm ci');
-  renameSync(unfinished, folder);
+  try {
+    renameSync(unfinished, folder);
+  } catch (error) {
+    // Another test file has checked out the commit at the same time.
+    if (!existsSync(folder)) throw error;
+    rmSync(unfinished, { recursive: true });
+  }
   return undefined;
 }
 

@@ -50,6 +50,10 @@ export const LagOutput = Type.Object({
 
 export const TrafficOutput = Type.Object({
   at: Timestamp,
+  servesGames: Type.Boolean({
+    description:
+      'False: this process has no listener for games, so its events and requests are 0. Read the metrics of each ingest instead.',
+  }),
   events: Type.Integer({ minimum: 0, description: 'Accepted events.' }),
   requests: Type.Integer({
     minimum: 0,

@@ -44,11 +44,18 @@ test('adds up the requests of games on all workers, without the requests of oper
     metric('process_resident_memory_bytes', [2e6, { worker: 2 }]),
   ]);
   expect(traffic).toEqual({
+    servesGames: true,
     ...{ events: 105, requests: 26, rejected: 2, errors: 4, deadLetters: 3, memoryBytes: 3e6 },
     durations: [
       { atMostSeconds: 0.1, requests: 12 },
       { atMostSeconds: 0.5, requests: 16 },
       { atMostSeconds: null, requests: 19 },
     ],
+  });
+});
+
+test('says that a process without the games’ listener measures no requests of games', () => {
+  expect(trafficOf([metric('process_resident_memory_bytes', [1e6])])).toMatchObject({
+    ...{ servesGames: false, events: 0, requests: 0, memoryBytes: 1e6 },
   });
 });

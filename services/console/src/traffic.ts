@@ -18,6 +18,7 @@ export function trafficOf(metrics: Metrics): Omit<TrafficOutput, 'at'> {
       (labels) => isOfGame(labels) && String(labels['status']).startsWith(status),
     );
   return {
+    servesGames: metrics.some(({ name }) => name === 'questlog_events_accepted_total'),
     events: sum('questlog_events_accepted_total'),
     requests: answered(''),
     rejected: answered('4'),

@@ -4,6 +4,7 @@ import { ratesBetween } from './rates.ts';
 type Traffic = Parameters<typeof ratesBetween>[0];
 
 const traffic = (atMs: number, of: Partial<Traffic>, durations: readonly number[] = []): Traffic => ({
+  servesGames: true,
   ...{ events: 0, requests: 0, rejected: 0, errors: 0, deadLetters: 0, memoryBytes: 0 },
   at: new Date(atMs).toISOString(),
   durations: durations.map((requests, i) => ({ atMostSeconds: [0.1, 0.5][i] ?? null, requests })),

@@ -48,9 +48,14 @@ export function Health(): VNode {
   const resources = [traffic, lag, ready, ledger];
   const failure = resources.find(({ error }) => error)?.error;
   if (traffic.value === undefined && !failure) return html`<${Loading} />`;
-  const rates = answers.slice(1).map((after, i) => ratesBetween(answers[i] ?? after, after));
+  const rates = answers
+    .filter((answer) => answer.servesGames)
+    .slice(1)
+    .map((after, i) => ratesBetween(answers[i] ?? after, after));
   const [oldest, newest] = [answers.at(-Math.min(ANSWERS_PER_FIGURE, answers.length)), answers.at(-1)];
-  const isMeasured = !traffic.error && oldest !== undefined && newest !== undefined && newest !== oldest;
+  const servesGames = traffic.value?.servesGames !== false;
+  const isMeasured =
+    servesGames && !traffic.error && oldest !== undefined && newest !== undefined && newest !== oldest;
   const now = isMeasured ? ratesBetween(oldest, newest) : undefined;
   const latest = { lag: current(lag), ready: current(ready), ledger: current(ledger) };
   const isKnown = !failure && resources.every(({ value }) => value !== undefined);
@@ -58,6 +63,7 @@ export function Health(): VNode {
   return html`<section>
     <${Failure} error=${failure} />
     <${Verdict} advice=${adviceOf({ ...latest, rates: now })} isKnown=${isKnown} hasFailed=${failure !== undefined} />
+    ${!servesGames && html`<p>This process serves only operators. The metrics of each ingest show its events and requests.</p>`}
     <div class="cards">
       <${Figure} name="Events per second" value=${perSecond(now?.events)}>accepted by this process<//>
       <${Figure} name="Requests per second" value=${perSecond(now?.requests)}>${perSecond(now?.rejected)} rejected (4xx)<//>

@@ -110,6 +110,8 @@ describe('a disk error', () => {
   it('fails a reader that cannot continue', async () => {
     const database = openDatabase(aDirectory());
     const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
+    // Stops the maintenance, whose next run would fail in another test of this worker.
+    onTestFinished(() => log.close().catch(() => undefined));
     await log.ensureTopics([topicSpec('t')]);
     await log.append('t', 0, [aRecord('a')]);
     const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });

@@ -1,7 +1,7 @@
 /** A cluster that requires TLS and authentication. The tests use every authentication method and check the error messages. */
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
-import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
+import kafkajs from 'kafkajs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import {
@@ -23,10 +23,12 @@ import { STRANGER, USER } from '../testing/securedBrokerSettings.ts';
 import { securedDeployments } from '../testing/securedDeployments.ts';
 import type { KafkaConnection, KafkaSasl } from './kafkaClient.ts';
 
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
+
 describe('a cluster with TLS, SASL, and access control', () => {
   const there = securedDeployments();
   const { aPrefix, aLog, withSasl, withPassword, withToken, withCertificate } = there;
-  const deny = (resourceName: string, operation: AclOperationTypes): Promise<unknown> =>
+  const deny = (resourceName: string, operation: number): Promise<unknown> =>
     there.broker.admin((admin) =>
       admin.createAcls({
         acl: [

@@ -1,12 +1,6 @@
 /** Deployments on a broker that authenticates every client, and connections for each method. */
 import { randomUUID } from 'node:crypto';
-import {
-  type AclEntry,
-  AclOperationTypes,
-  AclPermissionTypes,
-  AclResourceTypes,
-  ResourcePatternTypes,
-} from 'kafkajs';
+import kafkajs, { type AclEntry } from 'kafkajs';
 import { afterAll, beforeAll, beforeEach, onTestFinished } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import type { Log } from '../../log.ts';
@@ -18,6 +12,8 @@ import { type SecuredBroker, startSecuredBroker } from './securedBroker.ts';
 import { PASSWORDS, USER } from './securedBrokerSettings.ts';
 import { aTokenServer, type TokenServer } from './tokenServer.ts';
 
+// Node finds only some of kafkajs's names as named exports.
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 /** Prefix of topics, groups, and transactional ids that the user may use. */
 const PREFIX = 'secured-';
 const START_LIMIT_MS = 180_000;
