@@ -71,7 +71,7 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
         await expect.poll(() => service.readyz()).toMatchObject({ status: 200 });
         expectNoSecret(service.stderr());
       }
-      expect(await deployment?.stop()).toEqual([0, 0, 0]);
+      expect(await deployment?.stop()).toEqual([0, 0, 0, 0]);
     },
     WITHIN_MS,
   );
