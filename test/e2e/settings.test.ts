@@ -1,6 +1,6 @@
 /**
- * Tests settings that differ from the product of the run: the maximum number of links of a report, the revision, and the allowed
- * hosts.
+ * Tests settings that differ from the product of the run: the maximum number of links of a report, the revision, the allowed
+ * hosts, and the address of another deployment.
  */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
@@ -14,6 +14,8 @@ const shared = ownProduct({
     QUESTLOG_REPORT_LINKS: '4',
     QUESTLOG_REVISION: 'B',
     QUESTLOG_ADMIN_ALLOWED_HOSTS: 'ops.internal, Ops.Example:443',
+    // Nothing listens here.
+    QUESTLOG_URL: 'http://127.0.0.1:9/',
   },
 });
 
@@ -84,6 +86,12 @@ test('links at most 50 concurrent reports to the events of one session or to one
   await eventually(made, ([row]) => Number(row?.links) === 50, 20_000);
   const refused = await game.report({ eventIds: [named.id] });
   expect([refused.status, refused.json().code]).toEqual([429, 'rate_limited']);
+});
+
+test('one process sends a test event to itself, although QUESTLOG_URL names another deployment', async () => {
+  const { projectId } = await shared.aProject();
+  const answer = await shared.product.admin('POST', `/admin/projects/${projectId}/test-event`);
+  expect(answer.status, answer.text()).toBe(201);
 });
 
 test('a project without a revision has the revision of the deployment', async () => {

@@ -44,8 +44,8 @@ export interface OperationsDeps extends ServiceDeps {
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;
   readonly pages: AdminPages;
-  /** Returns the base URL of the games' listener. Empty if it is not known. */
-  readonly gamesUrl: () => string;
+  /** Base URL of the games' listener, without a trailing slash. Empty if it is not known. */
+  readonly gamesUrl: string;
   readonly settings: {
     readonly address: ListenAddress;
     /** Host names that operators can use in the `Host` header. The loopback names are always allowed. */

@@ -13,7 +13,7 @@ export function banner(
   const clickhouse = local?.credentials.clickhouse;
   const lines = [
     ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
-    `operators   ${adminUrl}${local?.hasDemo ? signIn(local, isTerminal) : ''}`,
+    `operators   ${adminUrl}${service === 'standalone' && local?.hasDemo ? signIn(local, isTerminal) : ''}`,
     ...(clickhouse === undefined
       ? []
       : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),

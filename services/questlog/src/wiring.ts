@@ -92,7 +92,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition } };
   health.check(START, () => 'the directory is not read to its end yet');
   const isOperators = runs(service, 'operations');
-  const hasHealthListener = !isOperators && (worker?.isFirst ?? true);
+  const isFirst = worker?.isFirst ?? true;
+  const hasHealthListener = !isOperators && isFirst;
   const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
   const directory = await openDirectory({ ...engines, logger });
   health.check(START, () => 'the services are starting');
@@ -110,11 +111,10 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       directory,
       lifecycle,
       http: httpMetrics(metrics),
-      registry: engines.registry,
     },
     uploads: await openUploads(settings, choice, logger),
   };
-  const hasDemo = local?.hasDemo === true && (worker?.isFirst ?? true);
+  const hasDemo = local?.hasDemo === true && isFirst;
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
@@ -126,7 +126,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     baseUrl = urlOf(toGames, ingest.port);
     failures.push(ingest.failed);
   }
-  const gamesUrl = settings.url || (baseUrl ?? '');
+  // In one process, the setting can belong to a different deployment that the commands of `questlog` use.
+  const gamesUrl = baseUrl ?? settings.url.replace(/\/+$/, '');
   const adminUrl = isOperators
     ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
     : (healthUrl ?? urlOf(toOperators, toOperators.port));
@@ -137,7 +138,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     failed: Promise.race(failures),
     ...(baseUrl !== undefined && { baseUrl }),
   };
-  if (local === undefined || baseUrl === undefined || !(worker?.isFirst ?? true)) return running;
+  if (local === undefined || baseUrl === undefined || !isFirst) return running;
   const credentials = credentialsOf(deps, local, {
     baseUrl,
     adminUrl: isOperators ? adminUrl : settings.adminUrl,
@@ -179,7 +180,7 @@ async function startOperators(
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   addBackupRoutes(deps, parts.store, pages, local);
   const operations = await startOperations({
-    ...{ ...parts, pages, adminToken, gamesUrl: () => gamesUrl, reader: engines.reader },
+    ...{ ...parts, pages, adminToken, gamesUrl, reader: engines.reader },
     metrics: operationsMetrics(metrics, parts.http, exposition),
     settings: {
       ...{ address: toOperators, maxErasedIds: settings.erasedIds, trustedProxies: choice.trustedProxies },

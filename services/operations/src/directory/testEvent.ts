@@ -14,8 +14,8 @@ import type { administer } from './administer.ts';
 export interface TestEventDeps {
   readonly tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>;
   readonly clock: Clock;
-  /** Returns the base URL of the games' listener, without a trailing slash. Empty if the setting QUESTLOG_URL is needed. */
-  readonly gamesUrl: () => string;
+  /** Base URL of the games' listener, without a trailing slash. Empty if the setting QUESTLOG_URL is needed. */
+  readonly gamesUrl: string;
 }
 
 const TOKEN_LIFETIME_MS = 60_000;
@@ -32,8 +32,7 @@ export async function sendTestEvent(
 ): Promise<object> {
   const projectId = canonicalUuid(projectIdText) ?? projectIdText;
   const expiresAt = new Date(clock.now() + TOKEN_LIFETIME_MS).toISOString();
-  const baseUrl = gamesUrl();
-  if (baseUrl === '')
+  if (gamesUrl === '')
     throw new Unavailable(
       "set QUESTLOG_URL to the address of the games' listener; the test event is sent there",
     );
@@ -42,7 +41,7 @@ export async function sendTestEvent(
     const deadlineMs = performance.now() + TOKEN_DELAY_MS;
     const post = async (path: string, body: object): Promise<unknown> => {
       for (;;) {
-        const { status, answer } = await postJson(`${baseUrl}${path}`, body, {
+        const { status, answer } = await postJson(`${gamesUrl}${path}`, body, {
           token: created.token,
           requestId,
         });
@@ -79,7 +78,7 @@ async function postJson(
     });
     return { status: response.status, answer: await response.json() };
   } catch (error) {
-    throw new Unavailable(`the games' listener at ${url} does not answer: ${messageOf(error)}`);
+    throw new Unavailable(`the games' listener at ${url} gave no usable answer: ${messageOf(error)}`);
   }
 }
 

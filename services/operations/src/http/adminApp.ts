@@ -66,7 +66,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly deadLetters: DeadLetterAdmin;
   readonly audit: Audit;
   readonly erasures: Erasures;
-  readonly gamesUrl: () => string;
+  readonly gamesUrl: string;
   readonly adminToken: string;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
   /** Allowed host names in the `Host` header. The loopback names and the connection's address are always allowed. */
