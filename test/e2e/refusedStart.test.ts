@@ -148,7 +148,9 @@ describe('rejects a start', () => {
   });
 
   test('of an unknown service', async () => {
-    expect(await refusal({ args: ['injest'] })).toContain('standalone | ingest | linker | projector');
+    expect(await refusal({ args: ['injest'] })).toContain(
+      'standalone | ingest | operations | linker | projector',
+    );
   });
 
   test('on an invalid credentials file, which is not overwritten', async () => {
@@ -195,7 +197,10 @@ test('a deprecated setting works, and one log entry names its replacement', asyn
 });
 
 test.each([
-  ['--help', /questlog \[standalone \| ingest \| linker \| projector\].*--check-config.*config\.md/s],
+  [
+    '--help',
+    /questlog \[standalone \| ingest \| operations \| linker \| projector\].*--check-config.*config\.md/s,
+  ],
   ['--version', /^\d+\.\d+\.\d+\n$/],
 ])('%s is answered with status 0, whatever the settings', async (flag, answer) => {
   const child = spawnProduct({ args: [flag], env: { QUESTLOG_PORT: 'eighty' } });

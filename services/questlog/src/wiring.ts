@@ -127,7 +127,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     failures.push(ingest.failed);
   }
   // In one process, the setting can belong to a different deployment that the commands of `questlog` use.
-  const gamesUrl = baseUrl ?? settings.url.replace(/\/+$/, '');
+  const gamesUrl = baseUrl ?? settings.url.replace(/\/$/, '');
   const adminUrl = isOperators
     ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
     : (healthUrl ?? urlOf(toOperators, toOperators.port));
