@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { anErasure as aBuiltErasure, anEventsAccepted, aReportLink } from '../fixtures/builders.ts';
+import { anErasure as aBuiltErasure, anEventsRecord, aReportLink } from '../fixtures/builders.ts';
 import { ErasedData, excludeErased, isErasedReport } from './erased.ts';
 import type { Erasure } from './topics/directoryEntry.ts';
 
@@ -77,16 +77,17 @@ test('isHiding is true until the last erasure of the project or its tenant has h
   ]);
 });
 
-test('excludeErased removes only erased events, and returns the same append if no event is erased', () => {
-  const message = anEventsAccepted({
+test('excludeErased removes only erased events, and returns the same record if no event is erased', () => {
+  const record = anEventsRecord({
     tenantId: TENANT,
     projectId: PROJECT,
     events: [{ sessionId: SESSION }, {}],
   });
-  expect(excludeErased(erasedBy(), message)).toBe(message);
-  expect(excludeErased(erasedBy(anErasure({ tenantId: randomUUID() })), message)).toBe(message);
-  const left = excludeErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), message);
-  expect(left).toEqual({ ...message, events: [message.events[1]] });
+  expect(excludeErased(erasedBy(), record)).toBe(record);
+  expect(excludeErased(erasedBy(anErasure({ tenantId: randomUUID() })), record)).toBe(record);
+  const message = record.message();
+  const left = excludeErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), record);
+  expect(left.message()).toEqual({ ...message, events: [message.events[1]] });
 });
 
 test('a report is erased by its session, by its time, or by its id', () => {

@@ -1,6 +1,5 @@
 /** Decides which records an erasure covers. The projector, the linker, and ingest use the same rule. */
 import type { Erasure } from './topics/directoryEntry.ts';
-import type { EventsAccepted } from './topics/eventsAccepted.ts';
 import type { EventsRecord } from './topics/eventsRecord.ts';
 import type { LinkedEvent } from './topics/linkedEvents.ts';
 import type { ReportLink } from './topics/reportLinks.ts';
@@ -126,15 +125,7 @@ export class ErasedData {
   }
 }
 
-export function excludeErased(erased: ErasedData, message: EventsAccepted): EventsAccepted {
-  if (erased.isEmpty) return message;
-  const { tenantId, projectId, receivedAt } = message;
-  const isKept = ({ sessionId }: { readonly sessionId: string | null }): boolean =>
-    erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) === undefined;
-  return message.events.every(isKept) ? message : { ...message, events: message.events.filter(isKept) };
-}
-
-export function excludeErasedEvents(erased: ErasedData, record: EventsRecord): EventsRecord {
+export function excludeErased(erased: ErasedData, record: EventsRecord): EventsRecord {
   if (erased.isEmpty) return record;
   const { tenantId, projectId, receivedAt, count } = record;
   const kept: number[] = [];

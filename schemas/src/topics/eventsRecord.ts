@@ -10,7 +10,7 @@ import {
   START_OF_MICROS,
   unframe,
 } from './contract.ts';
-import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+import { type AcceptedEvent, type EventsAccepted, eventsAccepted, type Revision } from './eventsAccepted.ts';
 
 /** Contract of the topic `questlog.events.v1` for services that read the topic. */
 export const eventsInBytes: MessageContract<EventsRecord> = {
@@ -50,6 +50,12 @@ export class EventsRecord {
     this.count = fields.length / FIELDS;
     this.#idempotencyAt = idempotencyAt;
     this.#fields = fields;
+  }
+
+  get revision(): Revision {
+    const reader = new Reader(this.bytes, RECEIVED_AT);
+    reader.zigzag();
+    return reader.hasValue() ? 'B' : 'A';
   }
 
   get idempotency(): EventsAccepted['idempotency'] {
@@ -154,6 +160,13 @@ export class EventsRecord {
     };
   }
 
+  /** Returns the selected events and the fields of the record as objects. */
+  message(): EventsAccepted {
+    const { appendId, tenantId, projectId, receivedAt, revision, idempotency } = this;
+    const events = Array.from({ length: this.count }, (_, event) => this.event(event));
+    return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
+  }
+
   /** Returns a record with the selected events. The new record shares the bytes of this record. */
   select(events: readonly number[]): EventsRecord {
     const fields = events.flatMap((event) => [
@@ -182,6 +195,7 @@ const UUID_FIELD = 1 + UUID_LENGTH;
 const APPEND_AT = 1;
 export const TENANT_AT = APPEND_AT + UUID_FIELD;
 export const PROJECT_AT = TENANT_AT + UUID_FIELD;
+const RECEIVED_AT = PROJECT_AT + UUID_LENGTH;
 const DIGEST_BYTES = 32;
 const UNUSED_WORDS = new Uint32Array(4);
 const MIN_EVENT_BYTES = UUID_FIELD + 8;

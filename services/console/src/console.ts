@@ -7,7 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Exposition } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import type { Middleware } from 'koa';
 import { lagRoute } from './lagRoute.ts';
 import { LiveTail } from './liveTail.ts';
@@ -39,7 +39,7 @@ export interface Console {
 
 export async function openConsole(deps: ConsoleDependencies): Promise<Console> {
   const { log, registry, logger } = deps;
-  const codec = await createCodec(registry, eventsAccepted);
+  const codec = await createCodec(registry, eventsInBytes);
   const tail = new LiveTail({ log, codec, logger, nowMs: () => performance.now() });
   const router = new Router({ sensitive: true });
   pageFiles(router);

@@ -9,7 +9,9 @@ import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { LiveTail, MAX_SUBSCRIBERS, matches, type Subscriber, type TailFilter } from './liveTail.ts';
@@ -165,12 +167,12 @@ async function createTail() {
       },
     },
   });
-  const codec: Codec<EventsAccepted> = {
+  const codec: Codec<EventsRecord> = {
     encode: () => Buffer.alloc(0),
     decode: (value) => {
       const eventType = String(value);
       if (eventType === 'unreadable') throw new Invalid('no record');
-      return { events: [createEvent(eventType, '{}')] } as unknown as EventsAccepted;
+      return anEventsRecord({ events: [{ eventType }] });
     },
   };
   const tail = new LiveTail({ log: watched, codec, logger: silentLogger, nowMs: () => nowMs });
@@ -197,8 +199,7 @@ function createSubscriber(tenantId: string | null) {
     seen: [] as string[],
     passed: 0,
     hasEnded: false,
-    receive: ({ events }: EventsAccepted) =>
-      void subscriber.seen.push(...events.map(({ eventType }) => eventType)),
+    receive: (record: EventsRecord) => void subscriber.seen.push(record.eventType(0)),
     skip: () => {
       subscriber.passed += 1;
     },

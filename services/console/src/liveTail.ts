@@ -7,14 +7,15 @@ import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { settledSoon } from '@questlog/runtime/process/waiting';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Subscriber {
   /** Id of the tenant whose events the subscriber receives, or null for the events of all tenants. */
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
-  receive(record: EventsAccepted, at: EventAt): void;
+  receive(record: EventsRecord, at: EventAt): void;
   /** Called for each record that the live tail skips, so that the subscriber can count the skipped records. */
   skip(): void;
   end(): void;
@@ -27,7 +28,7 @@ export interface EventAt {
 
 export interface LiveTailDependencies {
   readonly log: Log;
-  readonly codec: Codec<EventsAccepted>;
+  readonly codec: Codec<EventsRecord>;
   readonly logger: Logger;
   readonly nowMs: () => number;
 }
@@ -128,7 +129,7 @@ export class LiveTail {
   }
 
   /** Returns undefined if the schema is unavailable or the record is invalid. The projector handles invalid records. */
-  async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
+  async #decoded({ value }: LogRecord): Promise<EventsRecord | undefined> {
     try {
       return await this.#deps.codec.decode(value);
     } catch (error) {

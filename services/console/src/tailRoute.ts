@@ -5,7 +5,8 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
-import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { answerProblem } from './answerProblem.ts';
 import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter } from './liveTail.ts';
@@ -149,9 +150,10 @@ class Stream implements Subscriber {
     this.#timer = setInterval(() => this.#flush(), FLUSH_MS);
   }
 
-  receive(record: EventsAccepted, at: EventAt): void {
+  receive(record: EventsRecord, at: EventAt): void {
     if (this.#filter.projectId !== null && record.projectId !== this.#filter.projectId) return;
-    for (const [index, event] of record.events.entries()) {
+    for (let index = 0; index < record.count; index++) {
+      const event = record.event(index);
       if (!matches(this.#filter, event)) continue;
       this.#count.matched += 1;
       if (this.#events.length >= MAX_EVENTS_PER_FLUSH || this.#characters >= MAX_CHARACTERS_PER_FLUSH)
@@ -192,7 +194,7 @@ class Stream implements Subscriber {
 }
 
 function eventText(
-  { tenantId, projectId, receivedAt }: EventsAccepted,
+  { tenantId, projectId, receivedAt }: EventsRecord,
   { id, sessionId, buildId, eventType, occurredAt, overQuota, sequence, payload }: AcceptedEvent,
   at: EventAt & { readonly index: number },
 ): string {

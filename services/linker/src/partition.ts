@@ -3,7 +3,7 @@ import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
-import { excludeErasedEvents, isErasedReport } from '@questlog/schemas/erased';
+import { excludeErased, isErasedReport } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { DEAD_LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
@@ -153,7 +153,7 @@ async function decide(
     if (topic === TOPICS.events) {
       const isReplayed = headers[DEAD_LETTER_ID_HEADER] !== undefined;
       const position = { offset, arrivedAtMs: timestampMs, isReplayed };
-      const events = excludeErasedEvents(deps.erased.cached, await codecs.events.decode(value));
+      const events = excludeErased(deps.erased.cached, await codecs.events.decode(value));
       return decideEvents(outbox.state, position, events, clock.now());
     }
     const report = await codecs.reports.decode(value);

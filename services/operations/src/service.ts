@@ -17,7 +17,7 @@ import type { ListenAddress } from '@questlog/runtime/process/listener/listenAdd
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { Projected } from '@questlog/schemas/tables/projected';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { openAudit } from './audit/audit.ts';
 import { type DeadLetterAdmin, openDeadLetterAdmin } from './deadLetters/deadLetters.ts';
@@ -70,7 +70,7 @@ export async function startOperations(deps: OperationsDeps): Promise<Operations>
   lifecycle.onStop('heartbeats', writeHeartbeats(deps));
   const verifier = await openVerifier({
     ...{ ...deps, erased: directory.current.erased, storedRows: openStoredRows(store) },
-    ...{ codec: await createCodec(deps.registry, eventsAccepted), projection: projections.events },
+    ...{ codec: await createCodec(deps.registry, eventsInBytes), projection: projections.events },
   });
   const unauthenticated = openUnauthenticated(deps);
   const app = adminApp({

@@ -4,7 +4,7 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { type ErasedData, excludeErased, isErasedLink, isErasedReport } from '@questlog/schemas/erased';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type EventsRecord, eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -24,21 +24,23 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   const add = async <T>(
     contract: MessageContract<T>,
     excludeErasedFrom: (erased: ErasedData, message: T) => T | undefined,
+    shown: (message: T) => unknown = (message) => message,
   ): Promise<void> => {
     const codec = await createCodec(registry, contract);
     readers.set(contract.topic, async (erased, value) => {
       const message = await codec.decode(value);
       const remaining = excludeErasedFrom(erased, message);
       if (remaining === undefined) return { state: 'erased' };
-      return { state: 'read', message: remaining, isUnchanged: remaining === message };
+      return { state: 'read', message: shown(remaining), isUnchanged: remaining === message };
     });
   };
-  await add(eventsAccepted, (erased, message) => {
-    // A record can contain events of several sessions. A dead letter has the state `erased` only if all events of its record
-    // are erased.
-    const remaining = excludeErased(erased, message);
-    return remaining !== message && remaining.events.length === 0 ? undefined : remaining;
-  });
+  // A record can contain events of several sessions. A dead letter has the state `erased` only if all events of its record
+  // are erased.
+  const excludeErasedFrom = (erased: ErasedData, record: EventsRecord): EventsRecord | undefined => {
+    const remaining = excludeErased(erased, record);
+    return remaining !== record && remaining.count === 0 ? undefined : remaining;
+  };
+  await add(eventsInBytes, excludeErasedFrom, (record) => record.message());
   await add(sessionRegistered, (erased, message) =>
     erased.erasureOf({ ...message, receivedAt: message.registeredAt }) === undefined ? message : undefined,
   );

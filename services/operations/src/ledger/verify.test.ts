@@ -8,6 +8,7 @@ import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { DECISION_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
@@ -77,7 +78,8 @@ async function aQuestlog() {
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
       const verifier = await openVerifier({
-        ...{ log, storedRows: storedRows, registry, codec, projection, clock, erased },
+        ...{ log, storedRows, registry, projection, clock, erased },
+        codec: await createCodec(registry, eventsInBytes),
         limits: { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },
       });
       const lines: VerifyLine[] = [];

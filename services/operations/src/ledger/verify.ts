@@ -13,9 +13,8 @@ import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { canonicalUuid } from '@questlog/schemas/uuid';
 import {
   addRecords,
   compare,
@@ -31,7 +30,7 @@ export interface VerifyDeps {
   readonly log: Log;
   readonly storedRows: StoredRows;
   readonly registry: SchemaRegistry;
-  readonly codec: Codec<EventsAccepted>;
+  readonly codec: Codec<EventsRecord>;
   readonly projection: {
     caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
     projected(): Promise<number[]>;
@@ -235,7 +234,7 @@ class Verification {
         bytes = 0;
         await yieldToEventLoop();
       }
-      const message = storableOrUndefined(await decodedOrUndefined(codec, record));
+      const message = await decodedOrUndefined(codec, record);
       if (message === undefined) {
         const { offset, timestampMs, key } = record;
         if (!isInside(timestampMs)) continue;
@@ -344,34 +343,18 @@ async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Pro
   }
 }
 
-/** Returns the message if the projector can store it. Returns undefined if a value exceeds the range of a table column. */
-function storableOrUndefined(message: EventsAccepted | undefined): EventsAccepted | undefined {
-  const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
-  const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
-  const isReadable = receivedAt < MAX_MS && ids.every((id) => canonicalUuid(id) !== undefined);
-  return isReadable ? message : undefined;
-}
-
-/** End of ClickHouse's type DateTime, in the year 2106. */
-const MAX_MS = 2 ** 32 * 1000;
-
 function loggedRecord(
-  message: EventsAccepted,
-  remaining: EventsAccepted,
+  record: EventsRecord,
+  remaining: EventsRecord,
   { partition, offset }: Pick<LoggedRecord, 'partition' | 'offset'>,
 ): LoggedRecord {
-  const { tenantId, projectId, receivedAt, appendId, events } = message;
-  const [first] = remaining.events.length > 0 ? remaining.events : events;
+  const { tenantId, projectId, receivedAt: receivedAtMs, appendId, count } = record;
+  const ofFirstId = remaining.count > 0 ? remaining : record;
   return {
-    partition,
-    offset,
-    tenantId,
-    projectId,
-    receivedAtMs: receivedAt,
-    appendId,
-    events: events.length,
-    erased: events.length - remaining.events.length,
-    firstId: first?.id ?? '',
+    ...{ partition, offset, tenantId, projectId, receivedAtMs, appendId },
+    events: count,
+    erased: count - remaining.count,
+    firstId: count > 0 ? ofFirstId.id(0) : '',
   };
 }
 
