@@ -22,7 +22,7 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Reads pages in a browser for minutes, so `npm test` does not include it. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
 /** Each command is a process, so `npm test` does not include these files. */
-const SLOW = 'test/e2e/{backup,commandLine,sqlCommand}.test.ts';
+const SLOW = 'test/e2e/{backup,commandLine,generatedClients,sqlCommand}.test.ts';
 /** Waits until tables are rewritten. Runs on Kafka only; `erasureKill` erases on the embedded log. */
 const ERASURES = 'test/e2e/erasures.test.ts';
 /** Half a million events with the answers to ten questions, and five million events in a reader's memory. */

@@ -1,17 +1,14 @@
 /** Tests that each regular expression of the product needs time linear in the length of the text. */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { beforeAll, expect, test } from 'vitest';
-import { ROOT } from '../tidy/projectFiles.ts';
+import { installPackages } from '../npmPackages.ts';
 import { parseSources } from '../tidy/sources.ts';
 import { recordFigure } from './figures.ts';
 
 /** Package that only this test installs, because its binaries for all systems are large. */
 const PACKAGE = 'recheck@4.5.0';
-const FOLDER = join(ROOT, 'node_modules/.cache/questlog-recheck');
 const MINUTES = 20;
 
 interface Verdict {
@@ -49,14 +46,9 @@ let check: Check | undefined;
 
 beforeAll(() => {
   try {
-    mkdirSync(FOLDER, { recursive: true });
-    const how = ['--omit=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline'];
-    execFileSync('npm', ['install', '--prefix', FOLDER, ...how, PACKAGE], {
-      stdio: 'pipe',
-      shell: process.platform === 'win32',
-    });
+    const folder = installPackages('questlog-recheck', [PACKAGE]);
     process.env['RECHECK_SYNC_BACKEND'] = 'pure';
-    check = createRequire(join(FOLDER, 'package.json'))('recheck').checkSync;
+    check = createRequire(join(folder, 'package.json'))('recheck').checkSync;
   } catch (error) {
     console.warn(`skipped: regular expressions cannot be judged here: ${messageOf(error).split('\n')[0]}`);
   }
