@@ -16,9 +16,10 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
     return undefined;
   }
   const product = await startProduct({ engines, dataDir: emptyDataDir() });
-  const outputFile = join(product.dataDir, 'output-of-the-tests');
+  const { credentials, dataDir } = product;
+  const outputFile = join(dataDir, 'output-of-the-tests');
   product.follow((chunk) => appendFileSync(outputFile, chunk));
-  project.provide('product', { credentials: product.credentials, outputFile });
+  project.provide('product', { credentials, dataDir, outputFile });
   return async () => {
     const code = await product.stop();
     await removeDataDir(product, engines);

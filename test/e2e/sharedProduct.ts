@@ -19,6 +19,7 @@ import {
 /** The product of the run in the form in which the tests receive it. */
 export interface ProductOfTheRun {
   readonly credentials: Credentials;
+  readonly dataDir: string;
   /** Path of the file with the standard output and the standard error of all processes. */
   readonly outputFile: string;
 }
@@ -36,10 +37,10 @@ export interface SharedProduct<Of extends Reached> {
 }
 
 /** Returns the product of the run. Tests must create their own projects and must not change anything that other tests see. */
-export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
+export function sharedProduct(): SharedProduct<Reached & { dataDir: string; output(): string }> {
   const shared = inject('product');
   const output = (): string => (shared === undefined ? '' : readFileSync(shared.outputFile, 'utf8'));
-  const product = shared && { ...reach(shared.credentials), output };
+  const product = shared && { ...reach(shared.credentials), dataDir: shared.dataDir, output };
   const before = bugsIn(output()).length;
   afterAll(() => expect(bugsIn(output()).slice(before)).toEqual([]));
   return sharedBy(() => product, output);

@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import { isUuidV7 } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
-import { type Answer, collectOutput, emptyDataDir, spawnProduct } from './product.ts';
+import { type Answer, collectOutput, spawnProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const UPLOADS = '/v1/ingest/uploads';
@@ -134,7 +134,7 @@ describe.concurrent('an upload', () => {
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
   });
 
-  test('in progress survives the start of an operations process with a folder, which is refused', async () => {
+  test('in progress survives the start of an operations process on the same folder, which is refused', async () => {
     const upload = (await asked(aFile({ sizeBytes: 9 }))).json();
     const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
     const answered = new Promise<number | undefined>((resolve, reject) => {
@@ -145,7 +145,7 @@ describe.concurrent('an upload', () => {
     const inFlight = async () => (await shared.product.admin('GET', '/metrics')).text();
     await eventually(inFlight, (text) => /^questlog_uploads_in_flight [1-9]/m.test(text));
     const operations = spawnProduct({
-      dataDir: emptyDataDir(),
+      dataDir: shared.product.dataDir,
       args: ['operations'],
       env: {
         ...{ KAFKA_BROKERS: 'a:9092', SCHEMA_REGISTRY_URL: 'http://a', CLICKHOUSE_URL: 'http://a' },
