@@ -286,19 +286,15 @@ async function anIngest(log: Log, store = EMPTY) {
     registry: await openLogRegistry(log),
     metrics: ingestMetrics(createMetricsRegistry()),
   };
-  const directory = await openDirectory(shared);
+  const directory = await openDirectory(log, shared.registry, silentLogger);
   lifecycle.onStop('directory', () => directory.close());
   onTestFinished(() => lifecycle.stop());
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
-  const { port } = await startIngest({
-    ...{ ...shared, directory, uploads: undefined },
-    store,
-    settings: {
-      isEngineLocal: true,
-      toGames: anyPort,
-      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
-      trustedProxies: new BlockList(),
-    },
+  const { port } = await startIngest({ ...shared, store, directory }, undefined, {
+    isEngineLocal: true,
+    toGames: anyPort,
+    ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
+    trustedProxies: new BlockList(),
   });
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>

@@ -165,10 +165,10 @@ function aProcess({ lookEveryMs = DAY_MS, lookAfterMs = DAY_MS } = {}) {
   const error = (event: string, _: unknown, fields: unknown) => void told.push([event, fields]);
   const logger = { ...silentLogger, error };
   const onEventsCut = (...cut: number[]) => void found.push(cut);
-  const cuts = watchTruncation(
-    { log, store, logger, metrics, health, clock, onEventsTruncated: onEventsCut },
-    { checkIntervalMs: lookEveryMs, checkDelayMs: lookAfterMs },
-  );
+  const cuts = watchTruncation({ log, store, logger, metrics, health, clock }, onEventsCut, {
+    checkIntervalMs: lookEveryMs,
+    checkDelayMs: lookAfterMs,
+  });
   onTestFinished(() => cuts.close());
   const looked = async (times: number): Promise<void> => {
     const before = end.looks;

@@ -2,15 +2,13 @@
  * Reports each truncation of the log one time. The readers of a topic detect a truncation of the topic. For the events topic,
  * ingest also compares the end offsets of the log with the offsets of its own appends.
  */
-import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Health } from '@questlog/runtime/process/health';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { IngestContext } from './context.ts';
 import type { TruncatedPartition } from './entityCache/entityCache.ts';
-import { CHECK_DELAY_MS, type LostAppendsDeps, reportLostAppends } from './events/lostAppends.ts';
+import { CHECK_DELAY_MS, reportLostAppends } from './events/lostAppends.ts';
 import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
-import type { IngestMetrics } from './metrics.ts';
 
 export interface TruncationWatch {
   readonly ownAppends: OwnAppends;
@@ -19,30 +17,26 @@ export interface TruncationWatch {
   close(): Promise<void>;
 }
 
-interface TruncationWatchDeps extends LostAppendsDeps {
-  readonly log: Log;
-  readonly metrics: Pick<IngestMetrics, 'logTruncations' | 'appendedAgain' | 'lostAppends'>;
-  readonly health: Health;
-  /** Removes events from the caches if the log has lost their records. `offset` is the first lost offset. */
-  onEventsTruncated(partition: number, offset: number): void;
-}
-
 const CHECK_INTERVAL_MS = 2_000;
 const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 
 const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
 
+/**
+ * @param onEventsTruncated removes events from the caches if the log has lost their records. `offset` is the first lost offset.
+ */
 export function watchTruncation(
-  deps: TruncationWatchDeps,
+  context: Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics' | 'health'>,
+  onEventsTruncated: (partition: number, offset: number) => void,
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
-  const { logger, metrics, health, clock } = deps;
+  const { logger, metrics, health, clock } = context;
   const lastFoundMs = new Map<string, number>();
   const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
     logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });
     metrics.logTruncations.inc({ topic });
     lastFoundMs.set(`${topic}/${partition}`, clock.now());
-    if (topic === TOPICS.events) deps.onEventsTruncated(partition, offset);
+    if (topic === TOPICS.events) onEventsTruncated(partition, offset);
   };
   health.warn('log_cut_short', () => {
     const where = [...lastFoundMs]
@@ -55,11 +49,11 @@ export function watchTruncation(
   const ownAppends = new OwnAppends((partition, offset, lost: readonly OwnAppend[]) => {
     const truncated = { topic: TOPICS.events, partition, offset };
     onTruncated(truncated);
-    reportLostAppends(deps, truncated, lost, stopped.signal, checkDelayMs).catch((error: unknown) => {
+    reportLostAppends(context, truncated, lost, stopped.signal, checkDelayMs).catch((error: unknown) => {
       if (!stopped.signal.aborted) logger.error('lost_appends_untold', error, truncated);
     });
   });
-  const watch = watchEnds(deps, ownAppends, checkIntervalMs, stopped.signal);
+  const watch = watchEnds(context, ownAppends, checkIntervalMs, stopped.signal);
   return {
     ownAppends,
     onTruncated,
@@ -75,7 +69,7 @@ const TRUNCATED = 'the log no longer has records that this process read or appen
 
 /** Finds partitions that lost appends of this process. Checks two times, because a new leader can report an old end offset. */
 async function watchEnds(
-  { log, logger }: TruncationWatchDeps,
+  { log, logger }: Pick<IngestContext, 'log' | 'logger'>,
   ownAppends: OwnAppends,
   checkIntervalMs: number,
   signal: AbortSignal,

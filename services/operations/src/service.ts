@@ -1,8 +1,8 @@
 /** Starts the operations service: constructs its parts and the operators' listener. */
 import type { BlockList } from 'node:net';
 
-import { type AddressedStore, cachedTableUuids } from '@questlog/runtime/clickhouse/store';
-import { watchTableProgress } from '@questlog/runtime/consumer/projectionProgress';
+import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
+import { type Projections, watchProjections } from '@questlog/runtime/consumer/projectionProgress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { sharedSecret } from '@questlog/runtime/cursors/cursorCiphers';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -16,7 +16,6 @@ import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import type { Projected } from '@questlog/schemas/tables/projected';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { openAudit } from './audit/audit.ts';
@@ -62,12 +61,12 @@ export interface Operations {
 
 export async function startOperations(deps: OperationsDeps): Promise<Operations> {
   const { store, directory, clock, lifecycle, settings } = deps;
-  const projections = watchProjections(deps);
+  const projections = watchProjections(deps.log, store);
   const deadLetters = await openDeadLetterAdmin(deps);
   lifecycle.onStop('dead letters', () => deadLetters.close());
   lifecycle.onStop('lag of the groups', watchLag(deps));
   startRetention(deps, projections);
-  lifecycle.onStop('heartbeats', writeHeartbeats(deps));
+  lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, deps.logger));
   const verifier = await openVerifier({
     ...{ ...deps, erased: directory.current.erased, storedRows: openStoredRows(store) },
     ...{ codec: await createCodec(deps.registry, eventsInBytes), projection: projections.events },
@@ -89,27 +88,14 @@ export async function startOperations(deps: OperationsDeps): Promise<Operations>
   return { port: listener.port };
 }
 
-type Projections = ReturnType<typeof watchProjections>;
-
-function watchProjections({ log, store }: OperationsDeps) {
-  const deps = { log, tableUuid: cachedTableUuids(store) };
-  const watch = (of: Projected) => watchTableProgress(deps, of);
-  return {
-    ...{ events: watch('events'), sessions: watch('sessions') },
-    ...{ reports: watch('reports'), links: watch('links') },
-  };
-}
-
 function openUnauthenticated({ clock, metrics, adminToken, settings }: OperationsDeps): UnauthenticatedLimit {
   const expected = sha256Hex(adminToken);
-  return new UnauthenticatedLimit({
-    ...{ clock, metrics, trustedProxies: settings.trustedProxies },
-    credentialsOf: ({ headers: { authorization = '', cookie } }) => {
-      const text = BEARER.exec(authorization)?.[1];
-      // The console's middleware checks the cookie.
-      if (text === undefined) return cookie === undefined ? 'none' : 'unknown';
-      return sha256Hex(text) === expected ? 'valid' : 'invalid';
-    },
+  return new UnauthenticatedLimit(clock, metrics, settings.trustedProxies, ({ headers }) => {
+    const { authorization = '', cookie } = headers;
+    const text = BEARER.exec(authorization)?.[1];
+    // The console's middleware checks the cookie.
+    if (text === undefined) return cookie === undefined ? 'none' : 'unknown';
+    return sha256Hex(text) === expected ? 'valid' : 'invalid';
   });
 }
 
@@ -145,5 +131,5 @@ async function startErasures(deps: OperationsDeps, deadLetters: DeadLetterAdmin,
 }
 
 async function playerKey(deps: OperationsDeps): Promise<PlayerKey> {
-  return playerKeyOf(await sharedSecret(deps, 'players'));
+  return playerKeyOf(await sharedSecret(deps.directory, deps.clock, 'players'));
 }

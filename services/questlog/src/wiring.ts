@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
-import { type IngestServiceDeps, startIngest } from '@questlog/ingest/service';
+import { type IngestSettings, startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
@@ -95,7 +95,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const isFirst = worker?.isFirst ?? true;
   const hasHealthListener = !isOperators && isFirst;
   const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
-  const directory = await openDirectory({ ...engines, logger });
+  const directory = await openDirectory(engines.log, engines.registry, logger);
   health.check(START, () => 'the services are starting');
   const shared = sharedDeps(engines, directory, logger, health);
   addWarnings(deps, shared);
@@ -118,11 +118,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
-    const ingest = await startIngest({
-      ...parts,
-      metrics: ingestMetrics(metrics, parts.http),
-      settings: ingestSettings(deps),
-    });
+    const ownMetrics = ingestMetrics(metrics, parts.http);
+    const ingest = await startIngest({ ...parts, metrics: ownMetrics }, parts.uploads, ingestSettings(deps));
     baseUrl = urlOf(toGames, ingest.port);
     failures.push(ingest.failed);
   }
@@ -157,7 +154,7 @@ function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceD
   warnOfUnavailablePartitions(engines.log, health);
 }
 
-function ingestSettings({ settings, choice }: WiringDeps): IngestServiceDeps['settings'] {
+function ingestSettings({ settings, choice }: WiringDeps): IngestSettings {
   const { corsOrigins, publicUrl, jwt, trustedProxies } = choice;
   return {
     ...{ corsOrigins, publicUrl, jwt, trustedProxies, toGames: addressesOf(settings).toGames },

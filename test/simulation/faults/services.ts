@@ -188,7 +188,7 @@ async function startIngest(
   deps: ServiceDeps,
   maxSessionLinks: number,
 ): Promise<{ failed: Promise<never>; it: Ingest }> {
-  const { log, store, clock, logger } = deps;
+  const { log, store, clock } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
   const watch = (group: string, topic: string) => watchProgress({ log, clock: steadyClock, group, topic });
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
@@ -209,14 +209,14 @@ async function startIngest(
       { group: GROUPS.projectReports, topic: TOPICS.reportLinks, table: 'report_versions' },
     ),
   });
-  const quotas = openQuotas({ store, projection, logId: log.id, clock, logger }, PACE);
+  const quotas = openQuotas(deps, projection, PACE);
   const replays = openReplays({ store, clock, projection });
   const codec = await createCodec(deps.registry, eventsAccepted);
   const own = new OwnAppends((partition, offset) => {
     quotas.truncate(partition, offset);
     replays.onTruncated();
   }, KEPT_APPENDS);
-  const limits = openLimits({ clock, metrics: metrics.ingest, ingestCountOf: () => 1 });
+  const limits = openLimits(clock, metrics.ingest, () => 1);
   const counted = { received: [], metrics: metrics.ingest };
   const storing = {
     log,
@@ -229,7 +229,7 @@ async function startIngest(
     ...counted,
   };
   const known = { store, sessions, reports, clock, erased: new ErasedData() };
-  const ordinary = new OrdinaryIngest(codec.schemaId);
+  const ordinary = new OrdinaryIngest(storing, sessions, reports, clock);
   const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },

@@ -24,11 +24,11 @@ import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf } from
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
-import type { OrdinaryDeps, OrdinaryIngest } from './ingestOrdinary.ts';
+import type { OrdinaryIngest } from './ingestOrdinary.ts';
 import type { Replays, StoredElement } from './replays.ts';
-import { appendEvents, decideEvents } from './storeEvents.ts';
+import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
-export interface IngestDeps extends OrdinaryDeps {
+export interface IngestDeps extends StoreEventsDeps {
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
@@ -66,7 +66,7 @@ export interface IngestAnswer {
 
 /** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const ordinary = deps.ordinary.tryIngest(deps, request);
+  const ordinary = deps.ordinary.tryIngest(request);
   if (ordinary === undefined) return await ingestAny(deps, request);
   const { body, accepted } = await ordinary;
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };

@@ -13,15 +13,8 @@ import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import { answerOf, type OrdinaryBatch, recordOf, writeIds } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
-import { monthOf, type Quotas } from './quotas.ts';
+import { monthOf } from './quotas.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
-
-export interface OrdinaryDeps extends StoreEventsDeps {
-  readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
-  readonly sessions: Pick<SessionCache, 'peek'>;
-  readonly reports: Pick<ReportCache, 'hasOpenWindow'>;
-  readonly clock: Clock;
-}
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
@@ -38,18 +31,30 @@ export interface OrdinaryAnswer {
 
 /** Fast path for events. All requests can share the same arrays, because no request uses the arrays after an `await`. */
 export class OrdinaryIngest {
-  readonly #schemaId: number;
+  readonly #storing: StoreEventsDeps;
+  readonly #sessions: Pick<SessionCache, 'peek'>;
+  readonly #reports: Pick<ReportCache, 'hasOpenWindow'>;
+  readonly #clock: Clock;
   readonly #found = new OrdinaryEvents();
   readonly #lanes = new Uint16Array(MAX_EVENTS);
   readonly #ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
   readonly #sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
 
-  constructor(schemaId: number) {
-    this.#schemaId = schemaId;
+  constructor(
+    storing: StoreEventsDeps,
+    sessions: Pick<SessionCache, 'peek'>,
+    reports: Pick<ReportCache, 'hasOpenWindow'>,
+    clock: Clock,
+  ) {
+    this.#storing = storing;
+    this.#sessions = sessions;
+    this.#reports = reports;
+    this.#clock = clock;
   }
 
   /** Returns undefined if the request cannot take the fast path. @throws Rejected if the rate limit is exceeded */
-  tryIngest(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
+  tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
+    const { quotas, limits, random: pool, partitions } = this.#storing;
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
     const { switches = [] } = project;
@@ -57,20 +62,20 @@ export class OrdinaryIngest {
       return undefined;
     const found = this.#found;
     if (!found.read(body, revision)) return undefined;
-    const receivedAt = deps.clock.now();
+    const receivedAt = this.#clock.now();
     if (isSkewed(found.earliest, found.latest, receivedAt)) return undefined;
-    const ledger = deps.quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
-    const counts = ledger === 'unopened' ? undefined : this.#assignLanes(deps, principal, body);
+    const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
+    const counts = ledger === 'unopened' ? undefined : this.#assignLanes(principal, body);
     if (ledger === 'unopened' || counts === undefined) return undefined;
 
     const { count } = found;
     const rateLimited = isRestricted(principal)
-      ? deps.limits.acquireEvents(principal, count, count).rejection
+      ? limits.acquireEvents(principal, count, count).rejection
       : undefined;
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    const random = deps.random.take(count * 8 + counts.size * 16);
+    const random = pool.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       tenantId: tenant.id,
       projectId: project.id,
@@ -87,7 +92,7 @@ export class OrdinaryIngest {
     writeIds(batch);
     const answer = answerOf(batch);
     const overQuota = Math.min(count, Math.max(0, count - remaining));
-    const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), {
+    const appended = appendRecords(this.#storing, tenant.id, this.#appends(batch, counts, partitions), {
       ledger,
       overQuota,
     });
@@ -97,11 +102,7 @@ export class OrdinaryIngest {
     });
   }
 
-  #assignLanes(
-    { sessions, reports }: OrdinaryDeps,
-    principal: Principal,
-    body: Buffer,
-  ): Map<number, number> | undefined {
+  #assignLanes(principal: Principal, body: Buffer): Map<number, number> | undefined {
     const { tenant, project } = principal;
     const { count, sessionAt, sessionWords } = this.#found;
     const counts = new Map<number, number>();
@@ -115,8 +116,9 @@ export class OrdinaryIngest {
         this.#sessionBuilds[event] = null;
       } else {
         const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
-        const session = sessions.peek(project.id, sessionWords, event * 4, idOf);
-        if (session === undefined || reports.hasOpenWindow(project.id, session.sessionId)) return undefined;
+        const session = this.#sessions.peek(project.id, sessionWords, event * 4, idOf);
+        if (session === undefined || this.#reports.hasOpenWindow(project.id, session.sessionId))
+          return undefined;
         lane = session.lane;
         this.#sessionBuilds[event] = session.build;
       }
@@ -137,7 +139,7 @@ export class OrdinaryIngest {
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
       partition,
       records,
-      encode: () => records.map((one) => recordOf(batch, this.#schemaId, one)),
+      encode: () => records.map((one) => recordOf(batch, this.#storing.codec.schemaId, one)),
     }));
   }
 }

@@ -14,7 +14,7 @@ test('writes the lost appends and their times to `truncations`', async () => {
   const [logId, ids] = [randomUUID(), [randomUUID(), randomUUID()]];
   const lost = ids.map((appendId, i) => ({ appendId, events: 3, receivedAt: 1_790_000_000_000 + i }));
   const deps = {
-    ...{ store: shared.store, log: { id: logId }, logger: silentLogger },
+    ...{ store: shared.store, log: { id: logId } as Log, logger: silentLogger },
     metrics: ingestMetrics(createMetricsRegistry()),
     clock: { now: () => 1_790_000_009_000 },
   };

@@ -2,34 +2,24 @@
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Clock } from '@questlog/runtime/process/clock';
-import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, retryUntilAvailable } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
+import type { IngestContext } from '../context.ts';
 import type { TruncatedPartition } from '../entityCache/entityCache.ts';
-import type { IngestMetrics } from '../metrics.ts';
 import type { OwnAppend } from './ownAppends.ts';
-
-export interface LostAppendsDeps {
-  readonly log: { readonly id: string };
-  readonly store: Pick<Store, 'query' | 'insert'>;
-  readonly logger: Logger;
-  readonly metrics: Pick<IngestMetrics, 'lostAppends'>;
-  readonly clock: Clock;
-}
 
 /** Waiting time before the check for lost appends. Retries and the projector's current insert can finish in this time. */
 export const CHECK_DELAY_MS = 10_000;
 
 export async function reportLostAppends(
-  deps: LostAppendsDeps,
+  context: Pick<IngestContext, 'log' | 'store' | 'logger' | 'metrics' | 'clock'>,
   truncated: TruncatedPartition,
   lost: readonly OwnAppend[],
   signal: AbortSignal,
   checkDelayMs = CHECK_DELAY_MS,
 ): Promise<void> {
-  const { store, logger, metrics, log, clock } = deps;
+  const { store, logger, metrics, log, clock } = context;
   const { topic, partition, offset } = truncated;
   if (lost.length === 0) return;
   await pause(checkDelayMs, signal);

@@ -240,7 +240,7 @@ function aProcess(tenants: readonly Tenant[]) {
   const log = (event: string) => void logged.push(event);
   const logger = { info: log, warn: log, error: log };
   const store = { query } as unknown as Store;
-  const quotas = openQuotas({ store, projection, logId: LOG_ID, clock, logger }, PACE);
+  const quotas = openQuotas({ store, log: { id: LOG_ID } as Log, clock, logger }, projection, PACE);
   onTestFinished(() => quotas.close());
   return { quotas, asked, waits, logged, broken, clock, rollup, silence };
 }

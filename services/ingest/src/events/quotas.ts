@@ -2,11 +2,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Logger } from '@questlog/runtime/process/logger';
 import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
+import type { IngestContext } from '../context.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas {
@@ -38,23 +37,32 @@ export function monthOf(millis: number): string {
   return `${date.getUTCFullYear()}-${String(date.getUTCMonth() + 1).padStart(2, '0')}`;
 }
 
-interface QuotaDeps {
-  readonly store: Store;
-  readonly projection: Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
-  readonly logId: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
+type QuotaContext = Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger'>;
+type EventProgress = Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
 
-export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quotas {
-  const { logId, clock } = deps;
+/** @param projection the progress of the projector in the events topic */
+export function openQuotas(
+  context: QuotaContext,
+  projection: EventProgress,
+  intervals = REFRESH_INTERVALS,
+): Quotas {
+  const { log, store, clock } = context;
   const tracked = new Map<string, TrackedQuota>();
   const stopped = new AbortController();
 
+  const readFirst = async (entry: TrackedQuota): Promise<void> => {
+    await projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
+      // Reads the rollup table even if the wait timed out, because a lagging projector must not block the tenant's requests.
+      if (!(error instanceof Unavailable)) throw error;
+      context.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
+    });
+    await refresh(store, [entry], []);
+    entry.opening = undefined;
+  };
   const track = (name: string, tenant: Tenant, month: string): TrackedQuota => {
-    const ledger = new QuotaLedger(logId);
+    const ledger = new QuotaLedger(log.id);
     const entry: TrackedQuota = { tenant, month, ledger, lastUsedMs: clock.now(), opening: undefined };
-    entry.opening = readFirst(deps, entry).catch((error: unknown) => {
+    entry.opening = readFirst(entry).catch((error: unknown) => {
       tracked.delete(name);
       throw error;
     });
@@ -62,7 +70,7 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
     return entry;
   };
 
-  const loop = refreshPeriodically(deps, intervals, tracked, stopped.signal);
+  const loop = refreshPeriodically(context, projection, intervals, tracked, stopped.signal);
   return {
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
@@ -93,18 +101,9 @@ export function openQuotas(deps: QuotaDeps, intervals = REFRESH_INTERVALS): Quot
   };
 }
 
-async function readFirst(deps: QuotaDeps, entry: TrackedQuota): Promise<void> {
-  await deps.projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-    // Reads the rollup table even if the wait timed out, because a lagging projector must not block the tenant's requests.
-    if (!(error instanceof Unavailable)) throw error;
-    deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
-  });
-  await refresh(deps, [entry], []);
-  entry.opening = undefined;
-}
-
 async function refreshPeriodically(
-  deps: QuotaDeps,
+  { store, clock, logger }: QuotaContext,
+  projection: EventProgress,
   intervals: typeof REFRESH_INTERVALS,
   tracked: Map<string, TrackedQuota>,
   signal: AbortSignal,
@@ -115,14 +114,14 @@ async function refreshPeriodically(
     await delay(isNear ? intervals.nearMs : intervals.refreshMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     for (const [name, { lastUsedMs }] of tracked) {
-      if (deps.clock.now() - lastUsedMs > EVICT_AFTER_MS) tracked.delete(name);
+      if (clock.now() - lastUsedMs > EVICT_AFTER_MS) tracked.delete(name);
     }
     const entries = open();
     if (entries.length === 0) continue;
     try {
-      await refresh(deps, entries, await positions(deps, intervals.refreshMs));
+      await refresh(store, entries, await positions(projection, intervals.refreshMs));
     } catch (error) {
-      if (!signal.aborted) deps.logger.error('quota_refresh_failed', error);
+      if (!signal.aborted) logger.error('quota_refresh_failed', error);
     }
   }
 }
@@ -140,7 +139,7 @@ interface UsageRow {
  * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. Events
  * in ClickHouse can then count twice towards the quota.
  */
-async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
+async function positions(projection: EventProgress, limitMs: number): Promise<readonly number[]> {
   try {
     return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
   } catch (error) {
@@ -150,7 +149,7 @@ async function positions({ projection }: QuotaDeps, limitMs: number): Promise<re
 }
 
 async function refresh(
-  { store }: QuotaDeps,
+  store: Store,
   entries: readonly TrackedQuota[],
   projected: readonly number[],
 ): Promise<void> {

@@ -1,8 +1,5 @@
 /** Answers the GET requests for events and for the quota. First waits until ClickHouse has all acknowledged events. */
 
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
-import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { timeFilter, uuidFilter, whereClause } from '@questlog/runtime/http/core/listFilters';
 import {
@@ -13,15 +10,13 @@ import {
 } from '@questlog/runtime/http/core/newestFirst';
 import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
-import type { Clock } from '@questlog/runtime/process/clock';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import { partitionsOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
 import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import type { CachedSession } from '../entityCache/core/packedSessions.ts';
 import { linkedReports } from '../entityCache/links.ts';
-import type { ReportCache } from '../entityCache/reportCache.ts';
-import type { SessionCache } from '../entityCache/sessionCache.ts';
+import type { ReadContext } from '../entityCache/readContext.ts';
 import { type AnsweredEvent, eventObject } from './core/answer.ts';
 import {
   answeredEvent,
@@ -35,17 +30,6 @@ import {
   readPage,
 } from './pages.ts';
 import { monthOf } from './quotas.ts';
-
-export interface ReadDeps {
-  readonly store: Store;
-  readonly sessions: SessionCache;
-  readonly reports: ReportCache;
-  readonly projection: ProjectionProgress;
-  readonly waitForLinks: WaitForLinks;
-  readonly clock: Clock;
-  readonly partitions: number;
-  readonly cursorCiphers: CursorCiphers;
-}
 
 const REPORT_IDS_COLUMN = `(
     SELECT arraySort(groupArray(toString(report_id))) FROM report_link_versions FINAL
@@ -61,14 +45,14 @@ const ONE_GRANULE = {
 };
 
 /** @throws Rejected `not_found` if the project has no such event @throws Unavailable if ClickHouse lags behind the log */
-export async function readEvent(deps: ReadDeps, principal: Principal, idText: string): Promise<Buffer> {
+export async function readEvent(context: ReadContext, principal: Principal, idText: string): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
-  const hasReports = await waitForProjection(deps, principal, [laneOf(id)]);
+  const hasReports = await waitForProjection(context, principal, [laneOf(id)]);
   // The query uses PREWHERE, reads only the needed columns, and reads no links if the project has no reports. With these three
   // measures, the query is three times as fast.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
-  const [row] = await deps.store.query<EventRow & { reportIds?: readonly string[] }>(
+  const [row] = await context.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events
      PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
@@ -78,23 +62,23 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   if (row === undefined)
     throw new Rejected('not_found', `event ${id} does not exist in this project, or has expired`);
   const event = answeredEvent(row, revision);
-  const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.reportIds) : [];
+  const reportIds = hasReports ? context.reports.reportsOf(project.id, event, row.reportIds) : [];
   return eventObject({ ...event, reportIds });
 }
 
 /** Returns a page of a session's events, sorted by `occurredAt`. Events with equal times are sorted by log position. */
 export async function readSessionEvents(
-  deps: ReadDeps,
+  context: ReadContext,
   principal: Principal,
   idText: string,
   query: PageQuery,
 ): Promise<Buffer> {
   const { tenant, project } = principal;
-  const requested = readPage(query, await deps.cursorCiphers.for('page', project.id));
-  const session = await requireSession(deps, principal, pathUuid(idText));
-  const hasReports = await waitForProjection(deps, principal, [session.lane]);
+  const requested = readPage(query, await context.cursorCiphers.for('page', project.id));
+  const session = await requireSession(context, principal, pathUuid(idText));
+  const hasReports = await waitForProjection(context, principal, [session.lane]);
   const { page, rows: found } = await queryPage(requested, (requestedPage, settings) =>
-    deps.store.query<PositionedRow>(
+    context.store.query<PositionedRow>(
       `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
        WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
          AND ${IN_PAGE}`,
@@ -108,7 +92,7 @@ export async function readSessionEvents(
     ),
   );
   const { rows, next } = pageOf(found, page);
-  return await encodeRows(deps, principal, { rows, next, hasReports });
+  return await encodeRows(context, principal, { rows, next, hasReports });
 }
 
 export interface EventQuery extends PageQuery, Partial<Record<keyof typeof CONDITIONS, string | undefined>> {}
@@ -121,7 +105,11 @@ const CONDITIONS = {
 };
 
 /** Returns a page of the project's events, newest first. Sorts by the time in the event id, like the ClickHouse table. */
-export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
+export async function listEvents(
+  context: ReadContext,
+  principal: Principal,
+  query: EventQuery,
+): Promise<Buffer> {
   const { tenant, project } = principal;
   const requested = readNewestFirst(query);
   const filters = {
@@ -130,10 +118,10 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
     since: timeFilter('since', query.since),
     until: timeFilter('until', query.until),
   };
-  const lanes = await lanesOf(deps, principal, filters.sessionId);
-  const hasReports = await waitForProjection(deps, principal, lanes);
+  const lanes = await lanesOf(context, principal, filters.sessionId);
+  const hasReports = await waitForProjection(context, principal, lanes);
   const { page, rows: found } = await queryPage(requested, (requestedPage, settings) =>
-    deps.store.query<EventRow>(
+    context.store.query<EventRow>(
       `SELECT ${EVENT_COLUMNS} FROM events
        WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereClause(filters, CONDITIONS)}
          AND ${newestFirstClause('id_at')}`,
@@ -142,11 +130,11 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
     ),
   );
   const { rows, next } = newestFirstPage(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
-  return await encodeRows(deps, principal, { rows, next, hasReports });
+  return await encodeRows(context, principal, { rows, next, hasReports });
 }
 
 async function lanesOf(
-  { sessions }: ReadDeps,
+  { sessions }: ReadContext,
   { tenant, project }: Principal,
   sessionId: string | undefined,
 ): Promise<number[]> {
@@ -156,7 +144,7 @@ async function lanesOf(
 }
 
 async function encodeRows(
-  { store, reports }: ReadDeps,
+  { store, reports }: ReadContext,
   { project, revision }: Principal,
   page: { readonly rows: readonly EventRow[]; readonly next: string | null; readonly hasReports: boolean },
 ): Promise<Buffer> {
@@ -169,10 +157,10 @@ async function encodeRows(
   return await encodePage(page.rows, toAnswered, page.next);
 }
 
-export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<QuotaOutput> {
-  const month = monthOf(deps.clock.now());
-  await deps.projection.caughtUp('all');
-  const [row] = await deps.store.query<{ total: string }>(
+export async function readQuota(context: ReadContext, { tenant }: Principal): Promise<QuotaOutput> {
+  const month = monthOf(context.clock.now());
+  await context.projections.events.caughtUp('all');
+  const [row] = await context.store.query<{ total: string }>(
     `SELECT sum(used) AS total FROM quota_usage
      WHERE tenant_id = {tenantId:UUID} AND month = toDate({day:String})`,
     { tenantId: tenant.id, day: `${month}-01` },
@@ -181,7 +169,7 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
 }
 
 async function waitForProjection(
-  { projection, waitForLinks, reports, partitions }: ReadDeps,
+  { projections, waitForLinks, reports, partitions }: ReadContext,
   { tenant, project }: Principal,
   lanes: readonly number[],
 ): Promise<boolean> {
@@ -192,16 +180,16 @@ async function waitForProjection(
     if (hasReports) await waitForLinks(partitionsOfLanes([...lanes, 0]));
     return hasReports;
   };
-  const [hasReports] = await Promise.all([links(), projection.caughtUp(partitionsOfLanes(lanes))]);
+  const [hasReports] = await Promise.all([links(), projections.events.caughtUp(partitionsOfLanes(lanes))]);
   return hasReports;
 }
 
 async function requireSession(
-  deps: ReadDeps,
+  context: ReadContext,
   { tenant, project }: Principal,
   id: string,
 ): Promise<CachedSession> {
-  const session = (await deps.sessions.find(tenant.id, project.id, [id])).get(id);
+  const session = (await context.sessions.find(tenant.id, project.id, [id])).get(id);
   if (session === undefined)
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   return session;

@@ -25,7 +25,7 @@ import { monthOf, type Quotas } from './quotas.ts';
 export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
-  readonly quotas: Pick<Quotas, 'ledger'>;
+  readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
   readonly limits: Pick<Limits, 'acquireEvents'>;
   readonly received: RequestOutcomes;
   readonly ownAppends: OwnAppends;

@@ -249,7 +249,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   const rejects: Pick<RejectedRequest, 'endpoint' | 'token' | 'failedAt' | 'rejections'>[] = [];
   const uses: string[] = [];
   const unauthenticated: unknown[] = [];
-  const limits = openLimits({ clock, metrics, ingestCountOf: () => 1 });
+  const limits = openLimits(clock, metrics, () => 1);
   const store = { query: async () => [] };
   const ingest = {
     ...{ clock, metrics, received, limits, store, partitions: 12, random: new RandomPool() },
@@ -278,7 +278,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
       rejectionOf: () => undefined,
       count: ({ url }: IncomingMessage) => unauthenticated.push(url),
     },
-    addresses: openAddressLimits({ clock, metrics, trustedProxies: parseTrustedProxies('') }),
+    addresses: openAddressLimits(clock, metrics, parseTrustedProxies('')),
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
     ...settings,
   } as unknown as PublicAppDeps;

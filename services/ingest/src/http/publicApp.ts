@@ -11,18 +11,14 @@ import { methodsAt, noRoute } from '@questlog/runtime/http/route';
 import { messageOf } from '@questlog/runtime/process/errors';
 import Koa from 'koa';
 import { type SkewedTime, skewHeader } from '../core/clockSkew.ts';
-import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
+import type { ReadContext } from '../entityCache/readContext.ts';
+import { listEvents, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { isStreamId } from '../linkedEvents/core/streamId.ts';
 import type { LinkedEventStreams, StartPosition } from '../linkedEvents/streams.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { listReports } from '../reports/listReports.ts';
-import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
-import {
-  readBuilds,
-  readPlayerSessions,
-  readSession,
-  type SessionReadDeps,
-} from '../sessions/readSessions.ts';
+import { readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
+import { readBuilds, readPlayerSessions, readSession } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import {
   type Authorize,
@@ -42,7 +38,7 @@ import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly unauthenticated: UnauthenticatedLimit;
-  readonly reads: ReadDeps & SessionReadDeps & ReportReadDeps;
+  readonly reads: ReadContext;
   readonly reports: ReportDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
@@ -202,7 +198,7 @@ function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, authorize: A
 
 export function reportRoutes(
   router: RouterInstance,
-  deps: BodyDeps & { reports: ReportDeps; reads: ReportReadDeps },
+  deps: BodyDeps & { reports: ReportDeps; reads: ReadContext },
   authorize: Authorize,
 ): void {
   const { reports, reads } = deps;

@@ -27,12 +27,10 @@ test('counts each process once that recently served the tenant, in addition to t
     await answeredAt(BEGIN_MS + 1_000, tenantId, processId);
     await answeredAt(BEGIN_MS + 1_000, quiet, processId);
     const clock = { ms: BEGIN_MS - 30_000 };
-    const ingestsOf = watchIngestCount({
-      store,
+    const ingestsOf = watchIngestCount(
+      { store, clock: { now: () => clock.ms }, logger: silentLogger },
       processId,
-      clock: { now: () => clock.ms },
-      logger: silentLogger,
-    });
+    );
     const known = (of: string) => expect.poll(() => ingestsOf(of));
 
     expect(ingestsOf(tenantId)).toBe(1);
@@ -58,12 +56,7 @@ test('keeps the last count while ClickHouse is unavailable', async () => {
     return [{ tenantId: 'a', ingests: '2' }];
   };
   const store = { query } as unknown as Store;
-  const ingestsOf = watchIngestCount({
-    store,
-    processId: 'p',
-    clock: { now: () => clock.ms },
-    logger: silentLogger,
-  });
+  const ingestsOf = watchIngestCount({ store, clock: { now: () => clock.ms }, logger: silentLogger }, 'p');
   ingestsOf('a');
   await expect.poll(() => ingestsOf('a')).toBe(3);
   isAway = true;

@@ -1,24 +1,18 @@
 /** Counts the ingest processes that received requests of a tenant in the last minute. The ledger contains these counts. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Logger } from '@questlog/runtime/process/logger';
+import type { IngestContext } from '../context.ts';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
 /** Delay from the start of a minute until every busy process has written its first counts of this minute to the ledger. */
 const SETTLE_MS = 10_000;
 
-export interface IngestCountDeps {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly processId: string;
-}
-
 /** Returns a function that returns the number of ingest processes that serve a tenant, including this process. */
-export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => number {
-  const { clock, logger } = deps;
+export function watchIngestCount(
+  { store, clock, logger }: Pick<IngestContext, 'store' | 'clock' | 'logger'>,
+  processId: string,
+): (tenantId: string) => number {
   const otherIngests = new Map<string, number>();
   let requestedTenants = new Set<string>();
   let isReading = false;
@@ -31,7 +25,7 @@ export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => n
       readAtMs = nowMs;
       const tenants = [...requestedTenants];
       requestedTenants = new Set();
-      readOthers(deps, tenants, otherIngests)
+      readOthers(store, minuteOf(nowMs - SETTLE_MS), processId, tenants, otherIngests)
         .catch((error: unknown) => logger.warn('ingests_not_counted', { cause: messageOf(error) }))
         .finally(() => {
           isReading = false;
@@ -42,11 +36,12 @@ export function watchIngestCount(deps: IngestCountDeps): (tenantId: string) => n
 }
 
 async function readOthers(
-  { store, clock, processId }: IngestCountDeps,
+  store: Store,
+  sinceS: number,
+  processId: string,
   tenants: readonly string[],
   otherIngests: Map<string, number>,
 ): Promise<void> {
-  const sinceS = minuteOf(clock.now() - SETTLE_MS);
   for (const batch of chunksOf(tenants)) {
     const rows = await store.query<{ readonly tenantId: string; readonly ingests: string }>(
       `SELECT tenant_id AS tenantId, uniqExact(process_id) AS ingests FROM received_by_process

@@ -134,7 +134,7 @@ function anIngest(ingestsOf: () => number = () => 1) {
   return {
     clock,
     metrics,
-    limits: openLimits({ clock: { now: () => clock.ms }, metrics, ingestCountOf: ingestsOf }),
+    limits: openLimits({ now: () => clock.ms }, metrics, ingestsOf),
   };
 }
 

@@ -32,13 +32,11 @@ interface Policy {
   readonly bucket: Bucket;
 }
 
-export interface LimitsDeps {
-  readonly clock: Clock;
-  readonly metrics: Pick<IngestMetrics, 'rateLimited'>;
-  readonly ingestCountOf: (tenantId: string) => number;
-}
-
-export function openLimits({ clock, metrics, ingestCountOf }: LimitsDeps): Limits {
+export function openLimits(
+  clock: Clock,
+  metrics: Pick<IngestMetrics, 'rateLimited'>,
+  ingestCountOf: (tenantId: string) => number,
+): Limits {
   const buckets = new Map<string, Bucket>();
   const acquire = (
     principal: Principal,

@@ -4,14 +4,9 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { withinLimit } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { IngestContext } from '../context.ts';
 import type { Gap } from './core/linkedEventText.ts';
 import type { StreamPosition } from './core/streamId.ts';
-
-export interface GapDeps {
-  readonly log: Log;
-  readonly store: Pick<Store, 'query'>;
-  readonly clock: Clock;
-}
 
 export interface GapRequest {
   readonly projectId: string;
@@ -24,13 +19,16 @@ export interface GapRequest {
 
 const TIME_LIMIT_MS = 2_000;
 
-export async function findGap(deps: GapDeps, at: GapRequest): Promise<Gap> {
-  const [fromMs, toMs] = await Promise.all([lastLinkMs(deps, at), firstKeptMs(deps, at)]);
+export async function findGap(
+  { log, store, clock }: Pick<IngestContext, 'log' | 'store' | 'clock'>,
+  at: GapRequest,
+): Promise<Gap> {
+  const [fromMs, toMs] = await Promise.all([lastLinkMs(log, store, at), firstKeptMs(log, clock, at)]);
   return { fromMs, toMs };
 }
 
 /** Returns the time of the latest link before the client's position. Undefined if ClickHouse returns no such link. */
-async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<number | undefined> {
+async function lastLinkMs(log: Log, store: Store, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
   const sql = `SELECT count() AS links, toUnixTimestamp64Milli(max(changed_at)) AS lastMs FROM report_link_versions
@@ -43,7 +41,7 @@ async function lastLinkMs({ log, store }: GapDeps, at: GapRequest): Promise<numb
 }
 
 /** Returns the latest time among the first records of the partitions. Returns the current time if a partition is empty. */
-async function firstKeptMs({ log, clock }: GapDeps, { offsets, partitions }: GapRequest): Promise<number> {
+async function firstKeptMs(log: Log, clock: Clock, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const tail = await log.tail({

@@ -78,13 +78,13 @@ export async function aStreamBench(
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, linkedEvents);
   const metrics = ingestMetrics(createMetricsRegistry());
-  const handle = await openDirectory({ log, registry, logger: silentLogger });
-  const [directory, cursorCiphers] = [handle.current, openCursorCiphers({ directory: handle, clock })];
-  const streams = await openLinkedEventStreams({
-    ...{ log, registry, store, clock, cursorCiphers, metrics, erased: directory.erased },
-    logger: silentLogger,
-    limits: { ...STREAM_LIMITS, ...limits },
-  });
+  const handle = await openDirectory(log, registry, silentLogger);
+  const [directory, cursorCiphers] = [handle.current, openCursorCiphers(handle, clock)];
+  const streams = await openLinkedEventStreams(
+    { log, registry, store: store as Store, clock, metrics, directory: handle, logger: silentLogger },
+    cursorCiphers,
+    { ...STREAM_LIMITS, ...limits },
+  );
   const responses: ServerResponse[] = [];
   const app = streamApp({ streams, directory, metrics, responses });
   const listener = await listen(app.callback(), {

@@ -1,19 +1,14 @@
 /** Opens and ends the streams that send linked events to clients. Limits the number of open streams. */
 
-import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Logger } from '@questlog/runtime/process/logger';
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { ErasedData } from '@questlog/schemas/erased';
+import { createCodec } from '@questlog/runtime/registry/registry';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { IngestContext } from '../context.ts';
 import { ConcurrencyLimit } from '../limits/concurrencyLimit.ts';
-import type { IngestMetrics } from '../metrics.ts';
 import type { Gap } from './core/linkedEventText.ts';
 import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
@@ -29,18 +24,6 @@ export interface LinkedEventStreams {
   /** Returns undefined if partitions were added to the topic after the message id was created. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
-}
-
-export interface LinkedEventStreamsDeps {
-  readonly log: Log;
-  readonly registry: SchemaRegistry;
-  readonly store: Pick<Store, 'query'>;
-  readonly clock: Clock;
-  readonly cursorCiphers: CursorCiphers;
-  readonly logger: Logger;
-  readonly metrics: IngestMetrics;
-  readonly erased: ErasedData;
-  readonly limits?: StreamLimits;
 }
 
 export const STREAM_LIMITS = {
@@ -60,9 +43,14 @@ export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 const FULL_RETRY_AFTER_S = 10;
 const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
 
-export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
-  const { log, logger, clock, metrics, erased, limits = STREAM_LIMITS } = deps;
-  const codec = await createCodec(deps.registry, linkedEvents);
+export async function openLinkedEventStreams(
+  context: Omit<IngestContext, 'health' | 'lifecycle'>,
+  cursorCiphers: CursorCiphers,
+  limits: StreamLimits = STREAM_LIMITS,
+): Promise<LinkedEventStreams> {
+  const { log, logger, clock, metrics, directory } = context;
+  const { erased } = directory.current;
+  const codec = await createCodec(context.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
   /** Counts a stream before it starts, so that concurrent requests cannot exceed the limit. @throws Unavailable */
@@ -82,8 +70,8 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       if (isClosed) throw new Unavailable('this process is stopping');
       const release = takePermit(client.principal);
       try {
-        const cipher = await deps.cursorCiphers.for('stream', client.principal.project.id);
-        const start = await startOf(deps, client, from, cipher);
+        const cipher = await cursorCiphers.for('stream', client.principal.project.id);
+        const start = await startOf(context, client, from, cipher);
         if (start === undefined) {
           release();
           return undefined;
@@ -115,12 +103,12 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
 }
 
 async function startOf(
-  deps: LinkedEventStreamsDeps,
+  context: Pick<IngestContext, 'log' | 'store' | 'clock'>,
   { principal }: StreamClient,
   requested: StartPosition,
   cipher: CursorCipher,
 ): Promise<{ offsets: number[]; gap: Gap | undefined } | undefined> {
-  const { log } = deps;
+  const { log } = context;
   const from = typeof requested === 'string' ? requested : positionIn(requested.id, cipher);
   const [startOffsets, endOffsets] = await Promise.all([
     log.startOffsets(TOPICS.linkedEvents),
@@ -134,5 +122,5 @@ async function startOf(
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };
   const at = { projectId: principal.project.id, position: from, offsets, partitions };
-  return { offsets, gap: await findGap(deps, at) };
+  return { offsets, gap: await findGap(context, at) };
 }

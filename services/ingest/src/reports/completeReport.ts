@@ -22,12 +22,6 @@ import {
   type StoreEventsDeps,
 } from '../events/storeEvents.ts';
 
-export interface CompleteDeps extends StoreEventsDeps {
-  readonly store: Store;
-  readonly projection: ProjectionProgress;
-  readonly clock: Clock;
-}
-
 export interface CompletedEvents {
   readonly events: readonly AcceptedEvent[];
   readonly isCompleted: boolean;
@@ -39,7 +33,7 @@ export interface CompletedEvents {
  * @param drafts empty if the body differs from the original request
  */
 export async function completeEvents(
-  deps: CompleteDeps,
+  deps: StoreEventsDeps & { readonly store: Store; readonly projection: ProjectionProgress },
   principal: Principal,
   filed: ReportLink,
   drafts: readonly Draft[],
@@ -107,7 +101,7 @@ async function storedEvents(
 
 /** Stores missing events with their original ids and append ids, so that consumers detect duplicates. */
 async function storeMissing(
-  deps: CompleteDeps,
+  deps: StoreEventsDeps,
   principal: Principal,
   { reportId, receivedAt, inlineEventIds }: ReportLink,
   drafts: readonly Draft[],

@@ -25,8 +25,8 @@ import {
   textsOfRow,
 } from '@questlog/schemas/tables/reports';
 import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
+import type { ReadContext } from '../entityCache/readContext.ts';
 import { reportHead } from './core/reportAnswer.ts';
-import type { ReportReadDeps } from './readReports.ts';
 
 export interface ReportQuery
   extends PageQuery,
@@ -56,7 +56,7 @@ type ListedRow = Pick<ReportRow, Head | 'retractedAt'> & TextRow;
 
 /** @throws Rejected with the name of the invalid parameter @throws Unavailable if ClickHouse lags behind the log */
 export async function listReports(
-  { store, reportProjection, partitions }: ReportReadDeps,
+  { store, projections, partitions }: ReadContext,
   { tenant, project }: Principal,
   query: ReportQuery,
 ): Promise<ReportPage> {
@@ -69,7 +69,7 @@ export async function listReports(
     fingerprint: textFilter('fingerprint', query.fingerprint, MAX_FINGERPRINT_CHARS),
     sessionId: uuidFilter('sessionId', query.sessionId),
   };
-  await reportProjection.caughtUp([partitionOf(tenant.id, 0, partitions)]);
+  await projections.reports.caughtUp([partitionOf(tenant.id, 0, partitions)]);
   const storedRows = await store.query<ListedRow>(
     `SELECT ${COLUMNS} FROM reports
      WHERE project_id = {projectId:UUID} ${whereClause(filters, CONDITIONS)} AND ${newestFirstClause('received_at')}`,

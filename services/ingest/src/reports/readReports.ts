@@ -1,7 +1,4 @@
 /** Handles requests that read or retract a bug report. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
-import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
@@ -21,6 +18,7 @@ import {
   reportParams,
   sessionEventsQuery,
 } from '../entityCache/links.ts';
+import type { ReadContext } from '../entityCache/readContext.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { FiledReport } from '../entityCache/storedReports.ts';
 import {
@@ -38,31 +36,20 @@ import { expiryOf } from '../expired/expiry.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { reportObject, type ShownContent, withExpired } from './core/reportAnswer.ts';
 
-export interface ReportReadDeps {
-  readonly store: Store;
-  readonly reports: ReportCache;
-  readonly projection: ProjectionProgress;
-  readonly reportProjection: ProjectionProgress;
-  readonly waitForLinks: WaitForLinks;
-  readonly clock: Clock;
-  readonly partitions: number;
-  readonly cursorCiphers: CursorCiphers;
-}
-
 /** @throws Rejected `not_found` if the project has no such report @throws Unavailable if ClickHouse lags behind the log */
 export async function readReport(
-  deps: ReportReadDeps,
+  context: ReadContext,
   principal: Principal,
   idText: string,
 ): Promise<Buffer> {
-  const report = await findReport(deps, principal, pathUuid(idText));
+  const report = await findReport(context, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
-  await waitForProjection(deps, filed);
+  await waitForProjection(context, filed);
   const { tenantId, projectId, sessionId } = filed;
   const [links, content, sequence] = await Promise.all([
-    linksOfReport(deps.store, report, deps.clock.now()),
-    shownContent(deps.store, filed),
-    sessionId === null ? null : sessionSequence(deps.store, { tenantId, projectId, sessionId }),
+    linksOfReport(context.store, report, context.clock.now()),
+    shownContent(context.store, filed),
+    sessionId === null ? null : sessionSequence(context.store, { tenantId, projectId, sessionId }),
   ]);
   return reportObject({ filed, isRetracted: retractedAt !== null, ...links }, content, sequence);
 }
@@ -96,20 +83,20 @@ const LINKS_BY_SESSION = `
 
 /** Returns a page of a report's events, sorted by `occurredAt`. Events with equal times are sorted by log position. */
 export async function readReportEvents(
-  deps: ReportReadDeps,
+  context: ReadContext,
   principal: Principal,
   idText: string,
   query: PageQuery,
 ): Promise<Buffer> {
   const { project, revision } = principal;
-  const wanted = readPage(query, await deps.cursorCiphers.for('page', project.id));
-  const report = await findReport(deps, principal, pathUuid(idText));
+  const wanted = readPage(query, await context.cursorCiphers.for('page', project.id));
+  const report = await findReport(context, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
-  await waitForProjection(deps, filed);
-  const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
+  await waitForProjection(context, filed);
+  const bySession = isFresh(filed, context.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
   // Filters by id and also by the time that the ids contain, because the table's primary key starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
-    deps.store.query<LinkedRow>(
+    context.store.query<LinkedRow>(
       `WITH links AS (
        SELECT event_id, argMax(way, weight) AS link_source, max(is_link) AS is_made
        FROM (${LINKS_IN_CLICKHOUSE} ${bySession}) GROUP BY event_id
@@ -125,7 +112,7 @@ export async function readReportEvents(
   );
   const { rows, next } = pageOf(found, page);
   const linked = await linkedReports(
-    deps.store,
+    context.store,
     project.id,
     rows.map(({ id }) => id),
   );
@@ -133,7 +120,7 @@ export async function readReportEvents(
   const state = retractedAt === null ? 'linked' : 'retracted';
   const answered = (row: LinkedRow) => {
     const event = answeredEvent(row, revision);
-    const reportIds = deps.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
+    const reportIds = context.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
     return { ...event, reportIds, link: { state, source: row.link_source } };
   };
   return await encodePage(rows, answered, next);
@@ -141,7 +128,7 @@ export async function readReportEvents(
 
 /** Returns the bug report. @throws Rejected `not_found` if the project has no report with this id */
 export async function findReport(
-  { reports }: Pick<ReportReadDeps, 'reports'>,
+  { reports }: Pick<ReadContext, 'reports'>,
   { tenant, project }: Principal,
   id: string,
 ): Promise<FiledReport> {
@@ -154,15 +141,15 @@ export async function findReport(
 
 /** Waits until ClickHouse has the bug report and its events, and then at most one second for the links. */
 async function waitForProjection(
-  { projection, reportProjection, waitForLinks, partitions }: ReportReadDeps,
+  { projections, waitForLinks, partitions }: ReadContext,
   filed: ReportLink,
 ): Promise<void> {
   const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
   const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
   const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
-    projection.caughtUp(concerned),
-    reportProjection.caughtUp([partitionOf(tenantId, 0, partitions)]),
+    projections.events.caughtUp(concerned),
+    projections.reports.caughtUp([partitionOf(tenantId, 0, partitions)]),
     waitForLinks(concerned),
   ]);
 }

@@ -124,13 +124,14 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const reports = started ?? (await bench.start());
   const router = new Router();
   const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() };
+  const { projection } = reports;
   const settling = {
-    reportProjection: reports.projection,
+    projections: { events: projection, sessions: projection, reports: projection, links: projection },
     waitForLinks: async () => {},
     cursorCiphers: testCursorCiphers(),
   };
   const reads = { ...reports, ...settling };
-  const limits = openLimits({ clock: reports.clock, metrics, ingestCountOf: () => 1 });
+  const limits = openLimits(reports.clock, metrics, () => 1);
   reportRoutes(router, { reports, reads, bodies, limits }, () => bench.principal);
   const app = new Koa();
   app.use(problems(silentLogger, metrics));

@@ -1,8 +1,9 @@
 /** Tests a read of a session that is registered while the read runs. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
+import type { ReadContext } from '../entityCache/readContext.ts';
 import { TableIncomplete } from '../entityCache/restoredTable.ts';
-import { readSession, type SessionReadDeps } from './readSessions.ts';
+import { readSession } from './readSessions.ts';
 
 const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const row = { id: ID, buildId: null, startedAtMicros: '0', registeredAtMillis: '0', metadata: '{}', lane: 0 };
@@ -37,13 +38,12 @@ function readsOf(state: {
   rows(): object[];
   find(): Map<string, object>;
   lacking: TableIncomplete;
-}): SessionReadDeps {
+}): ReadContext {
   const projection = { caughtUp: async () => {} };
   return {
     store: { query: async (sql: string) => (sql.includes('metadata, lane') ? state.rows() : []) },
     sessions: { find: async () => state.find(), errorIfIncomplete: async () => state.lacking },
-    registered: projection,
-    projection,
+    projections: { events: projection, sessions: projection },
     partitions: 1,
-  } as unknown as SessionReadDeps;
+  } as unknown as ReadContext;
 }

@@ -1,6 +1,4 @@
 /** Handles GET requests for sessions, builds, and players. First waits until ClickHouse has all registrations. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import {
   newestFirstClause,
@@ -14,17 +12,9 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
 import { formatMicros } from '@questlog/schemas/isoTime';
 import { partitionOf } from '@questlog/schemas/partition';
+import type { ReadContext } from '../entityCache/readContext.ts';
 import { TableIncomplete } from '../entityCache/restoredTable.ts';
-import type { SessionCache } from '../entityCache/sessionCache.ts';
 import { sessionSequence } from './sessionSequence.ts';
-
-export interface SessionReadDeps {
-  readonly store: Store;
-  readonly sessions: Pick<SessionCache, 'find' | 'errorIfIncomplete'>;
-  readonly registered: ProjectionProgress;
-  readonly projection: ProjectionProgress;
-  readonly partitions: number;
-}
 
 interface SessionRow extends Record<'version' | 'platform' | 'gitCommit' | 'channel', string | null> {
   readonly id: string;
@@ -43,15 +33,15 @@ const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this ses
 
 /** @throws Rejected `unknown_session` if the project has no such session @throws Unavailable if ClickHouse lags */
 export async function readSession(
-  deps: SessionReadDeps,
+  context: ReadContext,
   principal: Principal,
   idText: string,
 ): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project } = principal;
   const stored = async () => {
-    await caughtUp(deps, principal);
-    const [first] = await deps.store.query<SessionRow & { metadata: string; lane: number }>(
+    await caughtUp(context, principal);
+    const [first] = await context.store.query<SessionRow & { metadata: string; lane: number }>(
       `SELECT ${COLUMNS}, metadata, lane FROM sessions
        WHERE project_id = {projectId:UUID} AND id = {id:UUID} ORDER BY log_offset LIMIT 1`,
       { projectId: project.id, id },
@@ -60,34 +50,34 @@ export async function readSession(
   };
   let row = await stored();
   // The client can register the session while the first query runs.
-  const isCached = row === undefined && (await deps.sessions.find(tenant.id, project.id, [id])).has(id);
+  const isCached = row === undefined && (await context.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
     // The row of a cached session can be missing after a restore, or can have expired.
-    const incomplete = isCached ? await deps.sessions.errorIfIncomplete(tenant.id) : undefined;
+    const incomplete = isCached ? await context.sessions.errorIfIncomplete(tenant.id) : undefined;
     if (incomplete instanceof TableIncomplete)
       throw new Unavailable(SESSION_NOT_RESTORED, { retryAfterS: incomplete.retryAfterS, cause: incomplete });
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
   // Without this wait, `sequence` can report an acknowledged event as missing.
-  await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
+  await context.projections.events.caughtUp([partitionOf(tenant.id, row.lane, context.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
-  const session = { ...sessionOf(row), sequence: await sessionSequence(deps.store, owner) };
+  const session = { ...sessionOf(row), sequence: await sessionSequence(context.store, owner) };
   // Appends the stored bytes of the metadata without parsing them, so that they remain unchanged.
   return Buffer.from(`${JSON.stringify(session).slice(0, -1)},"metadata":${row.metadata}}`);
 }
 
 /** Returns a page of the sessions of a player, newest first. The page is empty if the player is unknown. */
 export async function readPlayerSessions(
-  deps: SessionReadDeps,
+  context: ReadContext,
   principal: Principal,
   externalId: string,
   query: PageQuery,
 ): Promise<SessionPage> {
   const page = readNewestFirst(query);
-  await caughtUp(deps, principal);
-  const found = await deps.store.query<SessionRow>(
+  await caughtUp(context, principal);
+  const found = await context.store.query<SessionRow>(
     `SELECT ${COLUMNS} FROM sessions
      WHERE project_id = {projectId:UUID} AND player_external_id = {externalId:String}
        AND ${newestFirstClause('registered_at')}`,
@@ -106,13 +96,13 @@ interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'ses
 }
 
 export async function readBuilds(
-  deps: SessionReadDeps,
+  context: ReadContext,
   principal: Principal,
   query: PageQuery,
 ): Promise<BuildPage> {
   const page = readNewestFirst(query);
-  await caughtUp(deps, principal);
-  const found = await deps.store.query<BuildRow>(
+  await caughtUp(context, principal);
+  const found = await context.store.query<BuildRow>(
     `SELECT build_id AS id, version, platform, git_commit AS gitCommit, channel, sessions AS sessionCount,
        toUnixTimestamp64Milli(first_seen) AS firstSeenMillis, toUnixTimestamp64Milli(last_seen) AS lastSeenMillis
      FROM builds WHERE project_id = {projectId:UUID} AND ${newestFirstClause('first_seen')}`,
@@ -130,8 +120,8 @@ export async function readBuilds(
   return { builds, next };
 }
 
-async function caughtUp({ registered, partitions }: SessionReadDeps, { tenant }: Principal): Promise<void> {
-  await registered.caughtUp([partitionOf(tenant.id, 0, partitions)]);
+async function caughtUp({ projections, partitions }: ReadContext, { tenant }: Principal): Promise<void> {
+  await projections.sessions.caughtUp([partitionOf(tenant.id, 0, partitions)]);
 }
 
 function sessionOf(row: SessionRow): ListedSession {

@@ -123,7 +123,7 @@ test('a use waits while the log is unavailable, and a stop does not wait for the
 });
 
 function usesOf(directory: UsedDirectory): TokenUses {
-  return openTokenUses({ directory, clock: { now: () => nowMs }, logger: silentLogger });
+  return openTokenUses(directory, { now: () => nowMs }, silentLogger);
 }
 
 type UsedDirectory = Pick<DirectoryHandle, 'current' | 'put'>;

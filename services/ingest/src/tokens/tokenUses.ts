@@ -16,13 +16,11 @@ const WRITE_EVERY_MS = 1_000;
 export const MAX_WRITES_PER_MINUTE = 1_000;
 const APPENDS_PER_BATCH = 50;
 
-export interface TokenUsesDeps {
-  readonly directory: Pick<DirectoryHandle, 'current' | 'put'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
-export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): TokenUses {
+export function openTokenUses(
+  directory: Pick<DirectoryHandle, 'current' | 'put'>,
+  clock: Clock,
+  logger: Logger,
+): TokenUses {
   const { tokens, uses } = directory.current;
   const noted = new Map<string, number>();
   const thisMinute = (): number => Math.floor(clock.now() / MINUTE_MS) * MINUTE_MS;

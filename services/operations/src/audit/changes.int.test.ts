@@ -71,7 +71,7 @@ async function aTenant() {
     },
   });
   const registry = await openLogRegistry(whole);
-  const directory = await openDirectory({ log: whole, registry, logger: silentLogger });
+  const directory = await openDirectory(whole, registry, silentLogger);
   onTestFinished(() => directory.close());
   const shared = {
     log,

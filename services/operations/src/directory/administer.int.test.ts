@@ -114,11 +114,7 @@ async function aDeployment(): Promise<{ open(mayRead?: () => Promise<void>): Pro
   const registry = await openLogRegistry(log);
   return {
     open: async (mayRead = async () => {}) => {
-      const directory = await openDirectory({
-        log: withPausedTails(log, mayRead),
-        registry,
-        logger: silentLogger,
-      });
+      const directory = await openDirectory(withPausedTails(log, mayRead), registry, silentLogger);
       onTestFinished(() => directory.close());
       return { directory, operations: administer(directory, systemClock) };
     },

@@ -63,7 +63,7 @@ async function aTopicOfTwo() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
   const registry = await openLogRegistry(log);
-  const directory = await openDirectory({ log, registry, logger: silentLogger });
+  const directory = await openDirectory(log, registry, silentLogger);
   onTestFinished(() => directory.close());
   const codec = await createCodec(registry, laterContract());
   const nothing: DirectoryEntry = { tenant: null, project: null, token: null };

@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { cachedTableUuids, type Store } from '../clickhouse/store.ts';
 import type { Committed, Log } from '../log/log.ts';
 import { type Clock, steadyClock } from '../process/clock.ts';
 import { Unavailable } from '../process/errors.ts';
@@ -30,17 +31,20 @@ export interface ProjectionProgress {
 
 export const READ_TIMEOUT_MS = 5_000;
 
-export function watchTableProgress(
-  { log, tableUuid }: TableProgressDeps,
-  source: Projected,
-): ProjectionProgress {
-  const { table, ...watched } = PROJECTED[source];
-  return watchProgress({ log, clock: steadyClock, ...watched, currentTableUuid: () => tableUuid(table) });
-}
+export type Projections = Readonly<Record<'events' | 'sessions' | 'reports' | 'links', ProjectionProgress>>;
 
-interface TableProgressDeps {
-  readonly log: Log;
-  tableUuid(table: string): Promise<string>;
+export function watchProjections(log: Log, store: Store): Projections {
+  const tableUuid = cachedTableUuids(store);
+  const watch = (source: Projected): ProjectionProgress => {
+    const { table, ...watched } = PROJECTED[source];
+    return watchProgress({ log, clock: steadyClock, ...watched, currentTableUuid: () => tableUuid(table) });
+  };
+  return {
+    events: watch('events'),
+    sessions: watch('sessions'),
+    reports: watch('reports'),
+    links: watch('links'),
+  };
 }
 
 const POLL_MS = 25;

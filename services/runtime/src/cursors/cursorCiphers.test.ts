@@ -8,7 +8,7 @@ import { openCursorCiphers } from './cursorCiphers.ts';
 const PLACE = Buffer.from('partition 3, offset 70000');
 
 const sealsOf = async (topic: Awaited<ReturnType<typeof anEmptyTopic>>) =>
-  openCursorCiphers({ directory: await opened(topic), clock: systemClock });
+  openCursorCiphers(await opened(topic), systemClock);
 
 test('one ingest decrypts what another one encrypted, also if both start at once, and after a restart', async () => {
   const topic = await anEmptyTopic();

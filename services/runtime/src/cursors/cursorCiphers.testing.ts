@@ -9,7 +9,7 @@ export function testCursorCiphers(): CursorCiphers {
   const current = emptyDirectory();
   current.secrets.set('places', { id: 'places', bytes: randomBytes(32), createdAt: 0 });
   const change = () => Promise.reject(new Error('it has its secret'));
-  return openCursorCiphers({ directory: { current, change }, clock: systemClock });
+  return openCursorCiphers({ current, change }, systemClock);
 }
 
 export function testCursorCipher(): Promise<CursorCipher> {

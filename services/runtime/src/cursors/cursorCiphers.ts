@@ -22,30 +22,21 @@ const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
 export const CURSOR_SECRET_ID = 'places';
 
-export interface CursorCiphersDeps {
-  readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
-  readonly clock: Clock;
-}
+type Secrets = Pick<DirectoryHandle, 'current' | 'change'>;
 
-export function openCursorCiphers(deps: CursorCiphersDeps): CursorCiphers {
+export function openCursorCiphers(directory: Secrets, clock: Clock): CursorCiphers {
   return {
-    for: async (use, projectId) =>
-      cipherWith(
-        Buffer.from(
-          hkdfSync(
-            'sha256',
-            await sharedSecret(deps, CURSOR_SECRET_ID),
-            Buffer.alloc(0),
-            `${use}/${projectId}`,
-            KEY_BYTES,
-          ),
-        ),
-      ),
+    for: async (use, projectId) => {
+      const secret = await sharedSecret(directory, clock, CURSOR_SECRET_ID);
+      return cipherWith(
+        Buffer.from(hkdfSync('sha256', secret, Buffer.alloc(0), `${use}/${projectId}`, KEY_BYTES)),
+      );
+    },
   };
 }
 
 /** Returns a secret of 32 bytes, which all ingest processes share. Creates the secret if it does not exist. */
-export async function sharedSecret({ directory, clock }: CursorCiphersDeps, id: string): Promise<Buffer> {
+export async function sharedSecret(directory: Secrets, clock: Clock, id: string): Promise<Buffer> {
   const existing = directory.current.secrets.get(id);
   if (existing !== undefined) return existing.bytes;
   return await directory.change('secret', id, (current) => {

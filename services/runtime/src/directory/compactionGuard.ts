@@ -7,20 +7,19 @@ import { Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import type { EffectiveRecords } from './effectiveRecords.ts';
 
-export interface CompactionGuardDeps {
-  readonly log: Log;
-  readonly logger: Logger;
-  readonly effectiveRecords: EffectiveRecords;
-  readonly afterMs: number;
-}
-
 export class CompactionGuard {
-  readonly #deps: CompactionGuardDeps;
+  readonly #log: Log;
+  readonly #logger: Logger;
+  readonly #effectiveRecords: EffectiveRecords;
+  readonly #afterMs: number;
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
-  constructor(deps: CompactionGuardDeps) {
-    this.#deps = deps;
+  constructor(log: Log, logger: Logger, effectiveRecords: EffectiveRecords, afterMs: number) {
+    this.#log = log;
+    this.#logger = logger;
+    this.#effectiveRecords = effectiveRecords;
+    this.#afterMs = afterMs;
   }
 
   /** Call this method for each record, after `EffectiveRecords.accept`. */
@@ -34,14 +33,13 @@ export class CompactionGuard {
   }
 
   async appendCopy(key: string): Promise<void> {
-    const { log, logger, effectiveRecords } = this.#deps;
-    const record = effectiveRecords.copyFor(key);
+    const record = this.#effectiveRecords.copyFor(key);
     if (record === undefined) return;
     try {
-      await log.append(TOPICS.directory, 0, [record]);
+      await this.#log.append(TOPICS.directory, 0, [record]);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      logger.error('directory_repeat_delayed', error, { topic: TOPICS.directory });
+      this.#logger.error('directory_repeat_delayed', error, { topic: TOPICS.directory });
       this.#appendCopyLater(key);
     }
   }
@@ -54,6 +52,6 @@ export class CompactionGuard {
   #appendCopyLater(key: string): void {
     clearTimeout(this.#timers.get(key));
     if (this.#isClosed) return;
-    this.#timers.set(key, setTimeout(() => void this.appendCopy(key), this.#deps.afterMs).unref());
+    this.#timers.set(key, setTimeout(() => void this.appendCopy(key), this.#afterMs).unref());
   }
 }

@@ -14,11 +14,11 @@ test('warns before the first heartbeat, and if the latest heartbeat is older tha
     current.heartbeats.set(id, entity as { at: number });
   }) as DirectoryHandle['put'];
   const health = createHealth();
-  warnWithoutHeartbeat({ directory: { current, put }, clock }, health);
+  warnWithoutHeartbeat({ current }, clock, health);
   const warning = async () => (await health.state()).warnings['operations'];
   expect(await warning()).toContain('no process of operations has run yet');
 
-  onTestFinished(writeHeartbeats({ directory: { current, put }, clock, logger: silentLogger }));
+  onTestFinished(writeHeartbeats({ put }, clock, silentLogger));
   await expect.poll(warning).toBeUndefined();
   nowMs += 60_000;
   expect(await warning()).toBeUndefined();

@@ -11,15 +11,11 @@ const SERVICE = 'operations';
 const INTERVAL_MS = 20_000;
 const WARN_AFTER_MS = 60_000;
 
-interface HeartbeatDeps {
-  readonly directory: Pick<DirectoryHandle, 'current' | 'put'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Writes a heartbeat every 20 s. Returns a function that stops the heartbeats. */
 export function writeHeartbeats(
-  { directory, clock, logger }: HeartbeatDeps,
+  directory: Pick<DirectoryHandle, 'put'>,
+  clock: Clock,
+  logger: Logger,
   intervalMs = INTERVAL_MS,
 ): () => Promise<void> {
   let writing: Promise<void> = Promise.resolve();
@@ -38,7 +34,8 @@ export function writeHeartbeats(
 
 /** Adds a readiness warning for the case that the last heartbeat is older than 60 s. */
 export function warnWithoutHeartbeat(
-  { directory, clock }: Pick<HeartbeatDeps, 'directory' | 'clock'>,
+  directory: Pick<DirectoryHandle, 'current'>,
+  clock: Clock,
   health: Pick<Health, 'warn'>,
 ): void {
   health.warn(SERVICE, () => {

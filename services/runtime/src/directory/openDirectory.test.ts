@@ -27,7 +27,7 @@ test('keeps working while the registry is unavailable, and reads a tenant of a n
     },
   };
   const logger = { ...silentLogger, error: () => void delays++ };
-  const directory = await openDirectory({ log, registry, logger });
+  const directory = await openDirectory(log, registry, logger);
   onTestFinished(() => directory.close());
   let failure: unknown;
   directory.failed.catch((error: unknown) => {
@@ -57,7 +57,7 @@ test('waits for the leader of its topic, and logs the topic', async () => {
     },
   });
   const warn = (_: string, fields?: object) => void logged.push(fields);
-  const opening = openDirectory({ log: leaderless, registry, logger: { ...silentLogger, warn } });
+  const opening = openDirectory(leaderless, registry, { ...silentLogger, warn });
   await Promise.race([opening, expect.poll(() => logged.length).toBeGreaterThan(1)]);
   expect(logged[0]).toMatchObject({ topic: TOPICS.directory, partition: 0, cause: 'it has no leader' });
   isLed = true;

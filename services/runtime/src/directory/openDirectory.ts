@@ -57,27 +57,18 @@ const WAIT_MS = 5_000;
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
 
-export interface DirectoryDeps {
-  readonly log: Log;
-  readonly registry: SchemaRegistry;
-  readonly logger: Logger;
-  /** Maximum time that `change` waits until this process has read the topic to the end. */
-  readonly waitMs?: number;
-  readonly copyAfterMs?: number;
-}
-
-export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
-  const { log, logger } = deps;
-  const codec = await createPreservingCodec(deps.registry, directoryEntry);
+/** @param waitMs the maximum time that `change` waits until this process has read the topic to the end */
+export async function openDirectory(
+  log: Log,
+  registry: SchemaRegistry,
+  logger: Logger,
+  { waitMs = WAIT_MS, copyAfterMs = COPY_AFTER_MS } = {},
+): Promise<DirectoryHandle> {
+  const codec = await createPreservingCodec(registry, directoryEntry);
   const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
   const effectiveRecords = new EffectiveRecords();
-  const compactionGuard = new CompactionGuard({
-    log,
-    logger,
-    effectiveRecords,
-    afterMs: deps.copyAfterMs ?? COPY_AFTER_MS,
-  });
+  const compactionGuard = new CompactionGuard(log, logger, effectiveRecords, copyAfterMs);
   const pendingChanges = new Set<Set<number>>();
   const decodeEntry = entryDecoder(decoder, logger);
   const closed = new AbortController();
@@ -100,7 +91,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
     // During the repair, the old tokens stay valid, because some tokens can be missing in the log.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
-      repaired = repairTruncation({ log, logger, decode: decodeEntry }, truncation).then(applyRebuilt);
+      repaired = repairTruncation(log, decodeEntry, truncation, logger).then(applyRebuilt);
       return repaired;
     },
     onBatch: async (batch) => {
@@ -119,7 +110,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   await tail.waitForOffsets([await waitForEndOffset(log, logger, TOPICS.directory)]);
   const shared = {
     ...{ log, codec, tail, current, effectiveRecords, compactionGuard, pendingChanges },
-    ...{ whenRepaired: () => repaired, waitMs: deps.waitMs ?? WAIT_MS },
+    ...{ whenRepaired: () => repaired, waitMs },
   };
   return {
     current,

@@ -30,11 +30,7 @@ interface DirectoryTruncation {
   readonly signal: AbortSignal;
 }
 
-interface Deps {
-  readonly log: Pick<Log, 'tail' | 'endOffsets' | 'append'>;
-  readonly logger: Logger;
-  readonly decode: DecodeEntry;
-}
+type DirectoryLog = Pick<Log, 'tail' | 'endOffsets' | 'append'>;
 
 /** Decodes a record. Returns null for a tombstone. Returns undefined if the record cannot be decoded. */
 export type DecodeEntry = (
@@ -47,25 +43,27 @@ export type DecodeEntry = (
  * @throws Unavailable if the signal aborts.
  */
 export async function repairTruncation(
-  deps: Deps,
+  log: DirectoryLog,
+  decode: DecodeEntry,
   truncation: DirectoryTruncation,
+  logger: Logger,
 ): Promise<RebuiltDirectory> {
   const { offset, signal } = truncation;
   const fields = { topic: TOPICS.directory, offset };
-  const rebuilt = await retryUntilAvailable(() => rebuild(deps, truncation), {
+  const rebuilt = await retryUntilAvailable(() => rebuild(log, decode, truncation), {
     signal,
-    onDelay: (cause, backoffMs) =>
-      deps.logger.error('directory_mending_delayed', cause, { ...fields, backoffMs }),
+    onDelay: (cause, backoffMs) => logger.error('directory_mending_delayed', cause, { ...fields, backoffMs }),
   });
   const keys = rebuilt.missing.slice(0, MAX_LOGGED_KEYS).join(' ');
-  deps.logger.warn('directory_cut_short', { ...fields, missing: rebuilt.missing.length, keys });
+  logger.warn('directory_cut_short', { ...fields, missing: rebuilt.missing.length, keys });
   return rebuilt;
 }
 
 const MAX_LOGGED_KEYS = 20;
 
 async function rebuild(
-  { log, decode }: Deps,
+  log: DirectoryLog,
+  decode: DecodeEntry,
   { before, offset, signal }: DirectoryTruncation,
 ): Promise<RebuiltDirectory> {
   const current = emptyDirectory();

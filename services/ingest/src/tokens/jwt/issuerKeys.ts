@@ -18,13 +18,8 @@ const REQUEST_TIMEOUT_MS = 5_000;
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
-export interface IssuerKeysDeps {
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Returns a function that finds the key of a token. The function throws errors of the library jose, or Unavailable. */
-export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
+export function issuerKeys(url: URL, clock: Clock, logger: Logger): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
   const unavailable = () =>

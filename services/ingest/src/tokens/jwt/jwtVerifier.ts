@@ -42,12 +42,8 @@ const MAX_JWT_LENGTH = 8 * 1024;
 /** Maximum lifetime of a JWT. A stolen JWT stays valid until it expires, because a JWT cannot be revoked. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
-export function openJwtVerifier(
-  options: JwtOptions,
-  deps: { readonly clock: Clock; readonly logger: Logger },
-): JwtVerifier {
-  const { clock, logger } = deps;
-  const keys = issuerKeys(options.jwksUrl, deps);
+export function openJwtVerifier(options: JwtOptions, clock: Clock, logger: Logger): JwtVerifier {
+  const keys = issuerKeys(options.jwksUrl, clock, logger);
   const { issuer, audience, algorithms, clockSkewSeconds } = options;
   return {
     isJwt: (text) => text.includes('.'),

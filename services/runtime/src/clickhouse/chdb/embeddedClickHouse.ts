@@ -66,11 +66,10 @@ export async function startEmbeddedClickHouse(
     };
     const accounts = { product: { username, password }, reader: options.reader ?? disabledAccount() };
     const requests = new Set<Promise<unknown>>();
-    const deps = { engine, files, admission, accounts };
     const server = createServer(SERVER_OPTIONS, (request, response) => {
-      const openRequests = () => requests.size;
       const sent = new Promise((resolve) => response.once('close', resolve));
-      const work = Promise.all([handleRequest({ ...deps, openRequests }, request, response), sent]);
+      const backend = { engine, files, admission };
+      const work = Promise.all([handleRequest(backend, accounts, requests.size, request, response), sent]);
       requests.add(work);
       void work.finally(() => requests.delete(work));
     });

@@ -8,7 +8,7 @@ import type { Log } from '../../log/log.ts';
 import { silentLogger } from '../../process/logger.ts';
 import { openLogRegistry } from '../../registry/logRegistry.ts';
 import type { SchemaRegistry } from '../../registry/registry.ts';
-import { type DirectoryDeps, type DirectoryHandle, openDirectory } from '../openDirectory.ts';
+import { type DirectoryHandle, openDirectory } from '../openDirectory.ts';
 
 export async function anEmptyTopic(): Promise<{ log: Log & EmbeddedExtras; registry: SchemaRegistry }> {
   const log = await aLog();
@@ -17,8 +17,17 @@ export async function anEmptyTopic(): Promise<{ log: Log & EmbeddedExtras; regis
   return { log, registry: await openLogRegistry(log) };
 }
 
-export async function opened(deps: Omit<DirectoryDeps, 'logger'>): Promise<DirectoryHandle> {
-  const directory = await openDirectory({ ...deps, logger: silentLogger });
+export async function opened({
+  log,
+  registry,
+  ...limits
+}: {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly waitMs?: number;
+  readonly copyAfterMs?: number;
+}): Promise<DirectoryHandle> {
+  const directory = await openDirectory(log, registry, silentLogger, limits);
   onTestFinished(() => directory.close());
   return directory;
 }

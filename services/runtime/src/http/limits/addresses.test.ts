@@ -10,11 +10,11 @@ const refusals: unknown[] = [];
 function limits(trusted = '') {
   nowMs = 1_000_000;
   refusals.length = 0;
-  const { admit } = openAddressLimits({
-    clock: { now: () => nowMs },
-    metrics: { rateLimited: { inc: (labels: unknown) => refusals.push(labels) } } as never,
-    trustedProxies: parseTrustedProxies(trusted),
-  });
+  const { admit } = openAddressLimits(
+    { now: () => nowMs },
+    { rateLimited: { inc: (labels: unknown) => refusals.push(labels) } } as never,
+    parseTrustedProxies(trusted),
+  );
   /** Returns how many of `count` requests pass. */
   return (remoteAddress: string, count = 1, { forwarded, ...of }: Given = {}): number => {
     const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };

@@ -12,17 +12,15 @@ export interface AddressLimits {
   admit(principal: Principal, request: IncomingMessage): void;
 }
 
-export interface AddressLimitsDeps {
-  readonly clock: Clock;
-  readonly metrics: Pick<HttpMetrics, 'rateLimited'>;
-  readonly trustedProxies: BlockList;
-}
-
 /** Maximum number of token and address pairs in memory. The least recently used pair is evicted. */
 export const MAX_ADDRESSES = 50_000;
 const BURST_SECONDS = 10;
 
-export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
+export function openAddressLimits(
+  clock: Clock,
+  metrics: Pick<HttpMetrics, 'rateLimited'>,
+  trustedProxies: BlockList,
+): AddressLimits {
   const buckets = new Map<string, Bucket>();
   return {
     admit: (principal, request) => {

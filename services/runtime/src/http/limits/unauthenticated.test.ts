@@ -10,12 +10,12 @@ const BURST = 5_000;
 /** Sends requests. Counts each request that is not rejected, as the routes do. */
 function aLimit(trusted = '') {
   let nowMs = 1_000_000;
-  const limit = new UnauthenticatedLimit({
-    clock: { now: () => nowMs },
-    metrics: { rateLimited: { inc: () => {} } } as never,
-    trustedProxies: parseTrustedProxies(trusted),
-    credentialsOf: ({ headers }) => (headers.authorization ?? 'none') as Credentials,
-  });
+  const limit = new UnauthenticatedLimit(
+    { now: () => nowMs },
+    { rateLimited: { inc: () => {} } } as never,
+    parseTrustedProxies(trusted),
+    ({ headers }) => (headers.authorization ?? 'none') as Credentials,
+  );
   const send = (remoteAddress: string, of: { token?: Credentials; forwarded?: string } = {}) => {
     const headers = { authorization: of.token, 'x-forwarded-for': of.forwarded };
     const request = { socket: { remoteAddress }, headers } as unknown as IncomingMessage;

@@ -11,14 +11,6 @@ import type { HttpMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { clientNetwork, isTrusted, networkOf } from './addresses.ts';
 
-export interface UnauthenticatedDeps {
-  readonly clock: Clock;
-  readonly metrics: Pick<HttpMetrics, 'rateLimited'>;
-  readonly trustedProxies: BlockList;
-  /** Checks the credentials of a request without much CPU time. */
-  readonly credentialsOf: (request: IncomingMessage) => Credentials;
-}
-
 /** Result of a quick check of the credentials. `unknown` means that the request needs the full check. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
@@ -41,33 +33,44 @@ interface Address {
 }
 
 export class UnauthenticatedLimit implements AddressGuard {
-  readonly #deps: UnauthenticatedDeps;
+  readonly #clock: Clock;
+  readonly #metrics: Pick<HttpMetrics, 'rateLimited'>;
+  readonly #trustedProxies: BlockList;
+  readonly #credentialsOf: (request: IncomingMessage) => Credentials;
   readonly #addresses = new Map<string, Address>();
   #anyUntilMs = 0;
 
-  constructor(deps: UnauthenticatedDeps) {
-    this.#deps = deps;
+  /** `credentialsOf` checks the credentials of a request without much CPU time. */
+  constructor(
+    clock: Clock,
+    metrics: Pick<HttpMetrics, 'rateLimited'>,
+    trustedProxies: BlockList,
+    credentialsOf: (request: IncomingMessage) => Credentials,
+  ) {
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#trustedProxies = trustedProxies;
+    this.#credentialsOf = credentialsOf;
   }
 
   /** Returns a 429 if the client address is rejected and the request has no valid credentials. */
   rejectionOf(request: IncomingMessage): Rejected | undefined {
     if (this.#isAdmitted(request)) return undefined;
-    const { metrics, trustedProxies } = this.#deps;
-    metrics.rateLimited.inc({ limit: 'unauthenticated' });
+    this.#metrics.rateLimited.inc({ limit: 'unauthenticated' });
     // Closes the client's connection, including all requests that wait on the connection. Never closes a trusted proxy's
     // connection, because other clients use that connection.
-    const closes = !isTrusted(request.socket.remoteAddress ?? '', trustedProxies);
+    const closes = !isTrusted(request.socket.remoteAddress ?? '', this.#trustedProxies);
     const headers = { 'Retry-After': String(REJECTED_FOR_S), ...(closes && { Connection: 'close' }) };
     return new Rejected('rate_limited', DETAIL, { headers });
   }
 
   count(request: IncomingMessage): void {
-    if (this.#deps.credentialsOf(request) === 'valid') return;
-    this.#count(clientNetwork(request, this.#deps.trustedProxies));
+    if (this.#credentialsOf(request) === 'valid') return;
+    this.#count(clientNetwork(request, this.#trustedProxies));
   }
 
   admitsConnection({ remoteAddress = '' }: Socket): boolean {
-    const nowMs = this.#deps.clock.now();
+    const nowMs = this.#clock.now();
     if (nowMs >= this.#anyUntilMs) return true;
     const address = this.#addresses.get(networkOf(remoteAddress));
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
@@ -78,11 +81,11 @@ export class UnauthenticatedLimit implements AddressGuard {
   }
 
   countConnection({ remoteAddress = '' }: Socket): void {
-    if (!isTrusted(remoteAddress, this.#deps.trustedProxies)) this.#count(networkOf(remoteAddress));
+    if (!isTrusted(remoteAddress, this.#trustedProxies)) this.#count(networkOf(remoteAddress));
   }
 
   #count(network: string): void {
-    const nowMs = this.#deps.clock.now();
+    const nowMs = this.#clock.now();
     const address = this.#addresses.get(network) ?? {
       ...{ bucket: new Bucket(), rejectedUntilMs: 0, second: 0, connections: 0 },
     };
@@ -97,11 +100,11 @@ export class UnauthenticatedLimit implements AddressGuard {
   }
 
   #isAdmitted(request: IncomingMessage): boolean {
-    const nowMs = this.#deps.clock.now();
+    const nowMs = this.#clock.now();
     if (nowMs >= this.#anyUntilMs) return true;
-    const address = this.#addresses.get(clientNetwork(request, this.#deps.trustedProxies));
+    const address = this.#addresses.get(clientNetwork(request, this.#trustedProxies));
     if (address === undefined || nowMs >= address.rejectedUntilMs) return true;
-    const credentials = this.#deps.credentialsOf(request);
+    const credentials = this.#credentialsOf(request);
     if (credentials !== 'unknown') return credentials === 'valid';
     // Allows a request with unknown credentials if its address is below the rate limit. The route checks the credentials fully.
     return address.bucket.level(nowMs, RATE) >= 1;

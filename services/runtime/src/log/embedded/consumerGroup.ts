@@ -6,28 +6,32 @@ import type { GroupCommit } from './groupCommit.ts';
 import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { TopicState } from './topicCatalog.ts';
 
-export interface ConsumerGroupDeps {
-  readonly records: RecordStore;
-  readonly groupCommit: GroupCommit;
-  readonly revokeWaitMs: number;
-}
-
 export class ConsumerGroup {
   readonly #name: string;
   readonly #topics: readonly TopicState[];
-  readonly #deps: ConsumerGroupDeps;
+  readonly #records: RecordStore;
+  readonly #groupCommit: GroupCommit;
+  readonly #revokeWaitMs: number;
   readonly #slots: Slot[];
   /** Members of the group, oldest first. The assignment depends on this order. */
   #members: Member[] = [];
 
-  constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
+  constructor(
+    name: string,
+    topics: readonly TopicState[],
+    records: RecordStore,
+    groupCommit: GroupCommit,
+    revokeWaitMs: number,
+  ) {
     const partitions = commonPartitionCount(
       name,
       topics.map(({ spec }) => spec),
     );
     this.#name = name;
     this.#topics = topics;
-    this.#deps = deps;
+    this.#records = records;
+    this.#groupCommit = groupCommit;
+    this.#revokeWaitMs = revokeWaitMs;
     this.#slots = Array.from({ length: partitions }, () => ({ owner: undefined, settling: undefined }));
   }
 
@@ -97,7 +101,7 @@ export class ConsumerGroup {
     ) {
       if (slot.owner !== undefined) {
         slot.owner.owned.revoke();
-        await settledWithin(slot.owner.done, this.#deps.revokeWaitMs);
+        await settledWithin(slot.owner.done, this.#revokeWaitMs);
         slot.owner.owned.fence();
         slot.owner = undefined;
       } else if (target !== undefined) {
@@ -114,12 +118,11 @@ export class ConsumerGroup {
   /** Makes the member the owner of the partition. If the partition cannot be opened, the member leaves the group. */
   #assign(member: Member, partition: number): Owner | undefined {
     try {
-      const { records, groupCommit } = this.#deps;
-      const owned = new GroupPartition<RecordCursor>(this.#name, partition, groupCommit);
+      const owned = new GroupPartition<RecordCursor>(this.#name, partition, this.#groupCommit);
       for (const state of this.#topics.flatMap(({ partitions }) => partitions[partition] ?? [])) {
-        const committed = records.committed(this.#name, state);
+        const committed = this.#records.committed(this.#name, state);
         const position = committed?.offset ?? state.startOffset;
-        owned.add(committed, (notify) => records.open(state, position, notify));
+        owned.add(committed, (notify) => this.#records.open(state, position, notify));
       }
       return { member, owned, done: this.#process(member, owned) };
     } catch (error) {

@@ -89,9 +89,9 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     this.#database = database;
     this.#catalog = new TopicCatalog(database);
     this.#records = new RecordStore(database);
-    const parts = { database, catalog: this.#catalog, records: this.#records, clock };
-    this.#groupCommit = new GroupCommit({ ...parts, maxQueuedBytes });
-    this.#maintenance = new Maintenance(parts, options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS);
+    this.#groupCommit = new GroupCommit(database, this.#records, clock, maxQueuedBytes);
+    const intervalMs = options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS;
+    this.#maintenance = new Maintenance(database, this.#catalog, this.#records, clock, intervalMs);
     this.#revokeWaitMs = options.revokeWaitMs ?? REVOKE_WAIT_MS;
   }
 
@@ -167,11 +167,8 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     let group = this.#groups.get(options.group);
     if (group === undefined || group.isEmpty()) {
       const topics = options.topics.map((topic) => this.#catalog.topic(topic));
-      group = new ConsumerGroup(options.group, topics, {
-        records: this.#records,
-        groupCommit: this.#groupCommit,
-        revokeWaitMs: this.#revokeWaitMs,
-      });
+      const revokeWaitMs = this.#revokeWaitMs;
+      group = new ConsumerGroup(options.group, topics, this.#records, this.#groupCommit, revokeWaitMs);
       this.#groups.set(options.group, group);
     }
     return group.join(options);
@@ -179,11 +176,12 @@ class EmbeddedLog implements Log, EmbeddedExtras {
 
   async transactionalProducer(transactionalId: string): Promise<TransactionalProducer> {
     this.#checkOpen();
-    return new EmbeddedTransactionalProducer(transactionalId, {
-      catalog: this.#catalog,
-      groupCommit: this.#groupCommit,
-      newest: this.#newestProducers,
-    });
+    return new EmbeddedTransactionalProducer(
+      transactionalId,
+      this.#catalog,
+      this.#groupCommit,
+      this.#newestProducers,
+    );
   }
 
   async maintain(): Promise<void> {

@@ -24,24 +24,23 @@ export interface WriteScope {
   truncate(partition: PartitionState, offset: number): void;
 }
 
-export interface GroupCommitDeps {
-  readonly database: LogDatabase;
-  readonly records: RecordStore;
-  readonly clock: Clock;
-  readonly maxQueuedBytes?: number | undefined;
-}
+const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
 export class GroupCommit implements Committer<RecordCursor> {
-  readonly #deps: GroupCommitDeps;
+  readonly #database: LogDatabase;
+  readonly #records: RecordStore;
+  readonly #clock: Clock;
   readonly #maxQueuedBytes: number;
   #queue: Pending[] = [];
   #queuedBytes = 0;
   #isScheduled = false;
   #isClosed = false;
 
-  constructor(deps: GroupCommitDeps) {
-    this.#deps = deps;
-    this.#maxQueuedBytes = deps.maxQueuedBytes ?? MAX_QUEUED_BYTES;
+  constructor(database: LogDatabase, records: RecordStore, clock: Clock, maxQueuedBytes = MAX_QUEUED_BYTES) {
+    this.#database = database;
+    this.#records = records;
+    this.#clock = clock;
+    this.#maxQueuedBytes = maxQueuedBytes;
   }
 
   /** Adds a write to the queue. The call is synchronous, so that offsets are in the order of the calls. */
@@ -88,9 +87,9 @@ export class GroupCommit implements Committer<RecordCursor> {
   #flush(): void {
     const group = this.#nextGroup().filter(isAllowed);
     if (group.length === 0) return;
-    const scope = new WriteTransaction(this.#deps);
+    const scope = new WriteTransaction(this.#records, this.#clock.now());
     try {
-      const resolvers = this.#deps.database.write(() => {
+      const resolvers = this.#database.write(() => {
         const applied = group.map((pending) => pending.apply(scope));
         scope.finish();
         return applied;
@@ -129,8 +128,6 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
 
 const COMMIT_BYTES = 256;
 
-const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
-
 /** A transaction of 4 MiB blocks the event loop for about 15 ms. */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
@@ -153,19 +150,19 @@ function isAllowed(pending: Pending): boolean {
 }
 
 class WriteTransaction implements WriteScope {
-  readonly #deps: GroupCommitDeps;
+  readonly #records: RecordStore;
   readonly #timestampMs: number;
   readonly #ends = new Map<PartitionState, number>();
   readonly #truncations: (() => void)[] = [];
 
-  constructor(deps: GroupCommitDeps) {
-    this.#deps = deps;
-    this.#timestampMs = deps.clock.now();
+  constructor(records: RecordStore, timestampMs: number) {
+    this.#records = records;
+    this.#timestampMs = timestampMs;
   }
 
   append(partition: PartitionState, records: readonly NewRecord[]): number {
     const baseOffset = this.#ends.get(partition) ?? partition.endOffset;
-    this.#deps.records.insert(partition, baseOffset, this.#timestampMs, records);
+    this.#records.insert(partition, baseOffset, this.#timestampMs, records);
     this.#ends.set(partition, baseOffset + records.length);
     return baseOffset;
   }
@@ -175,17 +172,17 @@ class WriteTransaction implements WriteScope {
   }
 
   commit(group: string, partition: PartitionState, committed: Committed): void {
-    this.#deps.records.commit(group, partition, committed);
+    this.#records.commit(group, partition, committed);
   }
 
   truncate(partition: PartitionState, offset: number): void {
-    this.#deps.records.deleteFrom(partition, offset);
+    this.#records.deleteFrom(partition, offset);
     this.#ends.set(partition, offset);
     this.#truncations.push(() => partition.truncations.push(offset));
   }
 
   finish(): void {
-    for (const [partition, endOffset] of this.#ends) this.#deps.records.saveEnd(partition, endOffset);
+    for (const [partition, endOffset] of this.#ends) this.#records.saveEnd(partition, endOffset);
   }
 
   publish(): void {

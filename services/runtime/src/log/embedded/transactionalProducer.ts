@@ -6,30 +6,33 @@ import { commitOf, type GroupCommit } from './groupCommit.ts';
 import { RecordCursor } from './recordStore.ts';
 import type { TopicCatalog } from './topicCatalog.ts';
 
-export interface TransactionalProducerDeps {
-  readonly catalog: TopicCatalog;
-  readonly groupCommit: GroupCommit;
-  readonly newest: Map<string, TransactionalProducer>;
-}
-
 export class EmbeddedTransactionalProducer implements TransactionalProducer {
   readonly #transactionalId: string;
-  readonly #deps: TransactionalProducerDeps;
+  readonly #catalog: TopicCatalog;
+  readonly #groupCommit: GroupCommit;
+  readonly #newest: Map<string, TransactionalProducer>;
   #isClosed = false;
 
-  constructor(transactionalId: string, deps: TransactionalProducerDeps) {
+  /** `newest` contains the newest producer of each transactional id. */
+  constructor(
+    transactionalId: string,
+    catalog: TopicCatalog,
+    groupCommit: GroupCommit,
+    newest: Map<string, TransactionalProducer>,
+  ) {
     this.#transactionalId = transactionalId;
-    this.#deps = deps;
-    deps.newest.set(transactionalId, this);
+    this.#catalog = catalog;
+    this.#groupCommit = groupCommit;
+    this.#newest = newest.set(transactionalId, this);
   }
 
   async commit({ appends, commits = [] }: Transaction): Promise<readonly Appended[]> {
     if (this.#isClosed) throw new Error(`the transactional producer ${this.#transactionalId} is closed`);
     const checked = appends.map(({ topic, partition, records }) =>
-      this.#deps.catalog.checkAppend(topic, partition, records),
+      this.#catalog.checkAppend(topic, partition, records),
     );
     const partitionCommits = commits.map((commit) => commitOf(toPartitionCommit(commit, RecordCursor)));
-    return this.#deps.groupCommit.submit({
+    return this.#groupCommit.submit({
       bytes: checked.reduce((bytes, append) => bytes + append.bytes, TRANSACTION_BYTES),
       check: () => {
         this.#checkNewest();
@@ -52,7 +55,7 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   }
 
   #checkNewest(): void {
-    if (this.#deps.newest.get(this.#transactionalId) === this) return;
+    if (this.#newest.get(this.#transactionalId) === this) return;
     throw new Fenced(
       `a newer producer has the transactional id ${this.#transactionalId}; nothing was written`,
     );

@@ -1,6 +1,5 @@
 /** Implements the log interface of `log.ts` with Kafka and kafkajs. */
 import { randomUUID } from 'node:crypto';
-import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { settledWithin } from '../../process/waiting.ts';
@@ -37,7 +36,7 @@ import { openConsumer } from './group/consumerGroup.ts';
 import { openTail } from './read/fetcher.ts';
 import type { KafkaDeps } from './topics/catalog.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
-import { describeTopic, ensureTopics, retentionOf } from './topics/topics.ts';
+import { describeTopic, ensureTopics, retentionOf, type TopicsDeps } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
@@ -53,9 +52,10 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const kafka = kafkaClient(options.connection, options.logger);
   const admin = new ReplaceableClient(() => kafka.admin());
   const nameOf = (name: string) => `${options.prefix}${name}`;
-  const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
+  const topics = { admin, replicationFactor: options.replicationFactor, nameOf };
+  const catalog = new BrokerCatalog(kafka, topics);
   const partitionHealth = new PartitionHealth(options.logger);
-  const log = new KafkaLog({ ...options, kafka, admin, catalog, partitionHealth, nameOf });
+  const log = new KafkaLog({ ...topics, kafka, catalog, partitionHealth, logger: options.logger }, catalog);
   try {
     await reachBrokers(options);
     await log.identify();
@@ -82,16 +82,10 @@ function startError(error: unknown): Error {
 /** Maximum time to wait for the brokers when the log closes. After this time, pending appends fail. */
 const CLOSE_LIMIT_MS = 3000;
 
-interface KafkaLogDeps extends KafkaDeps {
-  readonly kafka: Kafka;
-  readonly admin: ReplaceableClient<Admin>;
-  readonly catalog: BrokerCatalog;
-  readonly replicationFactor: number;
-}
-
 class KafkaLog implements Log {
   #id: string | undefined;
-  readonly #deps: KafkaLogDeps;
+  readonly #deps: KafkaDeps & TopicsDeps;
+  readonly #catalog: BrokerCatalog;
   readonly #producers: Producers;
   readonly #appendBudget = new AppendBudget();
   readonly #appenders = new Map<string, PartitionAppender>();
@@ -102,9 +96,10 @@ class KafkaLog implements Log {
   readonly #transactional = new Set<TransactionalProducer>();
   #closing: Promise<void> | undefined;
 
-  constructor(deps: KafkaLogDeps) {
+  constructor(deps: KafkaDeps & TopicsDeps, catalog: BrokerCatalog) {
     this.#deps = deps;
-    this.#producers = new Producers(deps);
+    this.#catalog = catalog;
+    this.#producers = new Producers(deps.kafka, deps.logger);
   }
 
   get id(): string {
@@ -115,13 +110,13 @@ class KafkaLog implements Log {
   async identify(): Promise<void> {
     const { id, originalPartitions } = await findOrCreateLog(this, this.#deps.logger);
     for (const [topic, partitions] of originalPartitions)
-      this.#deps.catalog.originalPartitions.set(topic, partitions);
+      this.#catalog.originalPartitions.set(topic, partitions);
     this.#id = id;
   }
 
   async ensureTopics(topics: readonly TopicSpec[]): Promise<void> {
     this.#checkOpen();
-    const { originalPartitions } = this.#deps.catalog;
+    const { originalPartitions } = this.#catalog;
     await ensureTopics(this.#deps, topics, originalPartitions);
     const unrecorded = topics.filter(({ name }) => name !== LOG_TOPIC && !originalPartitions.has(name));
     if (unrecorded.length === 0) return;
@@ -131,31 +126,31 @@ class KafkaLog implements Log {
 
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
     const deadlineMs = performance.now() + SEND_LIMIT_MS;
-    const cached = this.#deps.catalog.cachedLimits(topic);
+    const cached = this.#catalog.cachedLimits(topic);
     if (cached !== undefined) return this.#appendWithin(cached, partition, records, deadlineMs);
-    const pending = this.#deps.catalog.limits(topic);
+    const pending = this.#catalog.limits(topic);
     this.#pendingLimits.set(topic, pending);
     return pending.then((limits) => this.#appendWithin(limits, partition, records, deadlineMs));
   }
 
   async partitionCount(topic: string): Promise<number> {
-    return (await this.#deps.catalog.limits(topic)).partitions;
+    return (await this.#catalog.limits(topic)).partitions;
   }
 
   async endOffsets(topic: string): Promise<number[]> {
-    return this.#deps.catalog.endOffsets(topic);
+    return this.#catalog.endOffsets(topic);
   }
 
   async endOffset(topic: string, partition: number): Promise<number> {
-    return this.#deps.catalog.endOffset(topic, partition);
+    return this.#catalog.endOffset(topic, partition);
   }
 
   async startOffsets(topic: string): Promise<number[]> {
-    return this.#deps.catalog.startOffsets(topic);
+    return this.#catalog.startOffsets(topic);
   }
 
   async offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]> {
-    return this.#deps.catalog.ranges(topic);
+    return this.#catalog.ranges(topic);
   }
 
   async retention(topic: string): Promise<TopicRetention> {
@@ -165,12 +160,12 @@ class KafkaLog implements Log {
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
     this.#checkOpen();
-    return this.#deps.catalog.committed(group, topic);
+    return this.#catalog.committed(group, topic);
   }
 
   async addedPartitions(): Promise<readonly AddedPartitions[]> {
     this.#checkOpen();
-    return this.#deps.catalog.addedPartitions();
+    return this.#catalog.addedPartitions();
   }
 
   async tail(options: TailOptions): Promise<Tail> {
@@ -211,8 +206,8 @@ class KafkaLog implements Log {
     // First waits until the pending appends have entered their queues. Then waits for the queues.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
-    const { catalog, admin } = this.#deps;
-    await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
+    const parts = [...this.#transactional, this.#producers, this.#catalog, this.#deps.admin];
+    await Promise.all(parts.map((part) => part.close()));
   }
 
   /** This function is not async, because an async function costs turns of the event loop. Errors reject the promise. */
@@ -254,8 +249,7 @@ class KafkaLog implements Log {
       return await this.#producers.send(batch);
     } catch (error) {
       // An operator may have lowered the size limit or deleted the topic, so the cached limits are discarded.
-      if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
-        this.#deps.catalog.evict(topic);
+      if (hasErrorType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION')) this.#catalog.evict(topic);
       throw error;
     }
   }

@@ -18,12 +18,6 @@ import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
 import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
 
-export interface ExecutionDeps {
-  engine: Engine;
-  admission: Readonly<Record<Access, Admission>>;
-  files: RequestFiles;
-}
-
 export interface ExecutionResult {
   body: ResultBody;
   /** Format of the result. Undefined if the statement returns no rows. */
@@ -35,16 +29,18 @@ export interface ExecutionResult {
 export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
 type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
-interface Execution {
-  deps: ExecutionDeps;
+export interface Execution {
+  engine: Engine;
+  admission: Readonly<Record<Access, Admission>>;
+  files: RequestFiles;
   head: RequestHead;
   signal: AbortSignal;
 }
 
 export async function execute(execution: Execution, body: ByteStream): Promise<ExecutionResult> {
-  const { deps, head, signal } = execution;
+  const { engine, head, signal } = execution;
   const reader = new BodyReader(head.urlQuery, body);
-  const normalize = (text: string) => deps.engine.normalize(text, signal);
+  const normalize = (text: string) => engine.normalize(text, signal);
   if (head.access === 'product') {
     const start = await reader.start(MAX_INSERT_TEXT_BYTES);
     const insert = await findDataInsert(start, (text) => withAdmission(execution, () => normalize(text)));
@@ -61,8 +57,8 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
   });
 }
 
-async function withAdmission<T>({ deps, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
-  const release = await deps.admission[head.access].enter(signal);
+async function withAdmission<T>({ admission, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
+  const release = await admission[head.access].enter(signal);
   return await work().finally(release);
 }
 
@@ -71,23 +67,23 @@ async function insertData(
   insert: DataInsert,
   data: ByteStream,
 ): Promise<ExecutionResult> {
-  const { deps, head, signal } = execution;
-  return await deps.files.withData(data, (path, bytes) => {
+  const { engine, files, head, signal } = execution;
+  return await files.withData(data, (path, bytes) => {
     const settings = withParameters(head, insertSettings(head.settings, insert.clauses, bytes));
     const sql = `${insert.target} FROM INFILE ${sqlString(path)} COMPRESSION 'none'${insert.clauses}`;
     const request = { sql, database: head.database, settings, signal };
-    return withAdmission(execution, async () => writeResult(await deps.engine.write(request)));
+    return withAdmission(execution, async () => writeResult(await engine.write(request)));
   });
 }
 
-async function runWrite({ deps, head, signal }: Execution, sql: string): Promise<ExecutionResult> {
+async function runWrite({ engine, head, signal }: Execution, sql: string): Promise<ExecutionResult> {
   const settings = withParameters(head, statementSettings(head.settings, sql));
-  return writeResult(await deps.engine.write({ sql, database: head.database, settings, signal }));
+  return writeResult(await engine.write({ sql, database: head.database, settings, signal }));
 }
 
 /** Runs a statement that returns rows. Runs the normalized text, which was checked against the reader's rights. */
 async function runRead(
-  { deps, head, signal }: Execution,
+  { engine, files, head, signal }: Execution,
   statement: Statement,
   normalized: string,
 ): Promise<ExecutionResult> {
@@ -95,11 +91,11 @@ async function runRead(
   if (!/^\w+$/.test(format)) throw exceptions.unknownFormat(`Unknown format ${format}`);
   const isReader = head.access === 'reader';
   const baseSettings = isReader ? readerSettings() : statementSettings(head.settings, '');
-  const { outcome, body } = await deps.files.collect(signal, (path, fileSignal) => {
+  const { outcome, body } = await files.collect(signal, (path, fileSignal) => {
     const { kind, beforeFormat: front, settings } = statement;
     const intoFile = `${front} INTO OUTFILE ${sqlString(path)} FORMAT ${format}${settings}`;
     const sql = kind === 'select' ? intoFile : normalized;
-    return deps.engine.query({
+    return engine.query({
       ...{ sql, database: head.database, format, signal: fileSignal },
       settings: withParameters(
         head,

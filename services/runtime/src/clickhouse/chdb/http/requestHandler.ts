@@ -3,7 +3,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
-import { type ExecutionDeps, execute } from './execution.ts';
+import { type Execution, execute } from './execution.ts';
 import { exceptions, fromEngine } from './httpErrors.ts';
 import { decodeContent, readForm } from './requestBody.ts';
 import {
@@ -16,14 +16,13 @@ import {
 } from './requestParsing.ts';
 import { sendError, sendResult, sendText } from './responses.ts';
 
-export interface HandlerDeps extends ExecutionDeps {
-  accounts: Accounts;
-  openRequests: () => number;
-}
+type Backend = Pick<Execution, 'engine' | 'admission' | 'files'>;
 
 /** Handles a request. The promise never rejects, because errors are sent as responses. */
 export async function handleRequest(
-  deps: HandlerDeps,
+  backend: Backend,
+  accounts: Accounts,
+  openRequests: number,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -32,19 +31,19 @@ export async function handleRequest(
   let head: RequestHead | undefined;
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
-    head = readRequestHead(request, authenticate(deps.accounts, readCredentials(request), response));
+    head = readRequestHead(request, authenticate(accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
-    if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
-    await executeRequest(deps, request, response, head, abandoned.signal);
+    if (openRequests > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
+    await executeRequest(backend, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
     if (!request.complete && !response.headersSent) response.setHeader('Connection', 'close');
-    sendError(response, head, deps.engine, fromEngine(error));
+    sendError(response, head, backend.engine, fromEngine(error));
   }
 }
 
 async function executeRequest(
-  deps: HandlerDeps,
+  backend: Backend,
   request: IncomingMessage,
   response: ServerResponse,
   urlHead: RequestHead,
@@ -55,11 +54,11 @@ async function executeRequest(
   const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
   if (head.method === 'GET' && head.urlQuery === '') return sendText(response, 'Ok.\n');
-  const result = await execute({ deps, head, signal }, isForm ? emptyBody() : body);
-  const release = deps.admission[head.access].trackResult(result.body.bytes);
+  const result = await execute({ ...backend, head, signal }, isForm ? emptyBody() : body);
+  const release = backend.admission[head.access].trackResult(result.body.bytes);
   if (signal.aborted) release();
   else response.once('close', release);
-  await sendResult(response, head, deps.engine, result);
+  await sendResult(response, head, backend.engine, result);
 }
 
 /** Reads a part of the request's body before an error response, so that TCP does not reset the connection of the client. */

@@ -4,23 +4,18 @@ import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
 import { offsetOf, rowId } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
-
-export interface CompactionDeps {
-  readonly database: LogDatabase;
-  readonly clock: Clock;
-  onDeleted(): void;
-}
+import type { UnusedBytes } from './unusedBytes.ts';
 
 export class Compaction {
   readonly #database: LogDatabase;
   readonly #clock: Clock;
-  readonly #onDeleted: () => void;
+  readonly #unusedBytes: UnusedBytes;
   readonly #sql: ReturnType<typeof statements>;
 
-  constructor({ database, clock, onDeleted }: CompactionDeps) {
+  constructor(database: LogDatabase, clock: Clock, unusedBytes: UnusedBytes) {
     this.#database = database;
     this.#clock = clock;
-    this.#onDeleted = onDeleted;
+    this.#unusedBytes = unusedBytes;
     this.#sql = statements(database.sqlite);
   }
 
@@ -45,7 +40,7 @@ export class Compaction {
       this.#sql.saveCompacted.run(compactedOffset, partition.id);
     });
     partition.compactedOffset = compactedOffset;
-    this.#onDeleted();
+    this.#unusedBytes.noteDeletion();
     return isLimited;
   }
 
@@ -62,7 +57,7 @@ export class Compaction {
         this.#sql.forgetKey.run(partition.id, String(row['key']));
       }
     });
-    this.#onDeleted();
+    this.#unusedBytes.noteDeletion();
     return rows.length === CHUNK_RECORDS;
   }
 

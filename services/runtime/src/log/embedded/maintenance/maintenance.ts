@@ -9,13 +9,6 @@ import { Compaction } from './compaction.ts';
 import { Retention } from './retention.ts';
 import { UnusedBytes } from './unusedBytes.ts';
 
-export interface MaintenanceDeps {
-  readonly database: LogDatabase;
-  readonly catalog: TopicCatalog;
-  readonly records: RecordStore;
-  readonly clock: Clock;
-}
-
 export class Maintenance {
   readonly #database: LogDatabase;
   readonly #catalog: TopicCatalog;
@@ -26,13 +19,18 @@ export class Maintenance {
   #running: Promise<void> = Promise.resolve();
   #isStopped = false;
 
-  constructor({ database, catalog, records, clock }: MaintenanceDeps, intervalMs: number) {
+  constructor(
+    database: LogDatabase,
+    catalog: TopicCatalog,
+    records: RecordStore,
+    clock: Clock,
+    intervalMs: number,
+  ) {
     this.#database = database;
     this.#catalog = catalog;
     this.#unusedBytes = new UnusedBytes(database);
-    const onDeleted = (): void => this.#unusedBytes.noteDeletion();
-    this.#retention = new Retention({ database, records, clock, onDeleted });
-    this.#compaction = new Compaction({ database, clock, onDeleted });
+    this.#retention = new Retention(database, records, clock, this.#unusedBytes);
+    this.#compaction = new Compaction(database, clock, this.#unusedBytes);
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 

@@ -4,26 +4,20 @@ import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
 import { offsetOf, type RecordStore, rowId, TIME_MS } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
-
-export interface RetentionDeps {
-  readonly database: LogDatabase;
-  readonly records: RecordStore;
-  readonly clock: Clock;
-  onDeleted(): void;
-}
+import type { UnusedBytes } from './unusedBytes.ts';
 
 export class Retention {
   readonly #database: LogDatabase;
   readonly #records: RecordStore;
   readonly #clock: Clock;
-  readonly #onDeleted: () => void;
+  readonly #unusedBytes: UnusedBytes;
   readonly #sql: ReturnType<typeof statements>;
 
-  constructor({ database, records, clock, onDeleted }: RetentionDeps) {
+  constructor(database: LogDatabase, records: RecordStore, clock: Clock, unusedBytes: UnusedBytes) {
     this.#database = database;
     this.#records = records;
     this.#clock = clock;
-    this.#onDeleted = onDeleted;
+    this.#unusedBytes = unusedBytes;
     this.#sql = statements(database.sqlite);
   }
 
@@ -41,7 +35,7 @@ export class Retention {
       this.#sql.saveStart.run(startOffset, partition.id);
     });
     partition.startOffset = startOffset;
-    this.#onDeleted();
+    this.#unusedBytes.noteDeletion();
     return isLimited;
   }
 

@@ -13,23 +13,20 @@ import { SharedProduce } from './sharedProduce.ts';
  */
 export const SEND_LIMIT_MS = 16_000;
 
-export interface ProducersDeps {
-  readonly kafka: Kafka;
-  readonly logger: Logger;
-  readonly sendLimitMs?: number;
-  readonly sharedWaitMs?: number | undefined;
-}
-
 export class Producers {
-  readonly #deps: ProducersDeps;
+  readonly #kafka: Kafka;
+  readonly #logger: Logger;
+  readonly #sendLimitMs: number;
   readonly #shared: SharedProduce;
   readonly #producers = new Map<string, PartitionProducer>();
   #sending = 0;
   #isClosed = false;
 
-  constructor(deps: ProducersDeps) {
-    this.#deps = deps;
-    this.#shared = new SharedProduce(deps.kafka, () => this.#sending > 1, deps.sharedWaitMs);
+  constructor(kafka: Kafka, logger: Logger, sendLimitMs = SEND_LIMIT_MS, sharedWaitMs?: number) {
+    this.#kafka = kafka;
+    this.#logger = logger;
+    this.#sendLimitMs = sendLimitMs;
+    this.#shared = new SharedProduce(kafka, () => this.#sending > 1, sharedWaitMs);
   }
 
   /** @throws Unavailable if the outcome is unknown. @throws Error if the brokers reject the records. */
@@ -57,11 +54,9 @@ export class Producers {
   #producerOf(at: string, topic: string): PartitionProducer {
     const existing = this.#producers.get(at);
     if (existing !== undefined) return existing;
-    const { kafka, logger, sendLimitMs = SEND_LIMIT_MS } = this.#deps;
-    const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { at, cause: messageOf(cause) });
-    const producer = new PartitionProducer(clusterForTopics(kafka, [topic]), {
-      sendLimitMs,
-      onReplaced,
+    const producer = new PartitionProducer(clusterForTopics(this.#kafka, [topic]), {
+      sendLimitMs: this.#sendLimitMs,
+      onReplaced: (cause) => this.#logger.warn('producer_replaced', { at, cause: messageOf(cause) }),
       shared: this.#shared,
     });
     this.#producers.set(at, producer);

@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 import { startWireBroker, type WireBroker, type WireBrokerOptions } from '../testing/wireBroker.ts';
-import { Producers, type ProducersDeps } from './producers.ts';
+import { Producers } from './producers.ts';
 
 export const TOPIC = 'topic';
 
@@ -14,7 +14,7 @@ export interface WireProducers {
   send(partition: number, ...values: readonly string[]): Promise<number>;
 }
 
-type ProducersLimits = Pick<ProducersDeps, 'sendLimitMs' | 'sharedWaitMs'>;
+type ProducersLimits = { readonly sendLimitMs: number; readonly sharedWaitMs: number };
 
 /**
  * Creates producers for a topic with three partitions.
@@ -26,7 +26,7 @@ export async function wireProducers(
 ): Promise<WireProducers> {
   const broker = await startWireBroker({ topic: TOPIC, partitions: 3, produce, ...options });
   const kafka = kafkaClient({ brokers: [broker.address], clientId: 'questlog-tests' }, silentLogger);
-  const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs, sharedWaitMs });
+  const producers = new Producers(kafka, silentLogger, sendLimitMs, sharedWaitMs);
   onTestFinished(async () => {
     await broker.close();
     // The close is not awaited, because the brokers may have stopped.

@@ -141,8 +141,7 @@ function aCatalog(errors: (string | undefined)[]) {
       ],
     }),
   };
-  const catalog = new BrokerCatalog({
-    kafka: kafka as unknown as Kafka,
+  const catalog = new BrokerCatalog(kafka as unknown as Kafka, {
     admin: {
       use: (_: number, work: (one: unknown) => unknown) => work(admin),
     } as unknown as ReplaceableClient<Admin>,

@@ -26,10 +26,6 @@ export type KafkaCatalog = Pick<
   'limits' | 'evict' | 'ranges' | 'committed' | 'actualPartitionCounts'
 >;
 
-export interface BrokerCatalogDeps extends TopicsDeps {
-  readonly kafka: Kafka;
-}
-
 interface TopicEntry {
   readonly limits: Promise<TopicLimits>;
   value: TopicLimits | undefined;
@@ -37,23 +33,23 @@ interface TopicEntry {
 
 export class BrokerCatalog {
   readonly originalPartitions = new Map<string, number>();
-  readonly #deps: BrokerCatalogDeps;
+  readonly #admin: TopicsDeps;
   readonly #topics = new Map<string, TopicEntry>();
   readonly #clusters: ReplaceableClient<Cluster>;
   readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
   /** Coordinator of each consumer group. A `broker` must be used only with the `cluster` that created the `broker`. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
-  constructor(deps: BrokerCatalogDeps) {
-    this.#deps = deps;
-    this.#clusters = new ReplaceableClient(() => createCluster(deps.kafka, { readUncommitted: true }));
+  constructor(kafka: Kafka, admin: TopicsDeps) {
+    this.#admin = admin;
+    this.#clusters = new ReplaceableClient(() => createCluster(kafka, { readUncommitted: true }));
   }
 
   /** Returns the cached limits of a topic. Concurrent calls resolve in order. @throws Error if the topic is missing. */
   limits(topic: string): Promise<TopicLimits> {
     const before = this.#topics.get(topic);
     if (before !== undefined) return before.limits;
-    const limits = describeTopic(this.#deps, topic).then((described) => {
+    const limits = describeTopic(this.#admin, topic).then((described) => {
       const made = this.originalPartitions.get(topic) ?? described.partitions;
       return { ...described, partitions: Math.min(described.partitions, made) };
     });
@@ -96,10 +92,10 @@ export class BrokerCatalog {
   }
 
   async actualPartitionCounts(topics: readonly string[]): Promise<number[]> {
-    const names = topics.map((topic) => this.#deps.nameOf(topic));
+    const names = topics.map((topic) => this.#admin.nameOf(topic));
     const message = 'the partition counts of the topics cannot be read';
     const described = await withRetries({ message, limitMs: RETRY_LIMIT_MS }, () =>
-      this.#deps.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
+      this.#admin.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
     );
     const counts = new Map(described.topics.map(({ name, partitions }) => [name, partitions.length]));
     return names.map((name) => counts.get(name) ?? 0);
@@ -140,7 +136,7 @@ export class BrokerCatalog {
 
   async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
     const count = Math.max(partitions, (await this.limits(topic)).partitions);
-    const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
+    const [groupId, name] = [this.#admin.nameOf(group), this.#admin.nameOf(topic)];
     const message = `the committed offsets of ${groupId} for ${name} cannot be read`;
     // kafkajs's types require `offset` in this request, although kafkajs does not send the field.
     const requested = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
@@ -185,12 +181,12 @@ export class BrokerCatalog {
   }
 
   #withRetries<T>(topic: string, look: () => Promise<T>): Promise<T> {
-    const message = `the offsets of ${this.#deps.nameOf(topic)} cannot be read`;
+    const message = `the offsets of ${this.#admin.nameOf(topic)} cannot be read`;
     return withRetries({ message, limitMs: RETRY_LIMIT_MS }, look);
   }
 
   async #fetchOffsets(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
-    const name = this.#deps.nameOf(topic);
+    const name = this.#admin.nameOf(topic);
     return this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
       const led = await partitionsWithLeader(cluster, name, count);
       const partitions = led.map((partition) => ({ partition }));

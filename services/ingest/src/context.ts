@@ -1,0 +1,22 @@
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Health } from '@questlog/runtime/process/health';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { IngestMetrics } from './metrics.ts';
+
+/** Objects that all parts of an ingest process share. A module names the objects that it uses. */
+export interface IngestContext {
+  readonly log: Log;
+  readonly store: Store;
+  readonly registry: SchemaRegistry;
+  readonly directory: DirectoryHandle;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: IngestMetrics;
+  readonly health: Health;
+  readonly lifecycle: Lifecycle;
+}

@@ -1,0 +1,18 @@
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Projections, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
+import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { ReportCache } from './reportCache.ts';
+import type { SessionCache } from './sessionCache.ts';
+
+/** Objects that all GET requests share: ClickHouse, the caches, and the progress of the projector and the linker. */
+export interface ReadContext {
+  readonly store: Store;
+  readonly sessions: SessionCache;
+  readonly reports: ReportCache;
+  readonly projections: Projections;
+  readonly waitForLinks: WaitForLinks;
+  readonly clock: Clock;
+  readonly partitions: number;
+  readonly cursorCiphers: CursorCiphers;
+}
