@@ -61,11 +61,11 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'uploads',
       'entityCache',
     ],
-    ...['expired', 'tokens', 'limits', 'ledger', 'core', 'metrics.ts'],
+    ...['expired', 'tokens', 'limits', 'ledger', 'core', 'context.ts', 'metrics.ts'],
   ],
   operations: [
     ...['http', 'audit', 'deadLetters', 'directory', 'erasures', 'retention', 'sql', 'reports', 'ledger'],
-    ...['expired', 'watchLag.ts', 'metrics.ts'],
+    ...['expired', 'watchLag.ts', 'context.ts', 'metrics.ts'],
   ],
 };
 

@@ -1,5 +1,6 @@
 /** Tests how ingest detects and reports truncations of its own appends. */
 import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -165,10 +166,14 @@ function aProcess({ lookEveryMs = DAY_MS, lookAfterMs = DAY_MS } = {}) {
   const error = (event: string, _: unknown, fields: unknown) => void told.push([event, fields]);
   const logger = { ...silentLogger, error };
   const onEventsCut = (...cut: number[]) => void found.push(cut);
-  const cuts = watchTruncation({ log, store, logger, metrics, health, clock }, onEventsCut, {
-    checkIntervalMs: lookEveryMs,
-    checkDelayMs: lookAfterMs,
-  });
+  const cuts = watchTruncation(
+    { log, store: store as unknown as Store, logger, metrics, health, clock },
+    onEventsCut,
+    {
+      checkIntervalMs: lookEveryMs,
+      checkDelayMs: lookAfterMs,
+    },
+  );
   onTestFinished(() => cuts.close());
   const looked = async (times: number): Promise<void> => {
     const before = end.looks;

@@ -1,26 +1,21 @@
 /** Starts the operations service: constructs its parts and the operators' listener. */
 import type { BlockList } from 'node:net';
 
-import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
-import { type Projections, watchProjections } from '@questlog/runtime/consumer/projectionProgress';
-import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { watchProjections } from '@questlog/runtime/consumer/projectionProgress';
 import { sharedSecret } from '@questlog/runtime/cursors/cursorCiphers';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { writeHeartbeats } from '@questlog/runtime/directory/heartbeat';
-import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { BEARER } from '@questlog/runtime/http/bearerToken';
 import { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
 import { malformedRequest, rejectLimitedAddresses } from '@questlog/runtime/http/problems';
-import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { openAudit } from './audit/audit.ts';
+import type { OperationsContext } from './context.ts';
 import { type DeadLetterAdmin, openDeadLetterAdmin } from './deadLetters/deadLetters.ts';
-import { openErasures } from './erasures/erasures.ts';
+import { type Erasures, openErasures } from './erasures/erasures.ts';
 import { openPlayerSessions } from './erasures/playerSessions.ts';
 import { runErasures } from './erasures/runErasures.ts';
 import { maxLogRetentionMs } from './expired/expiredSessions.ts';
@@ -28,57 +23,48 @@ import { type PlayerKey, playerKeyOf } from './expired/playerHash.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openStoredRows } from './ledger/storedRows.ts';
 import { openVerifier } from './ledger/verify.ts';
-import type { OperationsMetrics } from './metrics.ts';
 import { openAppendReport } from './reports/appendReport.ts';
 import { openRetention } from './retention/retention.ts';
 import { openSweep } from './retention/sweep.ts';
 import { watchLag } from './watchLag.ts';
 
-export interface OperationsDeps extends ServiceDeps {
-  /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
-  readonly reader: AddressedStore | undefined;
-  readonly uploads: UploadStore | undefined;
-  readonly directory: DirectoryHandle;
-  readonly metrics: OperationsMetrics;
-  readonly lifecycle: Lifecycle;
-  readonly adminToken: string;
-  readonly pages: AdminPages;
+export interface OperationsSettings {
+  readonly address: ListenAddress;
+  /** Host names that operators can use in the `Host` header. The loopback names are always allowed. */
+  readonly allowedHosts: readonly string[];
+  /** Maximum number of erased sessions and reports. The process keeps all of their ids in memory. */
+  readonly maxErasedIds: number;
+  readonly trustedProxies: BlockList;
   /** Base URL of the games' listener, without a trailing slash. Empty if it is not known. */
   readonly gamesUrl: string;
-  readonly settings: {
-    readonly address: ListenAddress;
-    /** Host names that operators can use in the `Host` header. The loopback names are always allowed. */
-    readonly allowedHosts: readonly string[];
-    /** Maximum number of erased sessions and reports. The process keeps all of their ids in memory. */
-    readonly maxErasedIds: number;
-    readonly trustedProxies: BlockList;
-  };
 }
 
 export interface Operations {
   readonly port: number;
 }
 
-export async function startOperations(deps: OperationsDeps): Promise<Operations> {
-  const { store, directory, clock, lifecycle, settings } = deps;
-  const projections = watchProjections(deps.log, store);
-  const deadLetters = await openDeadLetterAdmin(deps);
+export async function startOperations(
+  shared: Omit<OperationsContext, 'projections'>,
+  pages: AdminPages,
+  settings: OperationsSettings,
+): Promise<Operations> {
+  const { log, store, directory, clock, logger, lifecycle } = shared;
+  const context = { ...shared, projections: watchProjections(log, store) };
+  const deadLetters = await openDeadLetterAdmin(context);
   lifecycle.onStop('dead letters', () => deadLetters.close());
-  lifecycle.onStop('lag of the groups', watchLag(deps));
-  startRetention(deps, projections);
-  lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, deps.logger));
-  const verifier = await openVerifier({
-    ...{ ...deps, erased: directory.current.erased, storedRows: openStoredRows(store) },
-    ...{ codec: await createCodec(deps.registry, eventsInBytes), projection: projections.events },
-  });
-  const unauthenticated = openUnauthenticated(deps);
+  lifecycle.onStop('lag of the groups', watchLag(context));
+  startRetention(context);
+  lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));
+  const { events, reports } = context.projections;
+  const verifier = await openVerifier(context, openStoredRows(store), events);
+  const unauthenticated = openUnauthenticated(context, settings.trustedProxies);
   const app = adminApp({
-    ...{ ...deps, verifier, deadLetters, unauthenticated },
-    ledger: { store, projection: projections.events, clock },
-    reportProjection: projections.reports,
-    appendReport: await openAppendReport(deps),
-    audit: await openAudit(deps),
-    erasures: await startErasures(deps, deadLetters, projections),
+    ...{ ...context, verifier, deadLetters, unauthenticated, pages, gamesUrl: settings.gamesUrl },
+    ledger: { store, projection: events, clock },
+    reportProjection: reports,
+    appendReport: await openAppendReport(context),
+    audit: await openAudit(context),
+    erasures: await startErasures(context, deadLetters, settings.maxErasedIds),
     hosts: [settings.address.host, ...settings.allowedHosts],
   });
   const handler = rejectLimitedAddresses(app.callback(), unauthenticated);
@@ -88,9 +74,12 @@ export async function startOperations(deps: OperationsDeps): Promise<Operations>
   return { port: listener.port };
 }
 
-function openUnauthenticated({ clock, metrics, adminToken, settings }: OperationsDeps): UnauthenticatedLimit {
+function openUnauthenticated(
+  { clock, metrics, adminToken }: OperationsContext,
+  trustedProxies: BlockList,
+): UnauthenticatedLimit {
   const expected = sha256Hex(adminToken);
-  return new UnauthenticatedLimit(clock, metrics, settings.trustedProxies, ({ headers }) => {
+  return new UnauthenticatedLimit(clock, metrics, trustedProxies, ({ headers }) => {
     const { authorization = '', cookie } = headers;
     const text = BEARER.exec(authorization)?.[1];
     // The console's middleware checks the cookie.
@@ -99,37 +88,37 @@ function openUnauthenticated({ clock, metrics, adminToken, settings }: Operation
   });
 }
 
-function startRetention(deps: OperationsDeps, { events, sessions, reports }: Projections): void {
-  const { uploads, lifecycle, directory, log } = deps;
+function startRetention(context: OperationsContext): void {
+  const { uploads, lifecycle, directory, log, projections } = context;
+  const { events, sessions, reports } = projections;
   const retention = openRetention({
-    ...{ ...deps, projects: directory.current.projects, playerKey: () => playerKey(deps) },
+    ...{ ...context, projects: directory.current.projects, playerKey: () => playerKey(context) },
     logRetentionMs: () => maxLogRetentionMs(log),
     caughtUp: async () =>
       void (await Promise.all([events, sessions, reports].map((projection) => projection.caughtUp('all')))),
   });
   lifecycle.onStop('retention', () => retention.close());
   if (uploads === undefined) return;
-  const sweep = openSweep({ ...deps, uploads, projection: reports });
+  const sweep = openSweep(context, uploads);
   lifecycle.onStop('sweep of uploads', () => sweep.close());
 }
 
-async function startErasures(deps: OperationsDeps, deadLetters: DeadLetterAdmin, projections: Projections) {
-  const { events, sessions, reports, links } = projections;
+async function startErasures(
+  context: OperationsContext,
+  deadLetters: DeadLetterAdmin,
+  maxErasedIds: number,
+): Promise<Erasures> {
+  const { sessions, reports } = context.projections;
   const players = openPlayerSessions({
-    ...{ ...deps, deadLetters, sessionProjection: sessions, playerKey: () => playerKey(deps) },
-    sessionCodec: await createCodec(deps.registry, sessionRegistered),
+    ...{ ...context, deadLetters, sessionProjection: sessions, playerKey: () => playerKey(context) },
+    sessionCodec: await createCodec(context.registry, sessionRegistered),
   });
-  const runs = runErasures({
-    ...deps,
-    deadLetters,
-    players,
-    projections: [events, sessions, reports, links],
-  });
-  deps.lifecycle.onStop('erasures', () => runs.close());
-  const { maxErasedIds } = deps.settings;
-  return openErasures({ ...deps, players, reportProjection: reports, maxErasedIds }, () => runs.notify());
+  const projections = Object.values(context.projections);
+  const runs = runErasures({ ...context, deadLetters, players, projections });
+  context.lifecycle.onStop('erasures', () => runs.close());
+  return openErasures({ ...context, players, reportProjection: reports, maxErasedIds }, () => runs.notify());
 }
 
-async function playerKey(deps: OperationsDeps): Promise<PlayerKey> {
-  return playerKeyOf(await sharedSecret(deps.directory, deps.clock, 'players'));
+async function playerKey({ directory, clock }: OperationsContext): Promise<PlayerKey> {
+  return playerKeyOf(await sharedSecret(directory, clock, 'players'));
 }

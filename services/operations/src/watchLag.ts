@@ -1,38 +1,28 @@
 /** Reports the lag of all consumer groups, because a projector that is down cannot report its own lag. */
 import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
-import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
-import type { Health } from '@questlog/runtime/process/health';
 import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS } from '@questlog/schemas/topics/topics';
+import type { OperationsContext } from './context.ts';
 import type { OperationsMetrics } from './metrics.ts';
-
-interface WatchLagDeps {
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly health: Health;
-  readonly metrics: Pick<
-    OperationsMetrics,
-    'groupLagRecords' | 'groupLagSeconds' | 'groupLagRatio' | 'groupLagTime'
-  >;
-}
 
 const INTERVAL_MS = 10_000;
 /** A consumer group gets a warning if its lag exceeds this share of the retention time. The web console uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
+type LagContext = Pick<OperationsContext, 'log' | 'clock' | 'health' | 'metrics'>;
+
 /** Measures the lag periodically. Returns a function that stops the measurements. */
-export function watchLag(deps: WatchLagDeps, intervalMs = INTERVAL_MS): () => void {
-  const checks = groupLags(deps, false).map((group) => watchGroup(deps, group));
+export function watchLag(context: LagContext, intervalMs = INTERVAL_MS): () => void {
+  const checks = groupLags(context, false).map((group) => watchGroup(context, group));
   const checkAll = () => checks.forEach((look) => void look());
   const looking = setInterval(checkAll, intervalMs);
   checkAll();
   return () => clearInterval(looking);
 }
 
-function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () => Promise<void> {
+function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () => Promise<void> {
   const { group, topic } = of;
   const standstill = new StallDetector(group, topic);
   let warning: string | undefined;
@@ -57,7 +47,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   };
 }
 
-function setMetrics(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number): void {
+function setMetrics(metrics: OperationsMetrics, lag: ConsumerLag, nowMs: number): void {
   const { group, topic, lagRecords, lagMs, shareOfRetention } = lag;
   const of = { group, topic };
   metrics.groupLagRecords.set(of, lagRecords);

@@ -6,8 +6,9 @@ import { type IngestSettings, startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
+import type { OperationsContext } from '@questlog/operations/context';
 import { operationsMetrics } from '@questlog/operations/metrics';
-import { type OperationsDeps, startOperations } from '@questlog/operations/service';
+import { startOperations } from '@questlog/operations/service';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -167,7 +168,7 @@ function ingestSettings({ settings, choice }: WiringDeps): IngestSettings {
 /** Starts operations with the console. Returns the URL of the operators' listener. */
 async function startOperators(
   deps: WiringDeps,
-  parts: Omit<OperationsDeps, 'metrics' | 'adminToken' | 'pages' | 'gamesUrl' | 'settings' | 'reader'> & {
+  parts: Omit<OperationsContext, 'metrics' | 'adminToken' | 'projections' | 'reader'> & {
     readonly http: HttpMetrics;
   },
   { metrics, exposition, gamesUrl }: { metrics: MetricsRegistry; exposition: Exposition; gamesUrl: string },
@@ -176,13 +177,11 @@ async function startOperators(
   const { toOperators } = addressesOf(settings);
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   addBackupRoutes(deps, parts.store, pages, local);
-  const operations = await startOperations({
-    ...{ ...parts, pages, adminToken, gamesUrl, reader: engines.reader },
-    metrics: operationsMetrics(metrics, parts.http, exposition),
-    settings: {
-      ...{ address: toOperators, maxErasedIds: settings.erasedIds, trustedProxies: choice.trustedProxies },
-      allowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
-    },
+  const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
+  const context = { ...parts, adminToken, reader: engines.reader, metrics: ownMetrics };
+  const operations = await startOperations(context, pages, {
+    ...{ address: toOperators, maxErasedIds: settings.erasedIds, trustedProxies: choice.trustedProxies },
+    ...{ gamesUrl, allowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()) },
   });
   // A listener waits until all responses end, so the console first ends its open responses.
   lifecycle.onStop('console', () => pages.close());

@@ -15,6 +15,7 @@ import { aSession } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { readSession } from '../sessions/readSessions.ts';
+import type { ReadContext } from './readContext.ts';
 import { watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache } from './sessionCache.ts';
 
@@ -161,8 +162,9 @@ async function aProduct() {
       const tenant = { id: TENANT, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
       const project = { id: PROJECT, tenantId: TENANT, name: 'P', revision: null, createdAt: 1 };
       const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
-      const deps = { store, sessions: ingest, registered: projection, projection, partitions: 1 };
-      return readSession(deps, principal, made[0]?.sessionId ?? '');
+      const projections = { events: projection, sessions: projection };
+      const context = { store, sessions: ingest, projections, partitions: 1 } as unknown as ReadContext;
+      return readSession(context, principal, made[0]?.sessionId ?? '');
     },
     isLacking: async () => (await ingest.errorIfIncomplete())?.message,
     find: async (id: string | undefined): Promise<string> => {

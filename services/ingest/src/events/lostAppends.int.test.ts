@@ -1,6 +1,7 @@
 /** Tests the report of lost appends with the real table. */
 import { randomUUID } from 'node:crypto';
 import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
+import type { Log } from '@questlog/runtime/log/log';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';

@@ -1,6 +1,7 @@
 /** Tests how the use of quotas is read, and that the cost of the reads grows linearly with the number of tenants. */
 import { randomUUID } from 'node:crypto';
 import { MAX_IDS_PER_QUERY, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';

@@ -2,7 +2,7 @@
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
-import type { Codec } from '@questlog/runtime/registry/registry';
+import type { OwnCodec } from '@questlog/runtime/registry/registry';
 import { freeBytes } from '@questlog/schemas/buffers';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
@@ -24,7 +24,7 @@ import { monthOf, type Quotas } from './quotas.ts';
 
 export interface StoreEventsDeps {
   readonly log: Log;
-  readonly codec: Codec<EventsAccepted>;
+  readonly codec: OwnCodec<EventsAccepted>;
   readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
   readonly limits: Pick<Limits, 'acquireEvents'>;
   readonly received: RequestOutcomes;

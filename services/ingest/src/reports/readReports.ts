@@ -1,4 +1,5 @@
 /** Handles requests that read or retract a bug report. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { PageQuery } from '@questlog/runtime/http/core/pageLimit';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';

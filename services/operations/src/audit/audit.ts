@@ -2,26 +2,17 @@
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { Rejected } from '@questlog/runtime/http/rejected';
-import type { Log } from '@questlog/runtime/log/log';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import type { Logger } from '@questlog/runtime/process/logger';
 import { settledWithin } from '@questlog/runtime/process/waiting';
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { createCodec } from '@questlog/runtime/registry/registry';
 import { statusOf } from '@questlog/schemas/http/problem';
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Context, Middleware } from 'koa';
+import type { OperationsContext } from '../context.ts';
 import { auditCaller, routeOf } from './auditCaller.ts';
-import { type AppendAudit, auditChanges, type ChangeDeps } from './changes.ts';
+import { type AppendAudit, auditChanges, type ChangeContext } from './changes.ts';
 import { type CredentialRejection, CredentialRejectionCounts } from './core/credentialRejections.ts';
-
-export interface AuditDeps extends ChangeDeps {
-  readonly log: Log;
-  readonly registry: SchemaRegistry;
-  readonly logger: Logger;
-  readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-}
 
 export interface Audit {
   /** Middleware that runs before credentials are checked. */
@@ -35,16 +26,18 @@ const SIGN_IN = ['/login', '/logout'];
 const MINUTE_MS = 60_000;
 const LAST_WRITE_MS = 3_000;
 
-export async function openAudit(deps: AuditDeps): Promise<Audit> {
-  const codec = await createCodec(deps.registry, auditEntry);
+export async function openAudit(
+  context: ChangeContext & Pick<OperationsContext, 'log' | 'registry' | 'logger' | 'lifecycle'>,
+): Promise<Audit> {
+  const codec = await createCodec(context.registry, auditEntry);
   const append: AppendAudit = async (...entries) => {
     const records = entries.map((entry) => ({ key: null, value: codec.encode(entry) }));
-    await deps.log.append(TOPICS.audit, 0, records);
+    await context.log.append(TOPICS.audit, 0, records);
   };
-  const note = credentialRejectionRecorder(deps, append);
+  const note = credentialRejectionRecorder(context, append);
   return {
-    rejections: (router) => auditRejections(deps, router, note),
-    changes: (router) => auditChanges(deps, router, append),
+    rejections: (router) => auditRejections(context, router, note),
+    changes: (router) => auditChanges(context, router, append),
   };
 }
 
@@ -55,7 +48,7 @@ const REJECTION_FIELDS = {
 
 /** Returns a function that audits rejected credentials. The response does not wait until the log has the audit record. */
 function credentialRejectionRecorder(
-  { logger, lifecycle }: AuditDeps,
+  { logger, lifecycle }: Pick<OperationsContext, 'logger' | 'lifecycle'>,
   append: AppendAudit,
 ): (refusal: CredentialRejection) => void {
   const counts = new CredentialRejectionCounts();
@@ -80,7 +73,7 @@ function credentialRejectionRecorder(
 }
 
 function auditRejections(
-  { clock, directory }: AuditDeps,
+  { clock, directory }: Pick<OperationsContext, 'clock' | 'directory'>,
   router: RouterInstance,
   note: (refusal: CredentialRejection) => void,
 ): Middleware {

@@ -9,6 +9,7 @@ import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog'
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -81,7 +82,10 @@ async function aTenant() {
     logger: silentLogger,
     adminToken: 'x'.repeat(16),
   };
-  const audit = await openAudit({ ...shared, lifecycle: { onStop: (_, close) => onTestFinished(close) } });
+  const audit = await openAudit({
+    ...shared,
+    lifecycle: { ...createLifecycle(silentLogger), onStop: (_, close) => onTestFinished(close) },
+  });
   const { createTenant, patchTenant } = administer(directory, systemClock);
   const { id } = (await createTenant({ name: 'First' })).body;
 

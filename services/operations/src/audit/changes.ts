@@ -2,26 +2,20 @@
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
-import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { jsonBody } from '@questlog/runtime/http/route';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { Context, Middleware } from 'koa';
+import type { OperationsContext } from '../context.ts';
 import { auditCaller, type MatchedRoute, routeOf } from './auditCaller.ts';
 import { redactedText, redactedWord } from './core/redacted.ts';
 
-export interface ChangeDeps {
-  readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
-  readonly clock: Clock;
-  readonly adminToken: string;
-}
-
+export type ChangeContext = Pick<OperationsContext, 'directory' | 'clock' | 'adminToken'>;
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
 /** POST routes that change nothing. An audit entry needs the log, but these routes must work without the log. */
@@ -31,7 +25,11 @@ const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
 
-export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: AppendAudit): Middleware {
+export function auditChanges(
+  context: ChangeContext,
+  router: RouterInstance,
+  append: AppendAudit,
+): Middleware {
   const parse = jsonBody();
   const mutex = new KeyedMutex();
   return async (ctx, next) => {
@@ -44,7 +42,7 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
     // The changes of one entity run one after the other, so that each audit record shows the effect of a single change.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
-      const change = await startChange(deps, ctx, route, id);
+      const change = await startChange(context, ctx, route, id);
       await append(change.asked);
       const failed = await next().then(
         () => undefined,
@@ -60,10 +58,15 @@ export function auditChanges(deps: ChangeDeps, router: RouterInstance, append: A
   };
 }
 
-async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, id: string | undefined) {
-  const { clock, directory } = deps;
+async function startChange(
+  context: ChangeContext,
+  ctx: Context,
+  route: MatchedRoute,
+  id: string | undefined,
+) {
+  const { clock, directory } = context;
   const { kind, pattern, params } = route;
-  const redact = redactorOf(deps);
+  const redact = redactorOf(context);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
     // Reads the value with `directory.change`, because `directory.current` can be outdated.
@@ -71,7 +74,7 @@ async function startChange(deps: ChangeDeps, ctx: Context, route: MatchedRoute, 
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {
     const own = kind === undefined ? {} : { [`${kind}Id`]: of };
-    return ownersOf(deps, [own, Object(record), params, Object(ctx.request.body)]);
+    return ownersOf(context, [own, Object(record), params, Object(ctx.request.body)]);
   };
   const before = await recordOf(id);
   const words = Object.values(params).map((text) => canonicalUuid(text) ?? redactedWord(text, redact));
@@ -107,7 +110,7 @@ function codeOf(error: unknown): ProblemCode {
 }
 
 function ownersOf(
-  { directory: { current } }: ChangeDeps,
+  { directory: { current } }: ChangeContext,
   sources: readonly object[],
 ): Pick<AuditEntry, 'tenantId' | 'projectId'> {
   const idIn = (name: string): string | undefined => {
@@ -119,7 +122,7 @@ function ownersOf(
   return { tenantId: tenantId ?? null, projectId: projectId ?? null };
 }
 
-function redactorOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
+function redactorOf({ adminToken, directory }: ChangeContext): (text: string) => string {
   const { tokenIdsBySha256 } = directory.current;
   return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));
 }

@@ -45,7 +45,7 @@ async function aDeployment() {
   const health = createHealth();
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
-    const knowing = { ...deps, erased: { latest: async () => erased } };
+    const knowing = { ...deps, erased: { cached: erased, latest: async () => erased } };
     const deadLetterAdmin = await openDeadLetterAdmin(knowing);
     onTestFinished(() => deadLetterAdmin.close());
     const list = async (filters: Partial<DeadLetterFilters> = {}, limit = '100', cursor?: string) =>

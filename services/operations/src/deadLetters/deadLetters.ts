@@ -1,21 +1,18 @@
 /** Lists, inspects, replays, and discards dead letters. Replays and discards are recorded in the dead-letter topic. */
 import { isUtf8 } from 'node:buffer';
-import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
 import type { NewestFirstPage } from '@questlog/runtime/http/core/newestFirst';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import type { Health } from '@questlog/runtime/process/health';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
-import type { Logger } from '@questlog/runtime/process/logger';
 import {
   coalesceCalls,
   retryUntilAvailable,
   withinLimit,
   yieldToEventLoop,
 } from '@questlog/runtime/process/waiting';
-import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
 import type { ErasedData } from '@questlog/schemas/erased';
 import type {
   DeadLetterPage,
@@ -31,7 +28,7 @@ import {
   TOPICS,
 } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import type { OperationsMetrics } from '../metrics.ts';
+import type { OperationsContext } from '../context.ts';
 import {
   type DeadLetterDecision,
   type DeadLetterFilters,
@@ -41,14 +38,10 @@ import {
 } from './deadLetterIndex.ts';
 import { type DeadLetterRecord, openDeadLetterRecords } from './deadLetterRecords.ts';
 
-export interface DeadLetterAdminDeps {
-  readonly log: Log;
-  readonly registry: SchemaRegistry;
-  readonly logger: Logger;
-  readonly metrics: Pick<OperationsMetrics, 'deadLettersOpen'>;
-  readonly health: Pick<Health, 'warn'>;
-  readonly erased: Pick<Erasures, 'latest'>;
-}
+type DeadLetterContext = Pick<
+  OperationsContext,
+  'log' | 'registry' | 'logger' | 'metrics' | 'health' | 'erased'
+>;
 
 /** Methods throw Rejected for invalid requests, and Unavailable if reading the dead-letter topic takes too long. */
 export interface DeadLetterAdmin {
@@ -73,11 +66,11 @@ const MAX_RAW_BYTES = 64 * 1024;
 const MAX_KEY_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 300;
 
-export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<DeadLetterAdmin> {
-  const { log, registry, logger } = deps;
+export async function openDeadLetterAdmin(context: DeadLetterContext): Promise<DeadLetterAdmin> {
+  const { log, registry, logger } = context;
   const codec = await createCodec(registry, deadLetter);
   const records = await openDeadLetterRecords(registry);
-  const view = new DeadLetterView(deps, codec);
+  const view = new DeadLetterView(context, codec);
   const mutex = new KeyedMutex();
 
   const find = async (idText: string) => {
@@ -107,7 +100,7 @@ export async function openDeadLetterAdmin(deps: DeadLetterAdminDeps): Promise<De
     inspect: async (id) => {
       const entry = await find(id);
       const message = await readMessage(entry.deadLetter);
-      const record = await records.read(await deps.erased.latest(), message);
+      const record = await records.read(await context.erased.latest(), message);
       if (record.state === 'erased')
         throw new Rejected('not_found', `the data of dead letter ${entry.deadLetter.id} was erased`);
       const { key, reason, headers } = message;
@@ -242,25 +235,25 @@ async function recordAt(
 }
 
 class DeadLetterView {
-  readonly #deps: DeadLetterAdminDeps;
+  readonly #context: DeadLetterContext;
   readonly #codec: Codec<DeadLetter>;
   readonly #stopped = new AbortController();
   readonly #open: () => Promise<void>;
   #index = new DeadLetterIndex();
   #tail: Tail | undefined;
 
-  constructor(deps: DeadLetterAdminDeps, codec: Codec<DeadLetter>) {
-    this.#deps = deps;
+  constructor(context: DeadLetterContext, codec: Codec<DeadLetter>) {
+    this.#context = context;
     this.#codec = codec;
     this.#open = coalesceCalls(() => this.#follow());
     const { signal } = this.#stopped;
-    const onDelay = (cause: Unavailable): void => deps.logger.error('dead_letters_unread', cause);
-    deps.health.warn('dead_letters', () => openWarning(this.#index));
+    const onDelay = (cause: Unavailable): void => context.logger.error('dead_letters_unread', cause);
+    context.health.warn('dead_letters', () => openWarning(this.#index));
     retryUntilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
   }
 
   async caughtUp(): Promise<DeadLetterIndex> {
-    const { log } = this.#deps;
+    const { log } = this.#context;
     await this.#open();
     const [starts, ends] = await Promise.all([log.startOffsets(TOPIC), log.endOffsets(TOPIC)]);
     if (this.#tail === undefined) throw new Unavailable(READ_LIMIT.message);
@@ -278,7 +271,7 @@ class DeadLetterView {
   async #follow(): Promise<void> {
     if (this.#tail !== undefined || this.#stopped.signal.aborted) return;
     const index = new DeadLetterIndex();
-    const tail = await this.#deps.log.tail({
+    const tail = await this.#context.log.tail({
       topic: TOPIC,
       from: 'earliest',
       onTruncated: (partition, offset) => index.truncate(partition, offset),
@@ -298,7 +291,7 @@ class DeadLetterView {
 
   #failed(error: unknown): void {
     if (this.#stopped.signal.aborted) return;
-    this.#deps.logger.error('dead_letters_unread', error, { bug: !(error instanceof Unavailable) });
+    this.#context.logger.error('dead_letters_unread', error, { bug: !(error instanceof Unavailable) });
   }
 
   async #apply(index: DeadLetterIndex, partition: number, record: LogRecord): Promise<void> {
@@ -319,7 +312,7 @@ class DeadLetterView {
   }
 
   #setGauges(index: DeadLetterIndex): void {
-    for (const [group, open] of index.openByGroup) this.#deps.metrics.deadLettersOpen.set({ group }, open);
+    for (const [group, open] of index.openByGroup) this.#context.metrics.deadLettersOpen.set({ group }, open);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Tests the verification on the embedded log. Some records without rows are differences, and others are explained. */
 import { randomUUID } from 'node:crypto';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -77,11 +78,12 @@ async function aQuestlog() {
     },
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
-      const verifier = await openVerifier({
-        ...{ log, storedRows, registry, projection, clock, erased },
-        codec: await createCodec(registry, eventsInBytes),
-        limits: { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },
-      });
+      const verifier = await openVerifier(
+        { log, registry, clock, directory: { current: { erased } } as DirectoryHandle },
+        storedRows,
+        projection,
+        { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },
+      );
       const lines: VerifyLine[] = [];
       const times = { fromMs: clock.nowMs - MINUTE_MS, toMs: clock.nowMs + MINUTE_MS, tenantId: undefined };
       const run = verifier.start();

@@ -3,18 +3,21 @@
  * expired, not projected yet, a dead letter, or a duplicate of another record.
  */
 
+import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
-import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
-import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
+import { type EventsRecord, eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import type { OperationsContext } from '../context.ts';
 import {
   addRecords,
   compare,
@@ -26,18 +29,15 @@ import {
 import { offsetsBefore, readRange } from './readRange.ts';
 import type { StoredRows, TimeRange } from './storedRows.ts';
 
-export interface VerifyDeps {
+interface VerifyDeps {
   readonly log: Log;
   readonly storedRows: StoredRows;
-  readonly registry: SchemaRegistry;
-  readonly codec: Codec<EventsRecord>;
-  readonly projection: {
-    caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
-    projected(): Promise<number[]>;
-  };
+  readonly events: Codec<EventsRecord>;
+  readonly deadLetters: Codec<DeadLetter>;
+  readonly projection: Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
   readonly clock: Clock;
   readonly erased: ErasedData;
-  readonly limits?: VerifyLimits;
+  readonly limits: VerifyLimits;
 }
 
 export const VERIFY_LIMITS = {
@@ -54,20 +54,26 @@ export const VERIFY_LIMITS = {
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
 
-interface VerificationDeps extends VerifyDeps {
-  readonly deadLetters: Codec<DeadLetter>;
-}
-
-export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
-  return new Verifier({ ...deps, deadLetters: await createCodec(deps.registry, deadLetter) });
+/** @param projection the progress of the projector in the events topic */
+export async function openVerifier(
+  { log, registry, clock, directory }: Pick<OperationsContext, 'log' | 'registry' | 'clock' | 'directory'>,
+  storedRows: StoredRows,
+  projection: VerifyDeps['projection'],
+  limits: VerifyLimits = VERIFY_LIMITS,
+): Promise<Verifier> {
+  return new Verifier({
+    ...{ log, storedRows, projection, clock, limits, erased: directory.current.erased },
+    events: await createCodec(registry, eventsInBytes),
+    deadLetters: await createCodec(registry, deadLetter),
+  });
 }
 
 export class Verifier {
-  readonly #deps: VerificationDeps;
+  readonly #deps: VerifyDeps;
   readonly #stop = new AbortController();
   #isRunning = false;
 
-  constructor(deps: VerificationDeps) {
+  constructor(deps: VerifyDeps) {
     this.#deps = deps;
   }
 
@@ -102,7 +108,7 @@ interface Unexplained {
 type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'pastRetention' | 'notYet', Amount>;
 
 class Verification {
-  readonly #deps: VerificationDeps;
+  readonly #deps: VerifyDeps;
   readonly #limits: VerifyLimits;
   readonly #times: TimeRange;
   readonly #signal: AbortSignal;
@@ -116,14 +122,9 @@ class Verification {
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
 
-  constructor(
-    deps: VerificationDeps,
-    times: TimeRange,
-    signal: AbortSignal,
-    send: (line: VerifyLine) => void,
-  ) {
+  constructor(deps: VerifyDeps, times: TimeRange, signal: AbortSignal, send: (line: VerifyLine) => void) {
     this.#deps = deps;
-    this.#limits = deps.limits ?? VERIFY_LIMITS;
+    this.#limits = deps.limits;
     this.#times = times;
     this.#signal = signal;
     this.#send = send;
@@ -222,7 +223,7 @@ class Verification {
   }
 
   async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
-    const { codec } = this.#deps;
+    const { events: codec } = this.#deps;
     const { fromMs, toMs, tenantId } = this.#times;
     const isInside = (atMs: number): boolean => atMs >= fromMs && atMs < toMs;
     const logged: LoggedRecord[] = [];

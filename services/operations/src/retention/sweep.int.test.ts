@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addReports, numbered, sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
+import type { ProjectionProgress, Projections } from '@questlog/runtime/consumer/projectionProgress';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
@@ -12,7 +13,7 @@ import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
-import { openSweep, type SweepDeps, sweepUploads } from './sweep.ts';
+import { openSweep, sweepUploads } from './sweep.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const NOW = Date.UTC(2026, 10, 22, 0, 30);
@@ -33,35 +34,37 @@ test('removes files that no report of their project names after 25 hours, with a
 
   // This file stays, because its report may have been lost with ClickHouse and may have expired in the log.
   const beyondTheLog = await anUpload(projectId, 7 * 24);
-  expect(await sweepUploads(deps)).toBe(4);
+  expect(await sweepUploads(deps, uploads)).toBe(4);
   for (const key of [young, named, beyondTheLog]) expect((await uploads.find(key))?.sizeBytes).toBe(4);
   for (const key of [forgotten, neverCame, old, namedByOthers]) {
     expect([storageKey(key), await uploads.find(key)]).toEqual([storageKey(key), undefined]);
   }
-  expect(await sweepUploads(deps)).toBe(0);
+  expect(await sweepUploads(deps, uploads)).toBe(0);
 });
 
 test('removes nothing before ClickHouse has all reports that were filed', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const projectId = randomUUID();
   const key = await anUpload(projectId, 26);
-  const behind: SweepDeps['projection'] = {
+  const behind = {
     caughtUp: async () => {
       throw new Unavailable('the projection has not caught up');
     },
   };
-  await expect(sweepUploads({ ...deps, projection: behind })).rejects.toThrow(Unavailable);
-  const catchingUp: SweepDeps['projection'] = { caughtUp: () => name(key, projectId) };
+  await expect(sweepUploads({ ...deps, projections: reportsOf(behind) }, uploads)).rejects.toThrow(
+    Unavailable,
+  );
+  const catchingUp = { caughtUp: () => name(key, projectId) };
 
-  expect(await sweepUploads({ ...deps, projection: catchingUp })).toBe(0);
+  expect(await sweepUploads({ ...deps, projections: reportsOf(catchingUp) }, uploads)).toBe(0);
   expect(await uploads.find(key)).toBeDefined();
 });
 
 test('removes nothing if ClickHouse does not answer', async () => {
   const { deps, uploads, anUpload } = await aSweep();
   const key = await anUpload(randomUUID(), 26);
-  const silent: SweepDeps['store'] = { query: () => Promise.reject(new Unavailable('silent')) };
-  await expect(sweepUploads({ ...deps, store: silent })).rejects.toThrow(Unavailable);
+  const store = { ...shared.store, query: () => Promise.reject(new Unavailable('silent')) };
+  await expect(sweepUploads({ ...deps, store }, uploads)).rejects.toThrow(Unavailable);
   expect(await uploads.find(key)).toBeDefined();
 });
 
@@ -78,7 +81,11 @@ test('runs soon after the start and then periodically, and succeeds after ClickH
     isAway = false;
     throw new Unavailable('the projection has not caught up');
   };
-  const sweep = openSweep({ ...deps, projection: { caughtUp }, logger: silentLogger }, OFTEN);
+  const sweep = openSweep(
+    { ...deps, projections: reportsOf({ caughtUp }), logger: silentLogger },
+    uploads,
+    OFTEN,
+  );
   onTestFinished(() => sweep.close());
 
   for (const old of [key, never]) await expect.poll(() => uploads.find(old)).toBeUndefined();
@@ -93,7 +100,11 @@ test('a stop does not wait for a waiting sweep, which then removes nothing', asy
     begun.resolve();
     await silent.promise;
   };
-  const sweep = openSweep({ ...deps, projection: { caughtUp }, logger: silentLogger }, OFTEN);
+  const sweep = openSweep(
+    { ...deps, projections: reportsOf({ caughtUp }), logger: silentLogger },
+    uploads,
+    OFTEN,
+  );
   await begun.promise;
   expect(await stopsInTime(() => sweep.close())).toBe(true);
 
@@ -104,16 +115,16 @@ test('a stop does not wait for a waiting sweep, which then removes nothing', asy
 
 /** Returns a sweep with its own folder. The current time is `NOW`. */
 async function aSweep(): Promise<{
-  deps: SweepDeps;
+  deps: Parameters<typeof sweepUploads>[0];
   uploads: UploadStore;
   anUpload(projectId: string, ageHours: number, hasBytes?: boolean): Promise<UploadKey>;
 }> {
   const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const uploads = await openFolderStore({ folder, signingKey: '' });
-  const deps: SweepDeps = {
-    ...{ uploads, store: shared.store, clock: { now: () => NOW } },
-    projection: { caughtUp: async () => {} },
+  const deps = {
+    ...{ store: shared.store, clock: { now: () => NOW } },
+    projections: reportsOf({ caughtUp: async () => {} }),
   };
   const anUpload = async (projectId: string, ageHours: number, hasBytes = true): Promise<UploadKey> => {
     const key = { projectId, uploadId: eventId(NOW - ageHours * HOUR_MS, 0, randomBytes(8)) };
@@ -125,6 +136,10 @@ async function aSweep(): Promise<{
     return key;
   };
   return { deps, uploads, anUpload };
+}
+
+function reportsOf(reports: Pick<ProjectionProgress, 'caughtUp'>): Projections {
+  return { reports } as Projections;
 }
 
 async function* bytesOf(text: string): AsyncGenerator<Buffer> {

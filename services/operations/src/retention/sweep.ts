@@ -1,13 +1,11 @@
 /** Removes uploaded files that no report names within a day, and uploads whose file never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { dayOf, storageKey, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { millisOf } from '@questlog/schemas/uuid';
+import type { OperationsContext } from '../context.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -22,18 +20,14 @@ const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;
 const PROJECTION_WAIT_MS = 10_000;
 
-export interface SweepDeps {
-  readonly uploads: UploadStore;
-  readonly store: Pick<Store, 'query'>;
-  readonly projection: Pick<ProjectionProgress, 'caughtUp'>;
-  readonly clock: Clock;
-}
+type SweepContext = Pick<OperationsContext, 'store' | 'projections' | 'clock'>;
 
 export function openSweep(
-  deps: SweepDeps & { logger: Logger },
+  context: SweepContext & Pick<OperationsContext, 'logger'>,
+  uploads: UploadStore,
   pace = INTERVALS,
 ): { close(): Promise<void> } {
-  const { logger } = deps;
+  const { logger } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
   const sweeping = (async () => {
@@ -41,7 +35,7 @@ export function openSweep(
       await pause(waitMs, signal);
       if (signal.aborted) return;
       try {
-        const removed = await sweepUploads(deps, signal);
+        const removed = await sweepUploads(context, uploads, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
         // Logs the error without ending the process. The next run removes the remaining files.
@@ -63,7 +57,8 @@ function lastDays(nowMs: number): string[] {
 
 /** Removes old files that no report names. Returns the number of removed uploads. */
 export async function sweepUploads(
-  { uploads, store, projection, clock }: SweepDeps,
+  { store, projections, clock }: SweepContext,
+  uploads: UploadStore,
   signal?: AbortSignal,
 ): Promise<number> {
   const nowMs = clock.now();
@@ -74,7 +69,7 @@ export async function sweepUploads(
       signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
-      await projection.caughtUp('all', PROJECTION_WAIT_MS);
+      await projections.reports.caughtUp('all', PROJECTION_WAIT_MS);
       const named = await namedUploads(store, old);
       for (const key of old.filter((each) => !named.has(storageKey(each)))) {
         signal?.throwIfAborted();

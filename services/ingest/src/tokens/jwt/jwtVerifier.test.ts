@@ -324,7 +324,7 @@ function aVerifier(
     },
     ...given,
   };
-  return { verifier: openJwtVerifier(options, { clock: { now: () => nowMs }, logger }), logged: told };
+  return { verifier: openJwtVerifier(options, { now: () => nowMs }, logger), logged: told };
 }
 
 function pass(ms: number): void {

@@ -1,0 +1,19 @@
+import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
+import type { Projections } from '@questlog/runtime/consumer/projectionProgress';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
+import type { OperationsMetrics } from './metrics.ts';
+
+/** Objects that all parts of an operations process share. A module names the objects that it uses. */
+export interface OperationsContext extends ServiceDeps {
+  /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
+  readonly reader: AddressedStore | undefined;
+  readonly uploads: UploadStore | undefined;
+  readonly directory: DirectoryHandle;
+  readonly projections: Projections;
+  readonly metrics: OperationsMetrics;
+  readonly lifecycle: Lifecycle;
+  readonly adminToken: string;
+}
