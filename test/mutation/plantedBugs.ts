@@ -295,8 +295,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'fencing removed from the embedded log',
     lost: 'a linker that was replaced writes links that the new owner writes too',
     file: `${EMBEDDED}/transactionalProducer.ts`,
-    text: 'if (this.#deps.newest.get(this.#transactionalId) === this) return;',
-    by: 'if (this.#deps.newest.has(this.#transactionalId)) return;',
+    text: 'if (this.#newest.get(this.#transactionalId) === this) return;',
+    by: 'if (this.#newest.has(this.#transactionalId)) return;',
     tests: [`${EMBEDDED}/embeddedLog.contract.test.ts`],
   },
   {

@@ -1,3 +1,4 @@
+/** Type of the objects that the parts of ingest share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';

@@ -1,3 +1,4 @@
+/** Type of the objects that the parts of operations share. */
 import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
 import type { Projections } from '@questlog/runtime/consumer/projectionProgress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';

@@ -1,3 +1,4 @@
+/** Opens the caches of sessions and reports of an ingest process. */
 import type { Projections } from '@questlog/runtime/consumer/projectionProgress';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
@@ -7,7 +8,7 @@ import { excludeErasedReports, openReportCache, type ReportCache } from './repor
 import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
 import { excludeErasedSessions, isErasedIn, openSessionCache, type SessionCache } from './sessionCache.ts';
 
-/** Opens the caches of sessions and reports. Both hide erased data and warn if a restored ClickHouse lacks rows. */
+/** Both caches hide erased data and warn if a restored ClickHouse lacks rows. */
 export async function openCaches(
   context: IngestContext,
   projections: Projections,

@@ -1,3 +1,4 @@
+/** Type of the objects that the handlers of GET requests share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Projections, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
 import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
