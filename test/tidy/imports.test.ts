@@ -51,6 +51,7 @@ const RUNTIME_LAYERS: Readonly<Record<string, number>> = {
 const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
   ingest: [
     ...[
+      'settings.ts',
       'truncation.ts',
       'http',
       'linkedEvents',
@@ -64,8 +65,18 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
     ...['expired', 'tokens', 'limits', 'ledger', 'core', 'context.ts', 'metrics.ts'],
   ],
   operations: [
-    ...['http', 'audit', 'deadLetters', 'directory', 'erasures', 'retention', 'sql', 'reports', 'ledger'],
-    ...['expired', 'watchLag.ts', 'context.ts', 'metrics.ts'],
+    ...[
+      'settings.ts',
+      'http',
+      'audit',
+      'deadLetters',
+      'directory',
+      'erasures',
+      'retention',
+      'sql',
+      'reports',
+    ],
+    ...['ledger', 'expired', 'watchLag.ts', 'context.ts', 'metrics.ts'],
   ],
 };
 

@@ -54,8 +54,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   let config: Settings;
   try {
     config = await settingsOf(env);
-    if (config.adminUrl === '')
-      (await import('@questlog/questlog/engines/engines')).checkedChoice(config, true);
+    if (config.adminUrl === '') (await import('@questlog/questlog/config')).checkedOptions(config, true);
     findings.push({ check: 'settings', state: 'ok', found: 'valid' });
   } catch (error) {
     const found = messageOf(error).replace(/^settings: /, '');

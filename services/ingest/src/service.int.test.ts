@@ -294,7 +294,7 @@ async function anIngest(log: Log, store = EMPTY) {
     isEngineLocal: true,
     toGames: anyPort,
     ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
-    trustedProxies: new BlockList(),
+    ...{ trustedProxies: new BlockList(), jwt: undefined },
   });
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>

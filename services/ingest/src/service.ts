@@ -11,11 +11,10 @@ import { malformedRequest } from '@questlog/runtime/http/problems';
 import type { Log } from '@questlog/runtime/log/log';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { listen } from '@questlog/runtime/process/listener/listen';
-import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { IngestContext } from './context.ts';
 import { openCaches } from './entityCache/openCaches.ts';
@@ -24,7 +23,7 @@ import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { RandomPool } from './events/storeEvents.ts';
 import { credentialsIn } from './http/authenticate.ts';
-import { type AllowedOrigins, commonCorsHeaders } from './http/cors.ts';
+import { commonCorsHeaders } from './http/cors.ts';
 import { gamesHandler } from './http/publicApp.ts';
 import { BodyBudget, EventLoopQueue } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
@@ -34,25 +33,16 @@ import { watchIngestCount } from './limits/ingestCount.ts';
 import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import { openRejections } from './rejections/rejections.ts';
+import type { IngestOptions } from './settings.ts';
 import { holderOf } from './tokens/credential.ts';
-import type { JwtOptions } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
 import { type TruncationWatch, watchTruncation } from './truncation.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openAttachmentChecks } from './uploads/uploads.ts';
 
-export interface IngestSettings {
+export interface IngestSettings extends IngestOptions {
   readonly isEngineLocal: boolean;
-  readonly toGames: ListenAddress;
-  readonly defaultRevision: Revision;
-  /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the `Host` of the request. */
-  readonly publicUrl: string;
-  readonly corsOrigins: AllowedOrigins;
-  readonly hasDocs: boolean;
-  /** Maximum number of links from one report to the events of its session. */
-  readonly maxSessionLinks: number;
   readonly trustedProxies: BlockList;
-  readonly jwt?: JwtOptions | undefined;
 }
 
 export interface IngestService {

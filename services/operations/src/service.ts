@@ -26,14 +26,11 @@ import { openVerifier } from './ledger/verify.ts';
 import { openAppendReport } from './reports/appendReport.ts';
 import { openRetention } from './retention/retention.ts';
 import { openSweep } from './retention/sweep.ts';
+import type { OperationsOptions } from './settings.ts';
 import { watchLag } from './watchLag.ts';
 
-export interface OperationsSettings {
+export interface OperationsSettings extends OperationsOptions {
   readonly address: ListenAddress;
-  /** Host names that operators can use in the `Host` header. The loopback names are always allowed. */
-  readonly allowedHosts: readonly string[];
-  /** Maximum number of erased sessions and reports. The process keeps all of their ids in memory. */
-  readonly maxErasedIds: number;
   readonly trustedProxies: BlockList;
   /** Base URL of the games' listener, without a trailing slash. Empty if it is not known. */
   readonly gamesUrl: string;

@@ -1,37 +1,29 @@
-/** Settings of all services. A service ignores the settings of other services. */
+/** Combines the settings of all services. A service ignores the settings of other services. */
 import { join, resolve } from 'node:path';
-import { setting } from '@questlog/runtime/process/config';
+import { ingestOptions, ingestSettings } from '@questlog/ingest/settings';
+import { operationsOptions, operationsSettings } from '@questlog/operations/settings';
+import { clickhouseOptions, clickhouseSettings } from '@questlog/runtime/clickhouse/clickhouseSettings';
+import { parseTrustedProxies, proxySettings } from '@questlog/runtime/http/limits/addresses';
+import { kafkaConnection, kafkaSettings } from '@questlog/runtime/log/kafka/kafkaSettings';
+import { checkSettings, rejectIf, setting } from '@questlog/runtime/process/config';
+import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
-import { DEFAULT_MAX_ERASED_IDS } from '@questlog/schemas/erased';
-import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
+import { registryOptions, registrySettings } from '@questlog/runtime/registry/registrySettings';
+import { uploadOptions, uploadSettings } from '@questlog/runtime/uploads/uploadSettings';
 import Type, { type Static } from 'typebox';
 import { BACKUPS } from './dataDir.ts';
-import { engineSettings } from './engines/engineSettings.ts';
-import { jwtSettings } from './jwt/jwtSettings.ts';
 
 export type Settings = Readonly<Static<typeof settings>>;
 
 export const defaultDataDir = '.data';
 
-export const settings = Type.Object({
-  port: setting.integer({
-    env: 'QUESTLOG_PORT',
-    default: 8080,
-    minimum: 0,
-    maximum: 65_535,
-    description: 'Port for games; 0: any free port.',
-  }),
+const processSettings = {
   adminPort: setting.integer({
     env: 'QUESTLOG_ADMIN_PORT',
     default: 8081,
     minimum: 0,
     maximum: 65_535,
     description: 'Port for operators, health checks, and metrics. Never make it public.',
-  }),
-  host: setting.text({
-    env: 'QUESTLOG_HOST',
-    default: '127.0.0.1',
-    description: 'Address of the listener for games.',
   }),
   adminHost: setting.text({
     env: 'QUESTLOG_ADMIN_HOST',
@@ -45,37 +37,6 @@ export const settings = Type.Object({
     maximum: 64,
     description:
       'Number of `ingest` processes on one port. Each process uses one core and has its own caches. More than one process needs Kafka and fixed ports.',
-  }),
-  publicUrl: setting.optional({
-    env: 'QUESTLOG_PUBLIC_URL',
-    description:
-      'Public address of the listener for games behind a proxy (`https://telemetry.example.com`). `uploadUrl` starts with it. Empty: `http://` and the `Host` header of the request.',
-  }),
-  adminAllowedHosts: setting.optional({
-    env: 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
-    description:
-      'Additional host names of the listener for operators, separated by commas. A request with another `Host` is rejected, except for health checks and metrics.',
-  }),
-  corsOrigins: setting.optional({
-    env: 'QUESTLOG_CORS_ORIGINS',
-    default: '*',
-    description:
-      'Origins of web pages that can use the listener for games, separated by commas (`https://game.example`); `*`: all origins, `off`: none.',
-  }),
-  trustedProxies: setting.optional({
-    env: 'QUESTLOG_TRUSTED_PROXIES',
-    description:
-      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` header determines the client’s address for the limits per address.',
-  }),
-  docs: setting.choice(['on', 'off'], {
-    env: 'QUESTLOG_DOCS',
-    default: 'on',
-    description: 'Serves the API documentation (`GET /docs`) on the listener for games, without a token.',
-  }),
-  adminToken: setting.secret({
-    env: 'QUESTLOG_ADMIN_TOKEN',
-    description:
-      'Bearer token of operators, at least 16 characters. Required by `operations`; `standalone` creates one.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
@@ -102,27 +63,6 @@ export const settings = Type.Object({
     description:
       'Folder for backups of the embedded engines. Empty: `backups` in the data folder. Another disk is safer.',
   }),
-  revision: setting.choice(['A', 'B'], {
-    env: 'QUESTLOG_REVISION',
-    default: 'A',
-    description: 'Revision of the contract for projects without a revision.',
-  }),
-  reportLinks: setting.integer({
-    env: 'QUESTLOG_REPORT_LINKS',
-    default: DEFAULT_MAX_SESSION_LINKS,
-    minimum: 0,
-    maximum: 1_000_000,
-    description:
-      'Maximum links of a report by its session and window, the first in the log. Events that the report names are linked in addition.',
-  }),
-  erasedIds: setting.integer({
-    env: 'QUESTLOG_ERASED_IDS',
-    default: DEFAULT_MAX_ERASED_IDS,
-    minimum: 0,
-    maximum: 10_000_000,
-    description:
-      'Maximum sessions and reports that can ever be erased by id. Every process keeps their ids in memory, about 100 bytes each.',
-  }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',
     default: 'auto',
@@ -138,9 +78,66 @@ export const settings = Type.Object({
     default: 'auto',
     description: 'Format of the log on standard error. `auto`: `text` on a terminal, otherwise `json`.',
   }),
-  ...jwtSettings,
-  ...engineSettings,
+  log: setting.choice(['auto', 'embedded', 'kafka'], {
+    env: 'QUESTLOG_LOG_ENGINE',
+    alias: { env: 'QUESTLOG_LOG', isDeprecated: true },
+    default: 'auto',
+    description:
+      '`embedded` (in the data folder, only for `standalone`) or `kafka`. `auto`: `kafka` if brokers are set, and for every other service.',
+  }),
+  prefix: setting.optional({
+    env: 'QUESTLOG_PREFIX',
+    description:
+      'Prefix of every topic, group, transactional id, and registry subject, so that deployments can share a Kafka cluster.',
+  }),
+  partitions: setting.integer({
+    env: 'QUESTLOG_PARTITIONS',
+    default: 0,
+    minimum: 0,
+    maximum: 1000,
+    description: 'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
+  }),
+} as const;
+
+export const settings = Type.Object({
+  ...ingestSettings,
+  ...proxySettings,
+  ...operationsSettings,
+  ...processSettings,
+  ...kafkaSettings,
+  ...registrySettings,
+  ...clickhouseSettings,
+  ...uploadSettings,
 });
+
+/** Options of all services, and the connections to external engines. An engine is embedded if its connection is undefined. */
+export type Options = ReturnType<typeof checkedOptions>;
+
+/** Checks the settings before any engine is opened. @throws StartRefused that names every invalid setting */
+export function checkedOptions(values: Settings, isStandalone: boolean) {
+  const isEmbedded = values.log === 'embedded' || (isStandalone && !isOnKafka(values));
+  const hasWorkers = values.workers > 1;
+  const checks = {
+    log: () =>
+      rejectIf(isEmbedded && !isStandalone, `QUESTLOG_LOG_ENGINE: must be kafka here; ${ONLY_STANDALONE}`),
+    kafka: () => (isEmbedded ? undefined : kafkaConnection(values)),
+    registry: () => (isEmbedded ? undefined : registryOptions(values)),
+    workers: () => rejectIf(isEmbedded && hasWorkers, WORKERS_NEED_KAFKA),
+    ports: () => rejectIf(hasWorkers && (values.port === 0 || values.adminPort === 0), WORKERS_NEED_PORTS),
+    clickhouse: () => clickhouseOptions(values, isStandalone),
+    uploads: () => uploadOptions(values, { isEmbedded, isStandalone }),
+    ingest: () => ingestOptions(values),
+    trustedProxies: () => parseTrustedProxies(values.trustedProxies),
+    operations: () => operationsOptions(values),
+  };
+  return checkSettings(checks, 'settings: ');
+}
+
+const ONLY_STANDALONE = 'only `questlog standalone` can use embedded engines';
+const WORKERS_NEED_KAFKA =
+  'QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open';
+const WORKERS_NEED_PORTS =
+  'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS, because a restarted worker would take another port';
 
 export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' | 'dataDir'>): string {
   return resolve(backupDir === '' ? join(dataDir, BACKUPS) : backupDir);
@@ -151,15 +148,8 @@ export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
   return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
 }
 
-export function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Settings) {
-  const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
-  const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
-  return {
-    toGames: { host, port, settings: ofGames },
-    toOperators: { host: adminHost, port: adminPort, exclusive: true, settings: ofOperators },
-    ofClickHouse: {
-      ...{ host: '127.0.0.1', port: clickhousePort },
-      settings: { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' },
-    },
-  };
+/** Address of the listener for operators, or of the listener for health checks. */
+export function addressOfOperators({ adminHost: host, adminPort: port }: Settings): ListenAddress {
+  const names = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
+  return { host, port, exclusive: true, settings: names };
 }

@@ -8,7 +8,7 @@ import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { CHILD_STOP_DEADLINE_MS, createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
 import { createLogger, logOptions } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
-import { settings } from './config.ts';
+import { checkedOptions, settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
 import { startWorkers } from './workers/startWorkers.ts';
 import { currentWorker } from './workers/worker.ts';
@@ -54,10 +54,9 @@ try {
   }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   for (const name of deprecatedNames(settings, process.env)) logger.warn('setting_deprecated', { ...name });
-  const { checkedChoice } = await import('./engines/engines.ts');
-  const choice = checkedChoice(config, service === 'standalone');
+  const options = checkedOptions(config, service === 'standalone');
   if (flags['check-config'] === true) {
-    const log = choice.kafka === undefined ? 'embedded' : 'kafka';
+    const log = options.kafka === undefined ? 'embedded' : 'kafka';
     const shown = { ...shownConfig(settings, config), log };
     process.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
     process.exit(0);
@@ -69,7 +68,7 @@ try {
     return await startServices({
       service,
       settings: config,
-      choice,
+      options,
       logger,
       lifecycle,
       worker,
@@ -77,9 +76,7 @@ try {
     });
   };
   const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
-  const { failed, ...ready } = await (hasWorkers
-    ? startWorkers({ count: config.workers, logger, lifecycle })
-    : start());
+  const { failed, ...ready } = await (hasWorkers ? startWorkers(config.workers, logger, lifecycle) : start());
   failed.catch(stopAfterFailure);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const isTerminal = process.stdout.isTTY;

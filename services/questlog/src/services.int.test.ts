@@ -7,8 +7,7 @@ import { loadConfig } from '@questlog/runtime/process/config';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { settings } from './config.ts';
-import { checkedChoice } from './engines/engines.ts';
+import { checkedOptions, settings } from './config.ts';
 import { startServices } from './services.ts';
 // Loads the module before the tests, because loading would exceed the time limit of a test.
 import './wiring.ts';
@@ -34,9 +33,9 @@ test.each(['projector', 'linker'] as const)(
     const lifecycle = createLifecycle(silentLogger);
     onTestFinished(() => lifecycle.stop());
     const config = loadConfig(settings, env, 'QUESTLOG_');
-    const choice = checkedChoice(config, false);
+    const options = checkedOptions(config, false);
     const version = '0.0.0';
-    void startServices({ service, settings: config, choice, logger: silentLogger, lifecycle, version });
+    void startServices({ service, settings: config, options, logger: silentLogger, lifecycle, version });
 
     const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
     await expect.poll(async () => (await ask('/healthz'))?.status).toBe(200);

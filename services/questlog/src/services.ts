@@ -5,29 +5,29 @@ import {
   checkAddresses,
   type ListenAddress,
 } from '@questlog/runtime/process/listener/listenAddress';
-import { addressesOf, type Settings } from './config.ts';
+import { addressOfOperators, type Options, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
-import { type EngineChoice, openEngines } from './engines/engines.ts';
+import { openEngines } from './engines/engines.ts';
 import { runs, type ServiceName } from './serviceNames.ts';
 import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
 
 export async function startServices(deps: ProcessDeps): Promise<Running> {
-  const { service, settings, choice, logger, lifecycle } = deps;
+  const { service, settings, options, logger, lifecycle } = deps;
   await checkStart(deps);
-  const local = openLocalState(service, settings, choice);
+  const local = openLocalState(service, settings, options);
   const adminToken = adminTokenOf(service, settings, local);
   const ownReader = local && readerOf(local.credentials);
   const embedded =
     service === 'standalone' && local && ownReader
       ? { ...local, ...local.credentials.clickhouse, reader: ownReader }
       : undefined;
-  const { ofClickHouse } = addressesOf(settings);
-  const clickhousePort = embedded === undefined ? 0 : await portFor(ofClickHouse, embedded.credentials);
+  const { embeddedAddress } = options.clickhouse;
+  const clickhousePort = embedded === undefined ? 0 : await portFor(embeddedAddress, embedded.credentials);
   const opening = await openEngines({
-    ...{ choice, embedded, logger, lifecycle },
+    ...{ options, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
   // Importing `wiring.ts` is slow, so the import runs while ClickHouse starts.
@@ -35,18 +35,18 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
 
-async function checkStart({ service, settings, choice, worker }: ProcessDeps): Promise<void> {
+async function checkStart({ service, settings, options, worker }: ProcessDeps): Promise<void> {
   if (service === 'standalone' && settings.workers > 1) {
     throw new StartRefused(
       'settings: QUESTLOG_WORKERS: must be 1 here; only `questlog ingest` can have workers',
     );
   }
-  const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
+  const { address, embeddedAddress } = options.clickhouse;
   await checkAddresses([
     // A worker does not require a free address for game clients, because the worker's parent process already listens on it.
-    ...(runs(service, 'ingest') && worker === undefined ? [toGames] : []),
-    ...((worker?.isFirst ?? true) ? [toOperators] : []),
-    ...(choice.address === undefined ? [ofClickHouse] : []),
+    ...(runs(service, 'ingest') && worker === undefined ? [options.ingest.toGames] : []),
+    ...((worker?.isFirst ?? true) ? [addressOfOperators(settings)] : []),
+    ...(address === undefined ? [embeddedAddress] : []),
   ]);
 }
 
@@ -63,14 +63,14 @@ async function portFor(address: ListenAddress, { clickhouse }: Credentials): Pro
 function openLocalState(
   service: ServiceName,
   settings: Settings,
-  { kafka, address }: EngineChoice,
+  { kafka, clickhouse: { address } }: Options,
 ): LocalState | undefined {
   const isStandalone = service === 'standalone';
   const hasDemo = settings.demo === 'on' || (settings.demo === 'auto' && isStandalone);
   if (!isStandalone && !(service === 'ingest' && hasDemo)) return undefined;
   const log = kafka === undefined ? (['log'] as const) : [];
-  const clickhouse = address === undefined ? (['clickhouse'] as const) : [];
-  const dataDir = openDataDir(settings.dataDir, [...log, ...clickhouse]);
+  const rows = address === undefined ? (['clickhouse'] as const) : [];
+  const dataDir = openDataDir(settings.dataDir, [...log, ...rows]);
   const path = credentialsPath(dataDir, kafka !== undefined);
   return { dataDir, hasDemo, credentialsPath: path, credentials: loadCredentials(path) };
 }

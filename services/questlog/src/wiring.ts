@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
-import { type IngestSettings, startIngest } from '@questlog/ingest/service';
+import { startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
@@ -32,11 +32,11 @@ import {
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { openBackups } from './backup/backups.ts';
-import { addressesOf, backupDirOf, type Settings } from './config.ts';
+import { addressOfOperators, backupDirOf, type Options, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
 import { lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
-import type { EngineChoice, Engines } from './engines/engines.ts';
+import type { Engines } from './engines/engines.ts';
 import { runs, type ServiceName } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
@@ -66,7 +66,7 @@ export interface LocalState {
 export interface ProcessDeps {
   readonly service: ServiceName;
   readonly settings: Settings;
-  readonly choice: EngineChoice;
+  readonly options: Options;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
   readonly version: string;
@@ -84,8 +84,8 @@ const LOG_FILE_WARNING =
   'an older version created the log file, which keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
-  const { service, settings, choice, logger, lifecycle, worker, engines, local } = deps;
-  const { toGames, toOperators } = addressesOf(settings);
+  const { service, settings, options, logger, lifecycle, worker, engines, local } = deps;
+  const toOperators = addressOfOperators(settings);
   const health = createHealth();
   const metrics = createMetricsRegistry({ version: deps.version, worker: worker?.number });
   const ofAll = worker && combineWorkers(settings.workers, health, metrics);
@@ -113,15 +113,18 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       lifecycle,
       http: httpMetrics(metrics),
     },
-    uploads: await openUploads(settings, choice, logger),
+    uploads: await openUploads(settings, options, logger),
   };
   const hasDemo = local?.hasDemo === true && isFirst;
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
     const ownMetrics = ingestMetrics(metrics, parts.http);
-    const ingest = await startIngest({ ...parts, metrics: ownMetrics }, parts.uploads, ingestSettings(deps));
-    baseUrl = urlOf(toGames, ingest.port);
+    const ingest = await startIngest({ ...parts, metrics: ownMetrics }, parts.uploads, {
+      ...{ ...options.ingest, trustedProxies: options.trustedProxies },
+      isEngineLocal: options.clickhouse.address === undefined,
+    });
+    baseUrl = urlOf(options.ingest.toGames, ingest.port);
     failures.push(ingest.failed);
   }
   // In one process, the setting can belong to a different deployment that the commands of `questlog` use.
@@ -155,16 +158,6 @@ function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceD
   warnOfUnavailablePartitions(engines.log, health);
 }
 
-function ingestSettings({ settings, choice }: WiringDeps): IngestSettings {
-  const { corsOrigins, publicUrl, jwt, trustedProxies } = choice;
-  return {
-    ...{ corsOrigins, publicUrl, jwt, trustedProxies, toGames: addressesOf(settings).toGames },
-    isEngineLocal: choice.address === undefined,
-    ...{ maxSessionLinks: settings.reportLinks, defaultRevision: settings.revision },
-    hasDocs: settings.docs === 'on',
-  };
-}
-
 /** Starts operations with the console. Returns the URL of the operators' listener. */
 async function startOperators(
   deps: WiringDeps,
@@ -173,30 +166,30 @@ async function startOperators(
   },
   { metrics, exposition, gamesUrl }: { metrics: MetricsRegistry; exposition: Exposition; gamesUrl: string },
 ): Promise<string> {
-  const { settings, choice, lifecycle, engines, local, adminToken } = deps;
-  const { toOperators } = addressesOf(settings);
+  const { options, lifecycle, engines, local, adminToken } = deps;
+  const address = addressOfOperators(deps.settings);
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   addBackupRoutes(deps, parts.store, pages, local);
   const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
   const context = { ...parts, adminToken, reader: engines.reader, metrics: ownMetrics };
   const operations = await startOperations(context, pages, {
-    ...{ address: toOperators, maxErasedIds: settings.erasedIds, trustedProxies: choice.trustedProxies },
-    ...{ gamesUrl, allowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()) },
+    ...{ ...options.operations, address, trustedProxies: options.trustedProxies, gamesUrl },
   });
   // A listener waits until all responses end, so the console first ends its open responses.
   lifecycle.onStop('console', () => pages.close());
-  return urlOf(toOperators, operations.port);
+  return urlOf(address, operations.port);
 }
 
 function credentialsOf(
-  { engines, choice, ownReader, adminToken }: WiringDeps,
+  { engines, options, ownReader, adminToken }: WiringDeps,
   local: LocalState,
   urls: { readonly baseUrl: string; readonly adminUrl: string },
 ): Credentials {
   const { url, database, username, password } = engines.clickhouse;
-  const reader = choice.address === undefined ? ownReader : choice.reader;
+  const { address, reader: givenReader } = options.clickhouse;
+  const reader = address === undefined ? ownReader : givenReader;
   const clickhouse = { url, database, username, password, ...(reader && { reader }) };
-  const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
+  const log = options.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
   return { ...local.credentials, log, ...urls, adminToken, clickhouse };
 }
 
@@ -242,13 +235,13 @@ function addBackupRoutes(
   local: LocalState | undefined,
 ): void {
   const source = copyable && local && { log: copyable, store, ...local };
-  const backups = openBackups({ router, source, into: backupDirOf(settings), logger });
+  const backups = openBackups(router, source, backupDirOf(settings), logger);
   lifecycle.onStop('backups', () => backups.close());
 }
 
 async function openUploads(
   { dataDir }: Settings,
-  { uploads, corsOrigins }: EngineChoice,
+  { uploads, ingest: { corsOrigins } }: Options,
   logger: Logger,
 ): Promise<UploadStore | undefined> {
   if (uploads === undefined) return undefined;

@@ -9,7 +9,6 @@ import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { DECISION_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';

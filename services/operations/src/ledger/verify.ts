@@ -16,7 +16,6 @@ import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsRecord, eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { OperationsContext } from '../context.ts';
 import {
   addRecords,

@@ -56,10 +56,7 @@ function backupsIn(into: string) {
     copy: async ({ path }: { path: string }) => writeFileSync(join(dirname(path), 'questlog.db'), ''),
   };
   const store = { database: 'questlog', command: async () => {}, query: async () => [] };
-  const opened = openBackups({
-    ...{ router, into, logger: createLogger('test') },
-    source: { log, store, dataDir, credentialsPath },
-  });
+  const opened = openBackups(router, { log, store, dataDir, credentialsPath }, into, createLogger('test'));
   onTestFinished(() => opened.close());
   const ask = async (method: string) => {
     // biome-ignore lint/suspicious/noExplicitAny: the test inspects an arbitrary response body.

@@ -10,19 +10,17 @@ import type { Backup } from '@questlog/schemas/backups/backup';
 import { type BackupSource, type FinishedBackup, makeBackup } from './makeBackup.ts';
 import { bytesOf, readManifest } from './manifest.ts';
 
-export interface BackupDeps {
-  readonly router: RouterInstance;
-  readonly source: BackupSource | undefined;
-  readonly into: string;
-  readonly logger: Logger;
-}
-
 const MAX_LISTED = 100;
 const MAX_FAILURES = 10;
 
-export function openBackups(deps: BackupDeps): { close(): Promise<void> } {
-  const { router, source, into } = deps;
-  const backups = source && new Backups(source, deps);
+/** @param into the folder of the backups */
+export function openBackups(
+  router: RouterInstance,
+  source: BackupSource | undefined,
+  into: string,
+  logger: Logger,
+): { close(): Promise<void> } {
+  const backups = source && new Backups(source, into, logger);
   const requireBackups = (): Backups => {
     if (backups !== undefined) return backups;
     throw new Rejected('backups_not_here', 'only embedded engines can be backed up here');
@@ -39,16 +37,18 @@ export function openBackups(deps: BackupDeps): { close(): Promise<void> } {
 
 class Backups {
   readonly #source: BackupSource;
-  readonly #deps: BackupDeps;
+  readonly #into: string;
+  readonly #logger: Logger;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
   /** Summaries of backups by folder name. The value is undefined for a backup of another deployment. */
   readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
-  constructor(source: BackupSource, deps: BackupDeps) {
+  constructor(source: BackupSource, into: string, logger: Logger) {
     this.#source = source;
-    this.#deps = deps;
+    this.#into = into;
+    this.#logger = logger;
   }
 
   start(): Backup {
@@ -72,8 +72,7 @@ class Backups {
 
   /** Returns the backups in the folder. Reads each manifest once, because a manifest lists every upload and can be large. */
   async #finished(): Promise<Backup[]> {
-    const { into } = this.#deps;
-    const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
+    const names = (await readdir(this.#into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
     for (const name of this.#read.keys()) if (!names.includes(name)) this.#read.delete(name);
     const finished: Backup[] = [];
     for (const name of names.reverse()) {
@@ -85,7 +84,7 @@ class Backups {
 
   async #summaryOf(name: string): Promise<Backup | undefined> {
     if (this.#read.has(name)) return this.#read.get(name);
-    const folder = join(this.#deps.into, name);
+    const folder = join(this.#into, name);
     const manifest = await readManifest(folder).catch(() => undefined);
     if (manifest === undefined) return undefined;
     const isOurs = manifest.logId === this.#source.log.id;
@@ -100,7 +99,7 @@ class Backups {
 
   /** Creates a backup. If the backup fails, logs the error and resolves. */
   async #make(backup: Backup): Promise<void> {
-    const { into, logger } = this.#deps;
+    const [into, logger] = [this.#into, this.#logger];
     const { id, startedAt } = backup;
     try {
       const finished = await makeBackup(

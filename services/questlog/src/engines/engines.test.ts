@@ -4,8 +4,8 @@ import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, test, vi } from 'vitest';
-import { settings } from '../config.ts';
-import { checkedChoice, findBrokenParts, openEngines } from './engines.ts';
+import { checkedOptions, settings } from '../config.ts';
+import { findBrokenParts, openEngines } from './engines.ts';
 
 const GIVEN = {
   KAFKA_BROKERS: 'a:9092',
@@ -13,52 +13,52 @@ const GIVEN = {
   CLICKHOUSE_URL: 'http://ch:8123',
 };
 const loaded = (env: Record<string, string>) => loadConfig(settings, env, 'QUESTLOG_');
-const choiceOf = (env: Record<string, string>, mayBeEmbedded = true) =>
-  checkedChoice(loaded(env), mayBeEmbedded);
+const optionsOf = (env: Record<string, string>, mayBeEmbedded = true) =>
+  checkedOptions(loaded(env), mayBeEmbedded);
 
 test('uses embedded engines if no setting names an engine', () => {
-  expect(choiceOf({})).toMatchObject({ kafka: undefined, address: undefined });
+  expect(optionsOf({})).toMatchObject({ kafka: undefined, clickhouse: { address: undefined } });
 });
 
 test('uses brokers that are set, also with all services in one process', () => {
-  expect(choiceOf(GIVEN).kafka?.brokers).toEqual(['a:9092']);
-  expect(choiceOf(GIVEN, false).kafka?.brokers).toEqual(['a:9092']);
+  expect(optionsOf(GIVEN).kafka?.brokers).toEqual(['a:9092']);
+  expect(optionsOf(GIVEN, false).kafka?.brokers).toEqual(['a:9092']);
 });
 
 test('QUESTLOG_LOG_ENGINE=embedded uses the embedded log although brokers are set', () => {
-  expect(choiceOf({ ...GIVEN, QUESTLOG_LOG_ENGINE: 'embedded' }).kafka).toBeUndefined();
+  expect(optionsOf({ ...GIVEN, QUESTLOG_LOG_ENGINE: 'embedded' }).kafka).toBeUndefined();
 });
 
 test('rejects brokers without a registry, also if the other engines could be embedded', () => {
-  expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow(StartRefused);
-  expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow('SCHEMA_REGISTRY_URL');
+  expect(() => optionsOf({ KAFKA_BROKERS: 'a:9092' })).toThrow(StartRefused);
+  expect(() => optionsOf({ KAFKA_BROKERS: 'a:9092' })).toThrow('SCHEMA_REGISTRY_URL');
 });
 
 test('stores files in the data folder with the embedded log, in S3 if a bucket is set, and otherwise not at all', () => {
-  expect(choiceOf({}).uploads).toEqual({ kind: 'folder', signingKey: '' });
-  expect(choiceOf({ QUESTLOG_S3_BUCKET: 'b' }).uploads).toMatchObject({
+  expect(optionsOf({}).uploads).toEqual({ kind: 'folder', signingKey: '' });
+  expect(optionsOf({ QUESTLOG_S3_BUCKET: 'b' }).uploads).toMatchObject({
     kind: 's3',
     options: { bucket: 'b' },
   });
-  expect(choiceOf(GIVEN, false).uploads).toBeUndefined();
-  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }).uploads?.kind).toBe('folder');
-  expect(() => choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
+  expect(optionsOf(GIVEN, false).uploads).toBeUndefined();
+  expect(optionsOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }).uploads?.kind).toBe('folder');
+  expect(() => optionsOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
     'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
   );
-  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
+  expect(optionsOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
 });
 
 test('rejects several workers with the embedded log, which only one process can use', () => {
   const workers = { QUESTLOG_WORKERS: '2' };
-  expect(() => choiceOf(workers)).toThrow(
+  expect(() => optionsOf(workers)).toThrow(
     'QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open',
   );
   for (const port of ['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT']) {
-    expect(() => choiceOf({ ...GIVEN, ...workers, [port]: '0' }, false)).toThrow(/PORT: must not be 0 with/);
+    expect(() => optionsOf({ ...GIVEN, ...workers, [port]: '0' }, false)).toThrow(/PORT: must not be 0 with/);
   }
-  expect(choiceOf({ ...GIVEN, ...workers }, false).kafka?.brokers).toEqual(['a:9092']);
+  expect(optionsOf({ ...GIVEN, ...workers }, false).kafka?.brokers).toEqual(['a:9092']);
   for (const bad of ['0', '65', 'two', '1.5', '']) {
-    expect(() => choiceOf({ ...GIVEN, QUESTLOG_WORKERS: bad }, false)).toThrow('QUESTLOG_WORKERS: ');
+    expect(() => optionsOf({ ...GIVEN, QUESTLOG_WORKERS: bad }, false)).toThrow('QUESTLOG_WORKERS: ');
   }
 });
 
@@ -70,17 +70,17 @@ test.each([
   ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'games.example.com' }],
   ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'https://games.example.com/?x' }],
 ])('rejects %s with %j', (name, env) => {
-  expect(() => choiceOf({ ...env })).toThrow(`${name}: `);
+  expect(() => optionsOf({ ...env })).toThrow(`${name}: `);
 });
 
 test('removes the trailing slash of QUESTLOG_PUBLIC_URL', () => {
-  expect(choiceOf({ QUESTLOG_PUBLIC_URL: 'https://games.example.com/t/' }).publicUrl).toBe(
+  expect(optionsOf({ QUESTLOG_PUBLIC_URL: 'https://games.example.com/t/' }).ingest.publicUrl).toBe(
     'https://games.example.com/t',
   );
 });
 
 test('rejects CLICKHOUSE_READER_URL without CLICKHOUSE_URL, because the embedded ClickHouse has its own read-only account', () => {
-  expect(() => choiceOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
+  expect(() => optionsOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
     'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL',
   );
 });
@@ -96,7 +96,7 @@ test('a start continues with a warning if ClickHouse does not allow the query fo
 });
 
 test('throws without a data folder instead of opening an embedded engine in the working directory', async () => {
-  const deps = { settings: loaded({}), choice: choiceOf({}), embedded: undefined, logger: silentLogger };
+  const deps = { settings: loaded({}), options: optionsOf({}), embedded: undefined, logger: silentLogger };
   const opening = openEngines({ ...deps, lifecycle: createLifecycle(silentLogger) });
   await expect(opening).rejects.toThrow('an embedded engine has no data folder here');
 });

@@ -1,9 +1,6 @@
 /** Opens the engines of a process: a log, a schema registry, and ClickHouse. Each engine is embedded or external. */
-import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
-import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
@@ -14,29 +11,22 @@ import {
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';
 import { waitForClickHouse } from '@questlog/runtime/clickhouse/waitForClickHouse';
-import { parseTrustedProxies } from '@questlog/runtime/http/limits/addresses';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
-import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
-import { messageOf, StartRefused, Unavailable } from '@questlog/runtime/process/errors';
+import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { S3StoreOptions } from '@questlog/runtime/uploads/s3Store';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { backupDirOf, isOnKafka, type Settings } from '../config.ts';
+import { backupDirOf, type Options, type Settings } from '../config.ts';
 import type { Account } from '../credentials.ts';
-import { jwtOptions } from '../jwt/jwtSettings.ts';
-import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
-import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Default number of partitions of the embedded log. Each partition costs one insert per block. */
 const EMBEDDED_PARTITIONS = 4;
 /** Default number of partitions of a topic in Kafka, which allows up to twelve members in a consumer group. */
 const KAFKA_PARTITIONS = 12;
-const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 
 export interface Engines {
@@ -56,25 +46,9 @@ export interface Engines {
   readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
-/** Options from the settings, and the connections to external engines. An engine is embedded if its connection is undefined. */
-export interface EngineChoice {
-  readonly uploads: UploadChoice | undefined;
-  readonly corsOrigins: AllowedOrigins;
-  readonly publicUrl: string;
-  readonly jwt: JwtOptions | undefined;
-  readonly trustedProxies: BlockList;
-  readonly kafka: KafkaConnection | undefined;
-  readonly address: StoreOptions | undefined;
-  readonly reader: (Account & { readonly url: string }) | undefined;
-}
-
-export type UploadChoice =
-  | { readonly kind: 'folder'; readonly signingKey: string }
-  | { readonly kind: 's3'; readonly options: S3StoreOptions };
-
 export interface EngineDeps {
   readonly settings: Settings;
-  readonly choice: EngineChoice;
+  readonly options: Pick<Options, 'kafka' | 'registry' | 'clickhouse'>;
   /** Options of embedded engines. Undefined for a service that cannot have embedded engines. */
   readonly embedded: (Account & { readonly dataDir: string; readonly reader: Account }) | undefined;
   readonly logger: Logger;
@@ -92,8 +66,8 @@ export async function openEngines(deps: EngineDeps): Promise<{ readonly engines:
 }
 
 async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDeps): Promise<Engines> {
-  const { settings, lifecycle } = deps;
-  const { kafka, address } = deps.choice;
+  const { settings, options, lifecycle } = deps;
+  const { address } = options.clickhouse;
   if (address !== undefined) await waitForClickHouse(address.url, deps.logger);
   const { clickhouse, problem } = address
     ? { clickhouse: address, problem: undefined }
@@ -103,12 +77,13 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 
-  const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
+  const partitions =
+    settings.partitions || (embeddedLog !== undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
   await log.ensureTopics(topicDefinitions(partitions));
   if (embeddedLog !== undefined && address === undefined)
     await rejectEmptyLog(log, store, embeddedOf(deps).dataDir);
   await warnAboutOtherLogs(log, store, deps.logger);
-  const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
+  const registry = embeddedLog === undefined ? await confluentRegistry(deps) : await openLogRegistry(log);
   const copyable = address === undefined ? embeddedLog : undefined;
   const brokenParts = await findBrokenParts(store, deps.logger);
   const reader = openReader(deps, clickhouse);
@@ -117,107 +92,15 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
 }
 
 function openReader(
-  { choice, embedded, lifecycle }: EngineDeps,
+  { options, embedded, lifecycle }: EngineDeps,
   clickhouse: StoreOptions,
 ): AddressedStore | undefined {
-  const account = choice.address === undefined ? embedded?.reader : choice.reader;
+  const { address, reader: own } = options.clickhouse;
+  const account = address === undefined ? embedded?.reader : own;
   if (account === undefined) return undefined;
   const reader = openStore({ ...clickhouse, ...account });
   lifecycle.onStop('ClickHouse client of readers', () => reader.close());
   return reader;
-}
-
-/** Validates the settings before any engine is opened. Throws `StartRefused` that names every invalid setting. */
-export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
-  const problems: string[] = [];
-  const checked = <T>(work: () => T): T | undefined => {
-    try {
-      return work();
-    } catch (error) {
-      problems.push(messageOf(error));
-      return undefined;
-    }
-  };
-  const isEmbedded = settings.log === 'embedded' || (mayBeEmbedded && !isOnKafka(settings));
-  const ownerHint = 'only `questlog standalone` can use embedded engines';
-  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG_ENGINE: must be kafka here; ${ownerHint}`);
-  const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
-  if (!isEmbedded && settings.registryUrl === '') {
-    problems.push('SCHEMA_REGISTRY_URL: required with the log on Kafka');
-  }
-  if (isEmbedded && settings.workers > 1) {
-    problems.push('QUESTLOG_WORKERS: must be 1 with the embedded log, which only one process can open');
-  }
-  if (settings.workers > 1 && (settings.port === 0 || settings.adminPort === 0)) {
-    problems.push(
-      'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS, because a restarted worker would take another port',
-    );
-  }
-  const hasUrl = settings.clickhouseUrl !== '';
-  if (!hasUrl && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: required here; ${ownerHint}`);
-  if (!hasUrl && settings.clickhouseReaderUrl !== '') {
-    problems.push(
-      'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL; the embedded ClickHouse has its own read-only account',
-    );
-  }
-  const address = hasUrl ? checked(() => clickhouseAddress(settings)) : undefined;
-  const reader = checked(() => readerAccount(settings));
-  const uploads = checked(() => uploadChoice(settings, { isEmbedded, isStandalone: mayBeEmbedded }));
-  const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
-  const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
-  const jwt = checked(() => jwtOptions(settings));
-  const trustedProxies =
-    checked(() => parseTrustedProxies(settings.trustedProxies)) ?? parseTrustedProxies('');
-  if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
-}
-
-function uploadChoice(
-  settings: Settings,
-  { isEmbedded, isStandalone }: { isEmbedded: boolean; isStandalone: boolean },
-): UploadChoice | undefined {
-  const { uploads, uploadSigningKey: signingKey } = settings;
-  if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
-    return { kind: 's3', options: checkedS3(settings) };
-  }
-  if (signingKey !== '' && signingKey.length < MIN_SIGNING_KEY) {
-    throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: must have at least ${MIN_SIGNING_KEY} characters`);
-  }
-  const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
-  if (isFolder && !isStandalone) {
-    // The sweep, the retention, and the erasures of operations need the same folder as ingest.
-    throw new StartRefused(
-      'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
-    );
-  }
-  return isFolder ? { kind: 'folder', signingKey } : undefined;
-}
-
-function checkedS3(settings: Settings): S3StoreOptions {
-  const { s3Bucket: bucket, s3Region: region } = settings;
-  const { s3Endpoint: endpoint, s3PublicEndpoint: publicEndpoint } = settings;
-  const { s3AccessKeyId: accessKeyId, s3SecretAccessKey: secretAccessKey } = settings;
-  if (bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: required for uploads to S3');
-  if ((accessKeyId === '') !== (secretAccessKey === '')) {
-    throw new StartRefused(
-      'QUESTLOG_S3_ACCESS_KEY_ID: set it together with QUESTLOG_S3_SECRET_ACCESS_KEY, or set neither',
-    );
-  }
-  for (const [name, address] of Object.entries({ ENDPOINT: endpoint, PUBLIC_ENDPOINT: publicEndpoint })) {
-    if (address === '' || /^https?:$/.test(URL.parse(address)?.protocol ?? '')) continue;
-    throw new StartRefused(`QUESTLOG_S3_${name}: must be an http or https address`);
-  }
-  return { bucket, region, endpoint, publicEndpoint, accessKeyId, secretAccessKey };
-}
-
-function checkedPublicUrl(text: string): string {
-  if (text === '') return '';
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isWhole =
-    url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === '';
-  if (!isWhole)
-    throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without user and query');
-  return url.href.replace(/\/+$/, '');
 }
 
 /**
@@ -276,8 +159,8 @@ interface OpenedLog {
 }
 
 async function openLog(deps: EngineDeps): Promise<OpenedLog> {
-  const { choice, settings, logger } = deps;
-  const { kafka: connection } = choice;
+  const { options, settings, logger } = deps;
+  const { kafka: connection } = options;
   if (connection === undefined) {
     const directory = join(embeddedOf(deps).dataDir, 'log');
     const own = await openEmbeddedLog({ directory, clock: systemClock });
@@ -292,16 +175,11 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
   };
 }
 
-async function confluentRegistry({ settings, logger }: EngineDeps): Promise<SchemaRegistry> {
+async function confluentRegistry({ options, settings, logger }: EngineDeps): Promise<SchemaRegistry> {
+  const { registry } = options;
+  if (registry === undefined) throw new Error('a log on Kafka has no schema registry here');
   const { openConfluentRegistry } = await import('@questlog/runtime/registry/confluentRegistry');
-  return openConfluentRegistry({
-    url: settings.registryUrl,
-    username: settings.registryUsername,
-    password: settings.registryPassword,
-    caPem: settings.registryTlsCa,
-    subjectPrefix: settings.prefix,
-    logger,
-  });
+  return openConfluentRegistry({ ...registry, subjectPrefix: settings.prefix, logger });
 }
 
 async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clickhouse' | 'problem'>> {
@@ -323,7 +201,7 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
 }
 
-/** Returns the options of the embedded engines. `checkedChoice` has checked that this service can have embedded engines. */
+/** Returns the options of the embedded engines. `checkedOptions` has checked that this service can have embedded engines. */
 function embeddedOf({ embedded }: EngineDeps): NonNullable<EngineDeps['embedded']> {
   if (embedded === undefined) throw new Error('an embedded engine has no data folder here');
   return embedded;

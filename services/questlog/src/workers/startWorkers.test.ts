@@ -34,7 +34,7 @@ beforeAll(async () => {
   await once(gate.listen(0, '127.0.0.1'), 'listening');
   const ports = [...(await freePorts(2)), portOf(gate)];
   cluster.setupPrimary({ exec: WORKER, args: [COUNT, ...ports].map(String), execArgv: [] });
-  const { baseUrl = '' } = await startWorkers({ count: COUNT, logger: silentLogger, lifecycle });
+  const { baseUrl = '' } = await startWorkers(COUNT, silentLogger, lifecycle);
   [games, operators] = [baseUrl, `http://127.0.0.1:${ports[1]}`];
 });
 afterAll(async () => {

@@ -17,14 +17,8 @@ import { FIRST_WORKER, type FromWorker, WORKER_ENV } from './worker.ts';
 const RESTART_DELAYS_MS = [500, 16_000] as const;
 const FAILURE_LIMIT = { withinMs: 60_000, most: 7 };
 
-export interface WorkersDeps {
-  readonly count: number;
-  readonly logger: Logger;
-  readonly lifecycle: Lifecycle;
-}
-
 /** Starts the workers. Resolves when all workers are ready. Throws `StartRefused` if a worker cannot start. */
-export async function startWorkers({ count, logger, lifecycle }: WorkersDeps): Promise<Running> {
+export async function startWorkers(count: number, logger: Logger, lifecycle: Lifecycle): Promise<Running> {
   const children = new Map<number, ChildProcess>();
   /** For each worker number, the process that became ready most recently. Only the listed processes receive messages. */
   const ready = new Map<number, ChildProcess>();

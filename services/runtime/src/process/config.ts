@@ -1,7 +1,7 @@
 /** Reads settings from environment variables. Each service defines its settings in a TypeBox object. */
 import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
-import { StartRefused } from './errors.ts';
+import { messageOf, StartRefused } from './errors.ts';
 import { nearestName } from './nearestName.ts';
 
 export interface SettingOptions {
@@ -26,6 +26,32 @@ export const setting = {
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),
 };
+
+/** Values of the settings that a module declares. */
+export type SettingsOf<T extends Record<string, TSchema>> = Readonly<Static<TObject<T>>>;
+
+/** Runs all checks and returns their results. @throws StartRefused with the messages of all checks that failed */
+export function checkSettings<T extends Readonly<Record<string, () => unknown>>>(
+  checks: T,
+  prefix = '',
+): { readonly [Name in keyof T]: ReturnType<T[Name]> } {
+  const problems: string[] = [];
+  const options = Object.entries(checks).map(([name, check]) => {
+    try {
+      return [name, check()];
+    } catch (error) {
+      problems.push(messageOf(error));
+      return [name, undefined];
+    }
+  });
+  if (problems.length > 0) throw new StartRefused(prefix + problems.join('; '));
+  return Object.fromEntries(options);
+}
+
+/** @throws StartRefused with the message if the setting is invalid */
+export function rejectIf(isInvalid: boolean, message: string): void {
+  if (isInvalid) throw new StartRefused(message);
+}
 
 type Env = Readonly<Record<string, string | undefined>>;
 

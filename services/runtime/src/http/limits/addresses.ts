@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import type { Principal } from '../../directory/directory.ts';
 import type { Clock } from '../../process/clock.ts';
+import { setting } from '../../process/config.ts';
 import { Bucket } from '../core/bucket.ts';
 import type { HttpMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
@@ -45,6 +46,14 @@ export function openAddressLimits(
     },
   };
 }
+
+export const proxySettings = {
+  trustedProxies: setting.optional({
+    env: 'QUESTLOG_TRUSTED_PROXIES',
+    description:
+      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` header determines the client’s address for the limits per address.',
+  }),
+} as const;
 
 /** Parses a list of addresses and networks (`10.0.0.0/8`). @throws Error that contains the invalid text */
 export function parseTrustedProxies(text: string): BlockList {

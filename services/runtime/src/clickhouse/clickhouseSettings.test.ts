@@ -1,8 +1,10 @@
 /** Tests that ClickHouse's address can be in one setting or in several settings. Tests that invalid addresses are rejected. */
-import { loadConfig } from '@questlog/runtime/process/config';
+import Type from 'typebox';
 import { expect, test } from 'vitest';
-import { settings } from '../config.ts';
-import { clickhouseAddress } from './clickhouseAddress.ts';
+import { loadConfig } from '../process/config.ts';
+import { clickhouseAddress, clickhouseSettings } from './clickhouseSettings.ts';
+
+const settings = Type.Object(clickhouseSettings);
 
 const addressOf = (env: Record<string, string>) => clickhouseAddress(loadConfig(settings, env, 'QUESTLOG_'));
 

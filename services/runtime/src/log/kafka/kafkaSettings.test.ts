@@ -1,9 +1,11 @@
 /** Tests that related Kafka settings are required together. Tests that the error names conflicting settings. */
-import { loadConfig } from '@questlog/runtime/process/config';
-import { StartRefused } from '@questlog/runtime/process/errors';
+import Type from 'typebox';
 import { expect, test } from 'vitest';
-import { settings } from '../config.ts';
-import { kafkaConnection } from './kafkaConnection.ts';
+import { loadConfig } from '../../process/config.ts';
+import { StartRefused } from '../../process/errors.ts';
+import { kafkaConnection, kafkaSettings } from './kafkaSettings.ts';
+
+const settings = Type.Object(kafkaSettings);
 
 const connectionOf = (env: Record<string, string>) =>
   kafkaConnection(loadConfig(settings, { KAFKA_BROKERS: 'a:9092, b:9093', ...env }, 'QUESTLOG_'));

@@ -1,8 +1,7 @@
 /** Settings of JSON Web Tokens (JWTs): the trusted issuer and the meaning of the claims. */
-import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
-import { setting } from '@questlog/runtime/process/config';
+import { type SettingsOf, setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import Type, { type Static } from 'typebox';
+import type { JwtOptions } from './jwtVerifier.ts';
 
 /** Signature algorithms with a public key. If HMAC were allowed, anyone could sign a JWT with the public key. */
 const JWT_ALGORITHMS: readonly string[] = [
@@ -60,9 +59,7 @@ export const jwtSettings = {
   }),
 } as const;
 
-const schema = Type.Object(jwtSettings);
-
-export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOptions | undefined {
+export function jwtOptions(settings: SettingsOf<typeof jwtSettings>): JwtOptions | undefined {
   const { jwksUrl, jwtIssuer: issuer, jwtAudience: audience } = settings;
   if (jwksUrl === '') {
     if (issuer + audience === '') return undefined;

@@ -1,8 +1,62 @@
-/** Reads Kafka's connection options from the settings. */
-import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
-import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
-import { StartRefused } from '@questlog/runtime/process/errors';
-import type { Settings } from '../config.ts';
+/** Settings of the connection to Kafka. */
+import { type SettingsOf, setting } from '../../process/config.ts';
+import { StartRefused } from '../../process/errors.ts';
+import type { KafkaConnection } from './client/kafkaClient.ts';
+import { oauthTokens } from './client/oauthTokens.ts';
+
+export const kafkaSettings = {
+  kafkaBrokers: setting.optional({
+    env: 'KAFKA_BROKERS',
+    description: 'Bootstrap brokers, `host:port`, separated by commas.',
+  }),
+  kafkaReplicationFactor: setting.integer({
+    env: 'KAFKA_REPLICATION_FACTOR',
+    default: -1,
+    minimum: -1,
+    maximum: 10,
+    description: 'Replication factor of new topics; -1: the brokers’ default.',
+  }),
+  kafkaTls: setting.choice(['off', 'on'], {
+    env: 'KAFKA_TLS',
+    default: 'off',
+    description: 'TLS to the brokers.',
+  }),
+  kafkaTlsCa: setting.optional({
+    env: 'KAFKA_TLS_CA',
+    description: 'Certificate authorities of the brokers’ certificates, in PEM. Empty: Node’s list.',
+  }),
+  kafkaTlsCertificate: setting.optional({
+    env: 'KAFKA_TLS_CERT',
+    description: 'Client certificate for mutual TLS, in PEM.',
+  }),
+  kafkaTlsKey: setting.secret({
+    env: 'KAFKA_TLS_KEY',
+    description: 'Key of the client certificate, in PEM.',
+  }),
+  kafkaSasl: setting.choice(['none', 'plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], {
+    env: 'KAFKA_SASL_MECHANISM',
+    default: 'none',
+    description: 'SASL mechanism of the client.',
+  }),
+  kafkaUsername: setting.optional({
+    env: 'KAFKA_SASL_USERNAME',
+    description: 'User, or the client id for `oauthbearer`.',
+  }),
+  kafkaPassword: setting.secret({
+    env: 'KAFKA_SASL_PASSWORD',
+    description: 'Password, or the client secret for `oauthbearer`.',
+  }),
+  kafkaOauthTokenUrl: setting.optional({
+    env: 'KAFKA_OAUTH_TOKEN_URL',
+    description: 'For `oauthbearer`: token endpoint of the client credentials grant (RFC 6749, section 4.4).',
+  }),
+  kafkaOauthScope: setting.optional({
+    env: 'KAFKA_OAUTH_SCOPE',
+    description: 'For `oauthbearer`: the requested scope.',
+  }),
+} as const;
+
+type Settings = SettingsOf<typeof kafkaSettings>;
 
 const CLIENT_ID = 'questlog';
 

@@ -1,0 +1,107 @@
+/** Settings of ClickHouse: the address, the accounts, and the port of the embedded ClickHouse. */
+import { checkSettings, rejectIf, type SettingsOf, setting } from '../process/config.ts';
+import { StartRefused } from '../process/errors.ts';
+import type { ListenAddress } from '../process/listener/listenAddress.ts';
+import type { StoreOptions } from './store.ts';
+
+export const clickhouseSettings = {
+  clickhouseUrl: setting.optional({
+    env: 'CLICKHOUSE_URL',
+    description:
+      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). Empty: the embedded ClickHouse, only for `standalone`.',
+  }),
+  clickhouseUsername: setting.optional({
+    env: 'CLICKHOUSE_USERNAME',
+    alias: { env: 'CLICKHOUSE_USER', isDeprecated: false },
+    description: 'Overrides the user in the address; `default` if neither is set.',
+  }),
+  clickhousePassword: setting.secret({
+    env: 'CLICKHOUSE_PASSWORD',
+    description: 'Overrides the password in the address.',
+  }),
+  clickhouseDatabase: setting.optional({
+    env: 'CLICKHOUSE_DATABASE',
+    description: 'Overrides the database in the address; `questlog` if neither is set.',
+  }),
+  clickhousePort: setting.integer({
+    env: 'QUESTLOG_CLICKHOUSE_PORT',
+    default: 0,
+    minimum: 0,
+    maximum: 65_535,
+    description:
+      'Port of the embedded ClickHouse on 127.0.0.1. 0: the port of the last start if it is free, otherwise any free port.',
+  }),
+  clickhouseReaderUrl: setting.optional({
+    env: 'CLICKHOUSE_READER_URL',
+    description:
+      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates its own account.',
+  }),
+  clickhouseTlsCa: setting.optional({
+    env: 'CLICKHOUSE_TLS_CA',
+    description: 'Certificate authorities of ClickHouse’s certificate, in PEM. Empty: Node’s list.',
+  }),
+} as const;
+
+type Settings = SettingsOf<typeof clickhouseSettings>;
+
+/** @throws StartRefused that names every invalid setting */
+export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
+  const { clickhouseUrl, clickhouseReaderUrl, clickhousePort: port } = settings;
+  const hasUrl = clickhouseUrl !== '';
+  const { address, reader } = checkSettings({
+    url: () => rejectIf(!hasUrl && !mayBeEmbedded, URL_REQUIRED),
+    readerUrl: () => rejectIf(!hasUrl && clickhouseReaderUrl !== '', READER_NEEDS_URL),
+    address: () => (hasUrl ? clickhouseAddress(settings) : undefined),
+    reader: () => readerAccount(settings),
+  });
+  const names = { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' };
+  const embeddedAddress: ListenAddress = { host: '127.0.0.1', port, settings: names };
+  return { address, reader, embeddedAddress };
+}
+
+const URL_REQUIRED = 'CLICKHOUSE_URL: required here; only `questlog standalone` can use embedded engines';
+const READER_NEEDS_URL =
+  'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL; the embedded ClickHouse has its own read-only account';
+const DEFAULT_USER = 'default';
+const DEFAULT_DATABASE = 'questlog';
+/** Database names that SQL accepts without quotes. The migrations contain the name of the database without quotes. */
+const DATABASE = /^[A-Za-z_]\w{0,127}$/;
+
+export function clickhouseAddress(settings: Settings): StoreOptions {
+  const url = addressOf('CLICKHOUSE_URL', settings.clickhouseUrl);
+  const database = settings.clickhouseDatabase || segments(url)[0] || DEFAULT_DATABASE;
+  if (!DATABASE.test(database) || segments(url).length > 1) {
+    throw new StartRefused(
+      'CLICKHOUSE_URL, CLICKHOUSE_DATABASE: the name of the database can contain only letters, digits, and underscores',
+    );
+  }
+  return {
+    url: url.origin,
+    username: settings.clickhouseUsername || decodeURIComponent(url.username) || DEFAULT_USER,
+    password: settings.clickhousePassword || decodeURIComponent(url.password),
+    database,
+    caPem: settings.clickhouseTlsCa,
+  };
+}
+
+function readerAccount(settings: Settings): Pick<StoreOptions, 'url' | 'username' | 'password'> | undefined {
+  if (settings.clickhouseReaderUrl === '') return undefined;
+  const {
+    origin: url,
+    username,
+    password,
+  } = addressOf('CLICKHOUSE_READER_URL', settings.clickhouseReaderUrl);
+  if (username === '')
+    throw new StartRefused('CLICKHOUSE_READER_URL: must be http://user:password@host:port');
+  return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) };
+}
+
+function addressOf(setting: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && /^https?:$/.test(url.protocol)) return url;
+  throw new StartRefused(`${setting}: must be an http:// or https:// address`);
+}
+
+function segments(url: URL): string[] {
+  return url.pathname.split('/').filter((segment) => segment !== '');
+}

@@ -1,0 +1,29 @@
+/** Settings of an external schema registry. */
+import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
+
+export const registrySettings = {
+  registryUrl: setting.optional({
+    env: 'SCHEMA_REGISTRY_URL',
+    description:
+      'Address of a registry with Confluent’s API. Required with Kafka. The embedded log keeps schemas in a topic.',
+  }),
+  registryUsername: setting.optional({
+    env: 'SCHEMA_REGISTRY_USERNAME',
+    description: 'For basic authentication. Overrides the value in the address.',
+  }),
+  registryPassword: setting.secret({
+    env: 'SCHEMA_REGISTRY_PASSWORD',
+    description: 'For basic authentication. Overrides the value in the address.',
+  }),
+  registryTlsCa: setting.optional({
+    env: 'SCHEMA_REGISTRY_TLS_CA',
+    description: 'Certificate authorities of the registry’s certificate, in PEM. Empty: Node’s list.',
+  }),
+} as const;
+
+/** @throws StartRefused if no registry is set */
+export function registryOptions(settings: SettingsOf<typeof registrySettings>) {
+  const { registryUrl: url, registryUsername: username, registryPassword: password } = settings;
+  rejectIf(url === '', 'SCHEMA_REGISTRY_URL: required with the log on Kafka');
+  return { url, username, password, caPem: settings.registryTlsCa };
+}
