@@ -46,9 +46,9 @@ export function writeEventId(
   writeIdTail(to, at + 19, tail, tailAt);
 }
 
-/** Returns the last part of an event id, made from 8 bytes of the buffer. `tailOf` reads this part from an id. */
-export function idTail(tail: Buffer): string {
-  writeIdTail(TEXT, 0, tail, 0);
+/** Returns the last part of an event id, made from the 8 bytes at `at`. `tailOf` reads this part from an id. */
+export function idTail(tails: Buffer, at: number): string {
+  writeIdTail(TEXT, 0, tails, at);
   return TEXT.toString('latin1', 0, UUID_LENGTH - 19);
 }
 

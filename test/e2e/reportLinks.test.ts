@@ -1,6 +1,6 @@
 /** Tests links. The events that a report names and the events of its session must be linked in all places within 20 s. */
 import { randomUUID } from 'node:crypto';
-import { keyedTail } from '@questlog/ingest/events/core/accept';
+import { keyedTails } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, events, eventually, type ListedLink, sha256, type TestProject } from './builders.ts';
@@ -43,7 +43,7 @@ describe.concurrent('an event that a report names', () => {
 
   test('is linked if it arrives after the report', async () => {
     const [key, body] = [aKey(), JSON.stringify(anEvent())];
-    const tail = keyedTail(game.projectId, key, sha256(body), 0);
+    const tail = keyedTails(game.projectId, { key, digest: sha256(body) }, [0]);
     const coming = eventId(millisOf(key), 0, tail);
     const { id } = (await game.report({ eventIds: [coming] })).json();
     expect((await game.get(`/v1/reports/${id}`)).json().links).toEqual([

@@ -1,6 +1,6 @@
 /** Tests that the first read after a report or an event is correct. The read must not depend on the linker. */
 import { randomUUID } from 'node:crypto';
-import { keyedTail } from '@questlog/ingest/events/core/accept';
+import { keyedTails } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -139,7 +139,7 @@ describe('immediately after a 201 of a report', () => {
 describe('immediately after a 201 of an event', () => {
   test('the report that named it earlier is in the response', async () => {
     const [key, body] = [aKey(), JSON.stringify(anEvent())];
-    const coming = eventId(millisOf(key), 0, keyedTail(game.projectId, key, sha256(body), 0));
+    const coming = eventId(millisOf(key), 0, keyedTails(game.projectId, { key, digest: sha256(body) }, [0]));
     const { id } = (await game.report({ eventIds: [coming] })).json();
     const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
     const [created] = (await game.post(body, headers)).json();

@@ -90,7 +90,7 @@ export async function startIngest(
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
     ingest: {
       ...{ ...known, ...storing, replays },
-      ordinary: new OrdinaryIngest(storing, sessions, reports, clock),
+      ordinary: new OrdinaryIngest(storing, sessions, reports, replays, clock),
     },
     reads: {
       ...{ ...known, projections, partitions, cursorCiphers },

@@ -229,7 +229,7 @@ async function startIngest(
     ...counted,
   };
   const known = { store, sessions, reports, clock, erased: new ErasedData() };
-  const ordinary = new OrdinaryIngest(storing, sessions, reports, clock);
+  const ordinary = new OrdinaryIngest(storing, sessions, reports, replays, clock);
   const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },

@@ -31,6 +31,8 @@ export interface ReportCache {
   /** Returns the ids of the event's reports that are not retracted. `linked` contains the reports with a link in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   hasOpenWindow(projectId: string, sessionId: string): boolean;
+  /** True if an open report names the event. */
+  isNamed(projectId: string, eventId: string): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
@@ -77,6 +79,7 @@ export async function openReportCache(
       return projects.has(projectId) || !wasComplete;
     },
     hasOpenWindow: (projectId, sessionId) => openReports.hasOpen(projectId, sessionId, clock.now()),
+    isNamed: (projectId, eventId) => openReports.isNamed(projectId, eventId, clock.now()),
     reportsOf: (projectId, event, linked = []) =>
       openReports.reportsOf(projectId, event, linked, clock.now()),
   };

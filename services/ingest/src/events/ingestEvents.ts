@@ -1,5 +1,4 @@
 /** Handles POST /v1/ingest/events: scan the body, check the events, find the sessions, reserve quota, append, and respond. */
-import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type SwitchResult, switchEvents } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -20,7 +19,13 @@ import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf } from './core/accept.ts';
+import {
+  type AssignedDraft,
+  type AssignedDrafts,
+  assignLanes,
+  bodyDigest,
+  sessionsOf,
+} from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
@@ -66,9 +71,9 @@ export interface IngestAnswer {
 
 /** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const ordinary = deps.ordinary.tryIngest(request);
+  const ordinary = await deps.ordinary.tryIngest(request);
   if (ordinary === undefined) return await ingestAny(deps, request);
-  const { body, accepted } = await ordinary;
+  const { body, accepted } = ordinary;
   return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
@@ -147,7 +152,7 @@ async function storeOnce(
     const { created, ...result } = await store(deps, request, drafts, null);
     return { stored: created, isReplay: false, ...result };
   }
-  const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
+  const idempotency = { key: idempotencyKey, digest: bodyDigest(body) };
   const claim = await deps.replays.claim({
     tenantId: principal.tenant.id,
     projectId: principal.project.id,
@@ -206,11 +211,16 @@ async function store(
     isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);
-  const out = decided.sampledOut.map((event) => ({ ...event, isSampledOut: true }));
+  const out = decided.sampledOut.map((event) => ({ ...withoutPayload(event), isSampledOut: true }));
   if (out.length > 0) deps.metrics.switched.inc({ action: 'sample' }, out.length);
-  const created = out.length === 0 ? decided.created : [...decided.created, ...out];
+  const created = [...decided.created.map(withoutPayload), ...out];
   const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
   return { created, accepted, ...result };
+}
+
+/** Drops the payload, because it is a view of the request body and keeps the whole body in memory. */
+function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
+  return { index, id, occurredAt, overQuota };
 }
 
 function applySwitches(

@@ -1,19 +1,28 @@
 /**
  * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Requests that
- * need more work, such as invalid events or an idempotency key, take another path.
+ * need more work, such as retries or invalid events, take another path.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/buffers';
 import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
-import { UUID_LENGTH, uuidV8 } from '@questlog/schemas/uuid';
+import { millisOf, UUID_LENGTH, uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { answerOf, type OrdinaryBatch, recordOf, writeIds } from './core/ordinaryBytes.ts';
+import { bodyDigest, type Idempotency, keyedAppendId, keyedTails } from './core/accept.ts';
+import {
+  answerOf,
+  type IdParts,
+  microsOf,
+  type OrdinaryBatch,
+  recordOf,
+  writeIds,
+} from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
 import { monthOf } from './quotas.ts';
+import type { ClaimedKey, Replays, StoredElement } from './replays.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface OrdinaryRequest {
@@ -29,112 +38,149 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-/** Fast path for events. All requests can share the same arrays, because no request uses the arrays after an `await`. */
+/** Fast path for events. */
 export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
-  readonly #reports: Pick<ReportCache, 'hasOpenWindow'>;
+  readonly #reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>;
+  readonly #replays: Pick<Replays, 'claim'>;
   readonly #clock: Clock;
-  readonly #found = new OrdinaryEvents();
-  readonly #lanes = new Uint16Array(MAX_EVENTS);
-  readonly #ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
-  readonly #sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
+  /** Shared by all requests without a key, because none of them uses the arrays after an `await`. */
+  readonly #shared = new RequestArrays();
+  /** Arrays for requests with a key, which keep their arrays during an `await`. */
+  readonly #free: RequestArrays[] = [];
 
   constructor(
     storing: StoreEventsDeps,
     sessions: Pick<SessionCache, 'peek'>,
-    reports: Pick<ReportCache, 'hasOpenWindow'>,
+    reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>,
+    replays: Pick<Replays, 'claim'>,
     clock: Clock,
   ) {
     this.#storing = storing;
     this.#sessions = sessions;
     this.#reports = reports;
+    this.#replays = replays;
     this.#clock = clock;
   }
 
   /** Returns undefined if the request cannot take the fast path. @throws Rejected if the rate limit is exceeded */
-  tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
-    const { quotas, limits, random: pool, partitions } = this.#storing;
-    const { principal, body, idempotencyKey, isLenient } = request;
-    const { tenant, project, revision, buildIds } = principal;
+  tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
+    const { principal, idempotencyKey, isLenient } = request;
+    const { project, buildIds } = principal;
     const { switches = [] } = project;
-    if (idempotencyKey !== undefined || isLenient || buildIds !== undefined || switches.length > 0)
-      return undefined;
-    const found = this.#found;
-    if (!found.read(body, revision)) return undefined;
+    if (isLenient || buildIds !== undefined || switches.length > 0) return undefined;
+    if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
+    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
+  }
+
+  async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
+    const arrays = this.#free.pop() ?? new RequestArrays();
+    let claimed: Claimed | undefined;
+    try {
+      let storing: Storing | undefined;
+      try {
+        claimed = await this.#claimIfNew(request, key, arrays);
+        storing = claimed && this.#store(request, arrays, claimed.idempotency);
+      } finally {
+        if (this.#free.length < MAX_FREE) this.#free.push(arrays);
+      }
+      const answer = await storing?.answer;
+      if (storing === undefined) claimed?.claim.release();
+      else claimed?.claim.complete(storing.created);
+      return answer;
+    } catch (error) {
+      claimed?.claim.release();
+      throw error;
+    }
+  }
+
+  #isOrdinary({ body, principal }: OrdinaryRequest, { found }: RequestArrays): boolean {
+    return found.read(body, principal.revision) && !isSkewed(found.earliest, found.latest, this.#clock.now());
+  }
+
+  /** Claims the key of an ordinary request. Returns undefined for other requests and for retries. */
+  async #claimIfNew(
+    request: OrdinaryRequest,
+    key: string,
+    arrays: RequestArrays,
+  ): Promise<Claimed | undefined> {
+    if (!this.#isOrdinary(request, arrays)) return undefined;
+    if (arrays.assignLanes(this.#sessions, this.#reports, request) === undefined) return undefined;
+    const { tenant, project } = request.principal;
+    const idempotency = { key, digest: bodyDigest(request.body) };
+    const claim = await this.#replays.claim({
+      ...{ tenantId: tenant.id, projectId: project.id, indexes: indexesOf(arrays.found) },
+      ...idempotency,
+    });
+    if (claim.isReplay) return undefined;
+    if (claim.stored.length === 0) return { claim, idempotency };
+    claim.release();
+    return undefined;
+  }
+
+  /** Returns undefined if the request must take the slow path. Uses the arrays only before it returns. */
+  #store(
+    request: OrdinaryRequest,
+    arrays: RequestArrays,
+    idempotency: Idempotency | null = null,
+  ): Storing | undefined {
+    const { principal, body } = request;
+    const { tenant, project, revision } = principal;
+    const { quotas, limits, random, partitions } = this.#storing;
     const receivedAt = this.#clock.now();
-    if (isSkewed(found.earliest, found.latest, receivedAt)) return undefined;
     const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
-    const counts = ledger === 'unopened' ? undefined : this.#assignLanes(principal, body);
+    const counts =
+      ledger === 'unopened' ? undefined : arrays.assignLanes(this.#sessions, this.#reports, request);
     if (ledger === 'unopened' || counts === undefined) return undefined;
 
+    const { found, lanes, sessionBuilds, ids } = arrays;
     const { count } = found;
+    const names =
+      idempotency === null
+        ? randomNames(random.take(count * 8 + counts.size * 16), receivedAt, count)
+        : keyedNames(project.id, idempotency, indexesOf(found));
+    writeIds(arrays, names);
+    const eventIds = idempotency === null ? [] : arrays.eventIds();
+    if (eventIds.some((id) => this.#reports.isNamed(project.id, id))) return undefined;
+
     const rateLimited = isRestricted(principal)
       ? limits.acquireEvents(principal, count, count).rejection
       : undefined;
     if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    const random = pool.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
-      tenantId: tenant.id,
-      projectId: project.id,
-      receivedAt,
-      revision,
-      body,
-      found,
-      lanes: this.#lanes,
-      sessionBuilds: this.#sessionBuilds,
-      remaining,
-      random,
-      ids: this.#ids,
+      ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
+      ...{ body, found, lanes, sessionBuilds, remaining, ids },
     };
-    writeIds(batch);
     const answer = answerOf(batch);
+    const created = storedElements(batch, eventIds);
     const overQuota = Math.min(count, Math.max(0, count - remaining));
-    const appended = appendRecords(this.#storing, tenant.id, this.#appends(batch, counts, partitions), {
-      ledger,
-      overQuota,
-    });
-    return appended.then(() => {
+    const appended = appendRecords(
+      this.#storing,
+      tenant.id,
+      this.#appends(batch, counts, partitions, names.appendId),
+      { ledger, overQuota },
+    );
+    const stored = appended.then(() => {
       freeBytes(body);
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
+    return { answer: stored, created };
   }
 
-  #assignLanes(principal: Principal, body: Buffer): Map<number, number> | undefined {
-    const { tenant, project } = principal;
-    const { count, sessionAt, sessionWords } = this.#found;
-    const counts = new Map<number, number>();
-    let requestLane: number | undefined;
-    for (let event = 0; event < count; event++) {
-      const at = sessionAt[event] ?? ABSENT;
-      let lane: number;
-      if (at === ABSENT) {
-        requestLane ??= laneOfSession(crypto.randomUUID(), tenant.spread);
-        lane = requestLane;
-        this.#sessionBuilds[event] = null;
-      } else {
-        const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
-        const session = this.#sessions.peek(project.id, sessionWords, event * 4, idOf);
-        if (session === undefined || this.#reports.hasOpenWindow(project.id, session.sessionId))
-          return undefined;
-        lane = session.lane;
-        this.#sessionBuilds[event] = session.build;
-      }
-      this.#lanes[event] = lane;
-      counts.set(lane, (counts.get(lane) ?? 0) + 1);
-    }
-    return counts;
-  }
-
-  #appends(batch: OrdinaryBatch, counts: ReadonlyMap<number, number>, partitions: number): EventsAppend[] {
-    const { tenantId, receivedAt, random, found } = batch;
+  #appends(
+    batch: OrdinaryBatch,
+    counts: ReadonlyMap<number, number>,
+    partitions: number,
+    appendIdOf: Names['appendId'],
+  ): EventsAppend[] {
+    const { tenantId, receivedAt } = batch;
     const home = partitionOf(tenantId, 0, partitions);
     const lanes = [...counts].map(([lane, events], position) => {
-      const at = found.count * 8 + position * 16;
-      const appendId = uuidV8(random, at);
-      return { lane, events, appendId, receivedAt, partition: partitionFromHome(home, lane, partitions) };
+      const partition = partitionFromHome(home, lane, partitions);
+      return { lane, events, appendId: appendIdOf(lane, position), receivedAt, partition };
     });
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
       partition,
@@ -142,4 +188,95 @@ export class OrdinaryIngest {
       encode: () => records.map((one) => recordOf(batch, this.#storing.codec.schemaId, one)),
     }));
   }
+}
+
+/** Arrays of one request. They are allocated once, because a request would spend more time on them than on its events. */
+class RequestArrays {
+  readonly found = new OrdinaryEvents();
+  readonly lanes = new Uint16Array(MAX_EVENTS);
+  readonly ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
+  readonly sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
+
+  eventIds(): string[] {
+    return indexesOf(this.found).map((index) =>
+      this.ids.toString('latin1', index * UUID_LENGTH, (index + 1) * UUID_LENGTH),
+    );
+  }
+
+  /** Returns the number of events of each lane. Returns undefined if a session is not cached or has an open report. */
+  assignLanes(
+    sessions: Pick<SessionCache, 'peek'>,
+    reports: Pick<ReportCache, 'hasOpenWindow'>,
+    { principal, body, idempotencyKey }: OrdinaryRequest,
+  ): Map<number, number> | undefined {
+    const { tenant, project } = principal;
+    const { count, sessionAt, sessionWords } = this.found;
+    const counts = new Map<number, number>();
+    let requestLane: number | undefined;
+    for (let event = 0; event < count; event++) {
+      const at = sessionAt[event] ?? ABSENT;
+      let lane: number;
+      if (at === ABSENT) {
+        requestLane ??= laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
+        lane = requestLane;
+        this.sessionBuilds[event] = null;
+      } else {
+        const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
+        const session = sessions.peek(project.id, sessionWords, event * 4, idOf);
+        if (session === undefined || reports.hasOpenWindow(project.id, session.sessionId)) return undefined;
+        lane = session.lane;
+        this.sessionBuilds[event] = session.build;
+      }
+      this.lanes[event] = lane;
+      counts.set(lane, (counts.get(lane) ?? 0) + 1);
+    }
+    return counts;
+  }
+}
+
+interface Storing {
+  readonly answer: Promise<OrdinaryAnswer>;
+  /** Stored events of a request with a key. Empty for other requests. */
+  readonly created: readonly StoredElement[];
+}
+
+interface Claimed {
+  readonly claim: ClaimedKey;
+  readonly idempotency: Idempotency;
+}
+
+/** Maximum number of unused arrays, each with about 60 KB. */
+const MAX_FREE = 64;
+
+/** Values that make the ids of the events and of the records. */
+interface Names extends IdParts {
+  appendId(lane: number, position: number): string;
+}
+
+/** @param random 8 bytes for each event, and then 16 bytes for each record */
+function randomNames(random: Buffer, receivedAt: number, count: number): Names {
+  const appendId: Names['appendId'] = (_, position) => uuidV8(random, count * 8 + position * 16);
+  return { idMillis: receivedAt, tails: random, appendId };
+}
+
+function keyedNames(projectId: string, idempotency: Idempotency, indexes: readonly number[]): Names {
+  return {
+    idMillis: millisOf(idempotency.key),
+    tails: keyedTails(projectId, idempotency, indexes),
+    appendId: (lane) => keyedAppendId(projectId, idempotency, `lane ${lane}`),
+  };
+}
+
+function indexesOf({ count }: OrdinaryEvents): number[] {
+  return ALL_INDEXES.slice(0, count);
+}
+
+const ALL_INDEXES = Array.from({ length: MAX_EVENTS }, (_, index) => index);
+
+function storedElements(batch: OrdinaryBatch, eventIds: readonly string[]): StoredElement[] {
+  return eventIds.map((id, index) => ({
+    ...{ index, id },
+    occurredAt: BigInt(microsOf(batch, index)),
+    overQuota: index >= batch.remaining,
+  }));
 }

@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { keyedTail } from './core/accept.ts';
+import { keyedTails } from './core/accept.ts';
 import { type Claim, type KeyedRequest, openReplays, type Replays, type StoredElement } from './replays.ts';
 
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
@@ -46,17 +46,15 @@ test('waits for ClickHouse with a key from the future', async () => {
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS + 1 }), never)).rejects.toThrow(Unavailable);
 });
 
-test('a retry waits for the first request, and gets its stored events without payloads', async () => {
+test('a retry waits for the first request, and gets its stored events', async () => {
   const { replays, asked } = aProcess();
   const request = aRequest();
   const first = await task(replays, request);
   expect(asked).toHaveLength(1);
   const repeats = [replays.claim(request), replays.claim(request)];
-  const stored = { ...anEvent(), payload: Buffer.from('{}') };
-  const { payload: _, ...kept } = stored;
-  const sampledOut = { ...anEvent(1), isSampledOut: true };
-  expect(first.complete([stored, sampledOut])).toStrictEqual([kept, sampledOut]);
-  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, stored: [kept, sampledOut] });
+  const stored = [anEvent(), { ...anEvent(1), isSampledOut: true }];
+  expect(first.complete(stored)).toEqual(stored);
+  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, stored });
 });
 
 test('if the first request releases its claim or stores only some events, one waiting request continues', async () => {
@@ -103,7 +101,7 @@ test('finds events that earlier processes stored, after they are projected', asy
   const request = aRequest({ indexes: [0, 1, 2] });
   const ofKey = (index: number) => ({
     ...{
-      id: eventId(millisOf(request.key), 3, keyedTail(request.projectId, request.key, request.digest, index)),
+      id: eventId(millisOf(request.key), 3, keyedTails(request.projectId, request, [index])),
     },
     ...{ occurredAt: `17${index}`, overQuota: index === 2 },
   });
@@ -199,11 +197,7 @@ test('looks up a retry after a truncation, and stores it again if ClickHouse doe
   tables.appends = [{ key: remembered.key, digest: remembered.digest.toString('hex') }];
   tables.events = [
     {
-      id: eventId(
-        millisOf(remembered.key),
-        3,
-        keyedTail(remembered.projectId, remembered.key, remembered.digest, 0),
-      ),
+      id: eventId(millisOf(remembered.key), 3, keyedTails(remembered.projectId, remembered, [0])),
       ...{ occurredAt: '1', overQuota: false },
     },
   ];

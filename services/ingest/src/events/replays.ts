@@ -7,7 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
-import { type CreatedEvent, keyedTail } from './core/accept.ts';
+import { type CreatedEvent, type Idempotency, keyedTails } from './core/accept.ts';
 
 /** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
@@ -15,11 +15,9 @@ export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occu
   readonly isSampledOut?: boolean;
 }
 
-export interface KeyedRequest {
+export interface KeyedRequest extends Idempotency {
   readonly tenantId: string;
   readonly projectId: string;
-  readonly key: string;
-  readonly digest: Buffer;
   readonly indexes: readonly number[];
 }
 
@@ -41,7 +39,7 @@ interface Replay {
   readonly stored: readonly StoredElement[];
 }
 
-interface ClaimedKey {
+export interface ClaimedKey {
   readonly isReplay: false;
   readonly stored: readonly StoredElement[];
   /**
@@ -100,7 +98,7 @@ export function openReplays(deps: {
         return {
           stored: found,
           isReplay: false,
-          complete: (stored) => entry.keep([...found, ...stored]),
+          complete: (stored) => entry.keep(found.length === 0 ? stored : [...found, ...stored]),
           release: entry.giveUp,
         };
       } catch (error) {
@@ -139,17 +137,16 @@ class ReplayCache {
       this.#remove(name);
     };
     const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
-      const kept = stored.map(withoutPayload);
       // If the log was truncated during the request, does not cache the events, because some of the events can be lost.
       if (this.#truncations !== truncationsBefore) {
         release();
-        return kept;
+        return stored;
       }
-      resolve(kept);
-      entry.events = kept.length;
-      this.#events += kept.length;
+      resolve(stored);
+      entry.events = stored.length;
+      this.#events += stored.length;
       this.#evictOldest();
-      return kept;
+      return stored;
     };
     return { keep: complete, giveUp: release };
   }
@@ -171,11 +168,6 @@ class ReplayCache {
     this.#events -= this.#requests.get(name)?.events ?? 0;
     this.#requests.delete(name);
   }
-}
-
-/** Drops the payload, because it is a view of the request body and keeps the whole body in memory. */
-function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: StoredElement): StoredElement {
-  return { index, id, occurredAt, overQuota, ...(isSampledOut === true && { isSampledOut }) };
 }
 
 function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {
@@ -235,8 +227,9 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
 /** Finds rows by the last bits of the event id, because the other bits can differ in a retry. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
-  return request.indexes.flatMap((index) => {
-    const row = byTail.get(idTail(keyedTail(request.projectId, request.key, request.digest, index)));
+  const tails = keyedTails(request.projectId, request, request.indexes);
+  return request.indexes.flatMap((index, position) => {
+    const row = byTail.get(idTail(tails, position * 8));
     if (row === undefined) return [];
     return [{ ...row, index, occurredAt: BigInt(row.occurredAt) }];
   });

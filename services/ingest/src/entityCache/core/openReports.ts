@@ -113,6 +113,11 @@ export class OpenReports {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
+  /** True if a report names the event. A client knows the id of an event with an idempotency key before it sends the event. */
+  isNamed(projectId: string, eventId: string, nowMs: number): boolean {
+    return this.#byEvent.openAt(projectId, eventId, nowMs).some(isNotRetracted);
+  }
+
   /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
   reportsOf(
     projectId: string,

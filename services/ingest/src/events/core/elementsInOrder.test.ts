@@ -3,6 +3,7 @@
  * records of avsc, and responses with `JSON.stringify`.
  */
 import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
@@ -16,7 +17,7 @@ import { canonicalUuid, eventId, millisOf, UUID_LENGTH } from '@questlog/schemas
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Dice, damageable, damaged, deep, KEY, members, SESSION } from '../damagedBodies.testing.ts';
-import { type AcceptInput, type AssignedDraft, accept, keyedTail, randomBytesFor } from './accept.ts';
+import { type AcceptInput, type AssignedDraft, accept, keyedTails, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
 import { type Draft, type Elements, isValid, problemsOf, readElements, Uuids } from './envelope.ts';
 import { answerOf, recordOf, writeIds } from './ordinaryBytes.ts';
@@ -212,19 +213,17 @@ function expectSameOrdinary(
   }));
   const random = Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256)));
   const remaining = dice.below(4);
-  const of = { tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, random, remaining };
-  const { created, appends } = accept({
-    ...of,
-    drafts: placed,
-    isSplit: false,
-    idempotency: null,
-    partitions: 4,
-  });
+  const idempotency = dice.below(2) === 0 ? null : { key: KEY, digest: Buffer.alloc(32, dice.below(256)) };
+  const of = { tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, idempotency, remaining };
+  const { created, appends } = accept({ ...of, drafts: placed, isSplit: false, partitions: 4, random });
   const lanes = placed.map(({ lane }) => lane);
   const sessionBuilds = builds.map((build) => (build === null ? null : Buffer.from(build)));
   const ids = Buffer.alloc(UUID_LENGTH * drafts.length);
+  const indexes = drafts.map(({ index }) => index);
+  const tails = idempotency === null ? random : keyedTails(KEY, idempotency, indexes);
+  const idMillis = idempotency === null ? NOW : millisOf(KEY);
   const batch = { ...of, body: bytes, found: ordinary, lanes, sessionBuilds, ids };
-  writeIds(batch);
+  writeIds(batch, { tails, idMillis });
   const schemaId = dice.below(2 ** 31);
   const byLane = Map.groupBy(created, ({ index }) => lanes[index] ?? 0);
   for (const message of appends.flatMap(({ messages }) => messages)) {
@@ -320,8 +319,9 @@ function idTheLongWay(
   at: number,
 ) {
   if (idempotency === null) return eventId(receivedAt, draft.lane, random.subarray(at * 8));
-  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, draft.index);
-  return eventId(millisOf(idempotency.key), draft.lane, tail);
+  const { key, digest } = idempotency;
+  const tail = createHash('sha256').update(`${projectId}/${key}/${draft.index}/`).update(digest).digest();
+  return eventId(millisOf(key), draft.lane, tail);
 }
 
 type Answered = AnsweredEvent | readonly ElementProblem[];

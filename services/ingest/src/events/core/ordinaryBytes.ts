@@ -9,16 +9,21 @@ import { ABSENT, type OrdinaryEvents } from './ordinaryEvents.ts';
 
 /** Valid events of a request. `found` and `lanes` have the same order as the request. */
 export interface OrdinaryBatch
-  extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision'> {
+  extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision' | 'idempotency'> {
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
   readonly sessionBuilds: readonly (Buffer | null)[];
   readonly remaining: number;
-  /** Random bytes for event ids: 8 per event. */
-  readonly random: Buffer;
-  /** Buffer for the event ids: 36 bytes per event. */
+  /** Event ids: 36 bytes per event. */
   readonly ids: Buffer;
+}
+
+export interface IdParts {
+  /** Time in the event ids, in milliseconds since the epoch. */
+  readonly idMillis: number;
+  /** Last bytes of the event ids: 8 per event, random or derived from the idempotency key. */
+  readonly tails: Buffer;
 }
 
 export interface OrdinaryRecord {
@@ -28,9 +33,12 @@ export interface OrdinaryRecord {
 }
 
 /** Creates the ids of all events of a request. */
-export function writeIds({ ids, random, receivedAt, found, lanes }: OrdinaryBatch): void {
+export function writeIds(
+  { ids, found, lanes }: Pick<OrdinaryBatch, 'ids' | 'found' | 'lanes'>,
+  { tails, idMillis }: IdParts,
+): void {
   for (let event = 0; event < found.count; event++) {
-    writeEventId(ids, event * UUID_LENGTH, receivedAt, lanes[event] ?? 0, random, event * 8);
+    writeEventId(ids, event * UUID_LENGTH, idMillis, lanes[event] ?? 0, tails, event * 8);
   }
 }
 
@@ -39,9 +47,9 @@ export function recordOf(
   schemaId: number,
   { appendId, lane, events }: OrdinaryRecord,
 ): Buffer {
-  const { body, ids, found, lanes, sessionBuilds, remaining, tenantId, projectId, receivedAt, revision } =
-    batch;
-  const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count: events };
+  const { body, ids, found, lanes, sessionBuilds, remaining } = batch;
+  const { tenantId, projectId, receivedAt, revision, idempotency } = batch;
+  const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency, count: events };
   let bytes = 0;
   for (let event = 0; event < found.count; event++) if (lanes[event] === lane) bytes += found.bytesOf(event);
   const encoder = new EventsEncoder(schemaId, head, bytes);
@@ -60,7 +68,7 @@ export function recordOf(
     fields.buildAt = buildAt === ABSENT ? 0 : buildAt;
     fields.typeAt = found.typeAt[event] ?? 0;
     fields.typeBytes = (found.typeEnd[event] ?? 0) - fields.typeAt;
-    fields.micros = found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
+    fields.micros = microsOf(batch, event);
     const payloadAt = found.payloadAt[event] ?? ABSENT;
     fields.payload = payloadAt === ABSENT ? NO_PAYLOAD : body;
     fields.payloadAt = payloadAt === ABSENT ? 0 : payloadAt;
@@ -71,6 +79,11 @@ export function recordOf(
     encoder.add(fields);
   }
   return encoder.end();
+}
+
+/** Returns the time of an event in microseconds since the epoch. */
+export function microsOf({ found, receivedAt }: OrdinaryBatch, event: number): number {
+  return found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
 }
 
 /** Returns the JSON array of the created events. No report is linked to these events yet. */

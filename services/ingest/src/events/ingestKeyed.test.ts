@@ -1,0 +1,143 @@
+/** Tests that a request with an idempotency key gives the same records and the same response on the fast and the slow path. */
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { expect, test } from 'vitest';
+import { openLimits } from '../limits/limits.ts';
+import { ingestMetrics } from '../metrics.ts';
+import { bodyDigest } from './core/accept.ts';
+import { KEY, SESSION } from './damagedBodies.testing.ts';
+import { type IngestDeps, ingest } from './ingestEvents.ts';
+import { OrdinaryIngest } from './ingestOrdinary.ts';
+import { OwnAppends } from './ownAppends.ts';
+import { openReplays } from './replays.ts';
+import { RandomPool } from './storeEvents.ts';
+
+const NOW_MS = Date.UTC(2026, 10, 21, 12);
+const REPORT = 'a report';
+const event = { sessionId: SESSION, eventType: 'checkpoint é', payload: { level: 3 }, sequence: 7 };
+const BATCH = [event, { eventType: 'no session' }, { ...event, occurredAt: '2026-11-21T11:59:59.123Z' }];
+
+test.each([
+  ['one event', 'A', event],
+  ['events of two lanes', 'B', BATCH],
+  ['events above the quota', 'A', Array(6).fill(event)],
+])('stores %s in revision %s as the slow path does, and a retry returns them', async (_, revision, body) => {
+  const [fast, slow] = [aProcess({ revision }), aProcess({ revision, isFast: false })];
+  const first = await fast.send(body);
+  expect([first.status, first.isReplay]).toEqual([201, false]);
+  expect({ headers: {}, ...first }).toEqual(await slow.send(body));
+  expect(fast.appended()).toEqual(slow.appended());
+  expect([fast.taken(), slow.taken()]).toEqual([1, 0]);
+  // Neither keeps payloads, which would keep the whole body in memory for a day.
+  expect(await fast.remembered(body)).toStrictEqual(await slow.remembered(body));
+
+  const retry = await fast.send(body);
+  expect([retry.status, retry.isReplay, retry.body]).toEqual([200, true, first.body]);
+  expect(fast.appended()).toEqual(slow.appended());
+});
+
+test('stores requests with one key once, at the same time or after a failed append', async () => {
+  const { send, appended, breakNext } = aProcess();
+  breakNext();
+  await expect(send(event)).rejects.toThrow('no broker');
+  const failed = appended();
+  const answers = await Promise.all([send(event), send(event)]);
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
+  // Consumers drop the second of two records with one append id.
+  expect(appended()).toEqual([...failed, ...failed]);
+});
+
+test('rejects another body with the key, and stores another key', async () => {
+  const { send, appended } = aProcess();
+  await send(event);
+  await expect(send(BATCH)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+  await send(event, KEY.replace('01a1', '01a2'));
+  const [one, other] = appended();
+  expect(one?.message.events[0]?.id).not.toBe(other?.message.events[0]?.id);
+});
+
+test.each(['hasReport', 'isNamed'] as const)(
+  'links events to a report that was filed while the key was looked up: %s',
+  async (how) => {
+    const { send, lookUp } = aProcess();
+    const answer = send(event);
+    lookUp[how] = true;
+    expect(JSON.parse((await answer).body.toString())).toMatchObject([{ reportIds: [REPORT] }]);
+  },
+);
+
+function aProcess({ isFast = true, revision = 'B' } = {}) {
+  const metrics = ingestMetrics(createMetricsRegistry());
+  const clock = { now: () => NOW_MS };
+  const values: Buffer[] = [];
+  const lookUp = { hasReport: false, isNamed: false };
+  let isBroken = false;
+  let used = 0;
+  const store = { query: async () => [] };
+  const projection = { caughtUp: async () => undefined };
+  const ledger = {
+    reserve: (events: number) => {
+      used += events;
+      return used - events;
+    },
+    confirm: () => {},
+    release: (events: number) => {
+      used -= events;
+    },
+  };
+  const session = { lane: 5, buildId: KEY, player: 1 };
+  const recent = { projectId: KEY, sessionId: SESSION, lane: 5, build: Buffer.from(KEY) };
+  let taken = 0;
+  const known = {
+    ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
+    limits: openLimits(clock, metrics, () => 1),
+    ownAppends: new OwnAppends(() => undefined),
+    sessions: { find: async () => new Map([[SESSION, session]]), peek: () => recent },
+    reports: {
+      reportsOf: () => (lookUp.hasReport || lookUp.isNamed ? [REPORT] : []),
+      hasOpenWindow: () => lookUp.hasReport,
+      isNamed: () => lookUp.isNamed,
+      hasReports: async () => false,
+    },
+    replays: openReplays({ store, clock, projection } as never),
+    quotas: { ledger: async () => ledger, ledgerIfOpen: () => ledger },
+    codec: { schemaId: 0, encode: (message: never) => eventsAccepted.framed(0, message) },
+    log: {
+      append: async (_: string, __: number, records: readonly { value: Buffer }[]) => {
+        // The caller frees the buffers after the append.
+        values.push(...records.map(({ value }) => Buffer.from(value)));
+        if (!isBroken) return { baseOffset: values.length - records.length };
+        isBroken = false;
+        throw new Error('no broker');
+      },
+    },
+  } as unknown as Omit<IngestDeps, 'ordinary'>;
+  const ordinary = new OrdinaryIngest(known, known.sessions, known.reports, known.replays, clock);
+  const tryIngest: OrdinaryIngest['tryIngest'] = async (request) => {
+    const answer = isFast ? await ordinary.tryIngest(request) : undefined;
+    if (answer !== undefined) taken += 1;
+    return answer;
+  };
+  const deps = { ...known, ordinary: { tryIngest } } as IngestDeps;
+  const tenant = { id: SESSION, monthlySoftQuota: 4, spread: 8 };
+  const principal = { tenant, project: { id: KEY }, revision } as never;
+  return {
+    send: (body: unknown, idempotencyKey = KEY) =>
+      ingest(deps, {
+        ...{ principal, idempotencyKey, isLenient: false, isStrict: false, requestId: '' },
+        body: Buffer.from(JSON.stringify(body)),
+      }),
+    appended: () =>
+      values.map((value) => ({ value, message: eventsAccepted.type.fromBuffer(value.subarray(5)) })),
+    remembered: (body: unknown) => {
+      const digest = bodyDigest(Buffer.from(JSON.stringify(body)));
+      return deps.replays.claim({ tenantId: SESSION, projectId: KEY, key: KEY, digest, indexes: [0] });
+    },
+    breakNext: () => {
+      isBroken = true;
+    },
+    lookUp,
+    /** Returns the number of requests that took the fast path. */
+    taken: () => taken,
+  };
+}
