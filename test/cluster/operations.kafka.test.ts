@@ -1,6 +1,7 @@
 /** Tests a deployment with separate processes: operations answers all admin endpoints, and ingest answers none. */
-import { adminApi } from '@questlog/operations/http/openapi/openapiAdmin';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { routeOf } from '@questlog/schemas/http/operations/operation';
+import { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
 import { bugsIn } from '../e2e/product.ts';
@@ -26,9 +27,10 @@ describeKafka('operations as a process of its own', (engines) => {
   afterAll(() => deployment.remove());
 
   test('answers every GET endpoint below /admin, and ingest answers none', async () => {
-    const paths = Object.entries(adminApi()['paths'] as Record<string, object>)
-      .filter(([path, methods]) => path.startsWith('/admin/') && 'get' in methods)
-      .map(([path]) => path)
+    const paths = Object.values(OPERATORS)
+      .map(routeOf)
+      .filter(({ method, path }) => method === 'GET' && path.startsWith('/admin/'))
+      .map(({ path }) => path)
       .filter((path) => !NEEDS_OBJECT.includes(path) && !path.startsWith('/admin/uploads/'));
     expect(paths.length).toBeGreaterThan(8);
     for (const template of paths) {

@@ -231,6 +231,16 @@ export const TokenOutput = Type.Object({
   createdAt: Timestamp,
 });
 
+export const SQL_LIMITS = {
+  rows: 100_000,
+  /** Time limit of a query. Ingest waits longer than this limit, so that ClickHouse can report the timeout. */
+  seconds: 25,
+  /** Size limit of a query result. ClickHouse checks the size of the result, and ingest checks the size of the response. */
+  bytes: 256 * 1024 * 1024,
+  /** Maximum number of running and waiting queries per process, because further queries would wait for minutes. */
+  maxConcurrent: 32,
+} as const;
+
 export const SqlInput = Type.Object(
   {
     query: Type.String({ minLength: 1, maxLength: 100_000 }),

@@ -61,6 +61,9 @@ export const EventPage = Type.Object(
 /** Maximum number of events in one request, by revision of the contract (contract: "Limits"). */
 export const BATCH_CAP = { A: 500, B: 200 } as const;
 
+/** Maximum nesting depth of a field's value. An array or object without nested containers has the depth 1. */
+export const MAX_DEPTH = 64;
+
 const KIB = 1024;
 export const LIMITS = {
   maxBodyBytes: 8 * KIB * KIB,

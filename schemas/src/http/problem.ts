@@ -4,6 +4,8 @@
  */
 import Type, { type Static } from 'typebox';
 
+export const PROBLEM_TYPE = 'application/problem+json';
+
 export const PROBLEMS = {
   invalid_json: [400, 'The body is not valid JSON'],
   invalid_utf8: [400, 'The body is not valid UTF-8'],

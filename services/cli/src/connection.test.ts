@@ -1,7 +1,7 @@
 /** Tests the output and the waiting time of a command while Questlog does not answer. Each request advances a fake clock. */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Endpoint } from './connection.ts';
+import { type GameEndpoint, gameEndpoint } from './connection.ts';
 import { Progress } from './print.ts';
 
 const NO_ANSWER = 'Questlog does not answer at http://127.0.0.1:9; is it running?';
@@ -19,7 +19,7 @@ afterEach(() => {
 
 test('waits for a restart of half a minute and reports it in a few lines', async () => {
   const endpoint = awayFor(30_000, 250);
-  const requests = Array.from({ length: 64 }, () => endpoint.retried('POST', '/', {}));
+  const requests = Array.from({ length: 64 }, () => endpoint.retried('createEvents'));
 
   const statuses = (await Promise.all(requests)).map(({ status }) => status);
   expect(new Set(statuses)).toEqual(new Set([200]));
@@ -32,7 +32,7 @@ test('waits for a restart of half a minute and reports it in a few lines', async
 test('gives up a minute after the first failure', async () => {
   const endpoint = awayFor(Number.POSITIVE_INFINITY, 21_000);
 
-  await expect(endpoint.retried('POST', '/', {})).rejects.toThrow(Unavailable);
+  await expect(endpoint.retried('createEvents')).rejects.toThrow(Unavailable);
   expect(nowMs).toBe(4 * 21_000);
 });
 
@@ -51,8 +51,8 @@ function printed(): string[] {
 }
 
 /** Returns an endpoint that does not answer for `ms` milliseconds. Each request advances the clock by `requestMs`. */
-function awayFor(ms: number, requestMs: number): Endpoint {
-  const endpoint = new Endpoint('http://127.0.0.1:9', 'token');
+function awayFor(ms: number, requestMs: number): GameEndpoint {
+  const endpoint = gameEndpoint('http://127.0.0.1:9', 'token');
   vi.spyOn(endpoint, 'request').mockImplementation(async () => {
     nowMs += requestMs;
     if (nowMs < ms) throw new Unavailable(NO_ANSWER);

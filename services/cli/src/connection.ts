@@ -3,16 +3,47 @@
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
+import {
+  type BodyOf,
+  type Operation,
+  type OutputOf,
+  type PathParameter,
+  routeOf,
+} from '@questlog/schemas/http/operations/operation';
 import { forTerminal } from './print.ts';
 
-export class Endpoint {
+type Games = typeof import('@questlog/schemas/http/operations/games').GAMES;
+type Operators = typeof import('@questlog/schemas/http/operations/operators').OPERATORS;
+
+export type GameEndpoint = Endpoint<Games>;
+export type AdminEndpoint = Endpoint<Operators>;
+
+export function gameEndpoint(url: string, token: string): GameEndpoint {
+  return new Endpoint(
+    url,
+    token,
+    async () => (await import('@questlog/schemas/http/operations/games')).GAMES,
+  );
+}
+
+export function adminEndpoint(url: string, token: string): AdminEndpoint {
+  return new Endpoint(
+    url,
+    token,
+    async () => (await import('@questlog/schemas/http/operations/operators')).OPERATORS,
+  );
+}
+
+class Endpoint<T extends { readonly [Id in keyof T]: Operation }> {
   readonly url: string;
   readonly #token: string;
+  readonly #operations: () => Promise<T>;
   readonly #outage = new Outage();
 
-  constructor(url: string, token: string) {
+  constructor(url: string, token: string, operations: () => Promise<T>) {
     this.url = url.replace(/\/+$/, '');
     this.#token = token;
+    this.#operations = operations;
   }
 
   /** Address of the console with the token after `#`. A browser does not send the part after `#` to a server. */
@@ -21,11 +52,10 @@ export class Endpoint {
   }
 
   /** @throws Rejected with the `detail` of the problem document. @throws Unavailable if a retry can succeed. */
-  async request(
-    method: string,
-    path: string,
-    { body, headers, signal }: RequestOptions = {},
-  ): Promise<Response> {
+  async request<Id extends keyof T>(id: Id, ...[options = {}]: Options<T[Id]>): Promise<Response> {
+    const { [id]: operation } = await this.#operations();
+    const { method, path } = requestLine(operation, options);
+    const { body, headers, signal } = options;
     const response = await fetch(this.url + path, {
       method,
       headers: {
@@ -46,10 +76,10 @@ export class Endpoint {
   }
 
   /** Sends a request, and retries for a minute after the first failure. @throws Unavailable if all attempts fail. */
-  async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
+  async retried<Id extends keyof T>(id: Id, ...options: Options<T[Id]>): Promise<Response> {
     const limit = new AbortController();
     let failedMs: number | undefined;
-    const response = await retryUntilAvailable(() => this.request(method, path, options), {
+    const response = await retryUntilAvailable(() => this.request(id, ...options), {
       signal: limit.signal,
       onDelay: ({ message }) => {
         failedMs ??= performance.now();
@@ -61,8 +91,8 @@ export class Endpoint {
     return response;
   }
 
-  async json(method: string, path: string, options?: RequestOptions) {
-    return JSON.parse(await (await this.request(method, path, options)).text());
+  async json<Id extends keyof T>(id: Id, ...options: Options<T[Id]>): Promise<OutputOf<T[Id]>> {
+    return JSON.parse(await (await this.request(id, ...options)).text());
   }
 }
 
@@ -97,16 +127,34 @@ export class Rejected extends Error {
   }
 }
 
-export interface RequestOptions {
-  readonly body?: unknown;
+interface RequestOptions<O extends Operation> {
+  readonly body?: BodyOf<O> | string;
+  /** Query parameters. Parameters that are undefined are omitted. */
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
+/** Options of a request. An operation with parameters in its path needs `params`. */
+type Options<O extends Operation> = [PathParameter<O['route']>] extends [never]
+  ? [options?: RequestOptions<O>]
+  : [options: RequestOptions<O> & { readonly params: Readonly<Record<PathParameter<O['route']>, string>> }];
+
+function requestLine(
+  operation: Operation,
+  { params = {}, query = {} }: { params?: Readonly<Record<string, string>>; query?: object },
+): { readonly method: string; readonly path: string } {
+  const { method, path } = routeOf(operation);
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value));
+  return { method, path: search.size === 0 ? filled : `${filled}?${search}` };
+}
+
 /** The HTTP listeners for operators and for games. A getter throws an `Error` if the address of its listener is unknown. */
 export interface Connection {
-  readonly admin: Endpoint;
-  readonly game: Endpoint;
+  readonly admin: AdminEndpoint;
+  readonly game: GameEndpoint;
   /** Id of the demo session that `npm start` creates. Undefined if `QUESTLOG_URL` or `QUESTLOG_TOKEN` is set. */
   readonly demoSessionId: string | undefined;
 }
@@ -119,9 +167,9 @@ export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   const { readCredentials } = await import('@questlog/questlog/credentials');
   const config = await settingsOf(env);
   const credentials = readCredentials(await credentialsOf(config));
-  const endpointFor = (name: string, url: string, token: string, address: Address | undefined): Endpoint => {
-    if (url !== '') return new Endpoint(url, token);
-    if (address !== undefined) return new Endpoint(address.url, token === '' ? address.token : token);
+  const addressFor = (name: string, url: string, token: string, address: Address | undefined): Address => {
+    if (url !== '') return { url, token };
+    if (address !== undefined) return { url: address.url, token: token === '' ? address.token : token };
     throw new Error(
       `no Questlog has been started with ${config.dataDir} yet; run npm start first, or set ${name} and its token`,
     );
@@ -129,11 +177,13 @@ export async function connect(env: NodeJS.ProcessEnv): Promise<Connection> {
   return {
     get admin() {
       const address = credentials && { url: credentials.adminUrl, token: credentials.adminToken };
-      return endpointFor('QUESTLOG_ADMIN_URL', config.adminUrl, config.adminToken, address);
+      const { url, token } = addressFor('QUESTLOG_ADMIN_URL', config.adminUrl, config.adminToken, address);
+      return adminEndpoint(url, token);
     },
     get game() {
       const address = credentials && { url: credentials.baseUrl, token: credentials.token };
-      return endpointFor('QUESTLOG_URL', config.url, config.token, address);
+      const { url, token } = addressFor('QUESTLOG_URL', config.url, config.token, address);
+      return gameEndpoint(url, token);
     },
     demoSessionId: config.url === '' && config.token === '' ? credentials?.sessionId : undefined,
   };

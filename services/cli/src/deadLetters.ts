@@ -1,5 +1,5 @@
 /** The command `questlog dead-letters`: lists, shows, replays, and discards records that could not be processed. */
-import type { DeadLetterPage, DeadLetterState, ReplayedDeadLetter } from '@questlog/schemas/http/deadLetter';
+import type { DeadLetterState } from '@questlog/schemas/http/deadLetter';
 import { Command, Option } from 'commander';
 import type { Connection } from './connection.ts';
 import { example, wholeNumber } from './manage.ts';
@@ -30,10 +30,8 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
       .option('--json', 'print JSON'),
     'questlog dead-letters list --from 1d --cause "the registry does not know"',
   ).action(async ({ json = false, ...filters }: ListOptions) => {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
-    const path = `/admin/dead-letters?${query}`;
-    const { deadLetters, next, open }: DeadLetterPage = await (await connect()).admin.json('GET', path);
+    const { admin } = await connect();
+    const { deadLetters, next, open } = await admin.json('listDeadLetters', { query: filters });
     printRows(deadLetters, COLUMNS, json);
     const more = next === null ? '' : 'there are more: narrow the time range, or raise --limit; ';
     process.stderr.write(`${more}${count(open)} open in total\n`);
@@ -45,7 +43,7 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
       .argument('<id>', 'id of the dead letter'),
     `questlog dead-letters show ${ID}`,
   ).action(async (id: string) => {
-    const deadLetter: object = await (await connect()).admin.json('GET', pathOf(id));
+    const deadLetter = await (await connect()).admin.json('getDeadLetter', { params: { id } });
     process.stdout.write(`${jsonText(deadLetter)}\n`);
   });
   example(
@@ -57,8 +55,7 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
   ).action(async (ids: readonly string[]) => {
     const { admin } = await connect();
     for (const id of ids) {
-      const replayed: ReplayedDeadLetter = await admin.json('POST', `${pathOf(id)}/replay`);
-      const { topic, partition, offset } = replayed;
+      const { topic, partition, offset } = await admin.json('replayDeadLetter', { params: { id } });
       process.stderr.write(`replayed to ${topic}, partition ${partition}, offset ${offset}\n`);
     }
   });
@@ -70,12 +67,8 @@ export function deadLettersCommand(connect: () => Promise<Connection>): Command 
     `questlog dead-letters discard ${ID}`,
   ).action(async (ids: readonly string[]) => {
     const { admin } = await connect();
-    for (const id of ids) await admin.request('DELETE', pathOf(id));
+    for (const id of ids) await admin.request('discardDeadLetter', { params: { id } });
     process.stderr.write('discarded\n');
   });
   return group;
-}
-
-function pathOf(id: string): string {
-  return `/admin/dead-letters/${encodeURIComponent(id)}`;
 }

@@ -6,7 +6,7 @@ import type { Settings } from '@questlog/questlog/config';
 import type { Credentials } from '@questlog/questlog/credentials';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { Command } from 'commander';
-import type { Endpoint } from './connection.ts';
+import type { AdminEndpoint } from './connection.ts';
 import { example } from './manage.ts';
 import { forTerminal, jsonText } from './print.ts';
 
@@ -49,7 +49,7 @@ function table(findings: readonly Finding[]): string {
 
 /** Runs the checks. If `QUESTLOG_ADMIN_URL` is set, checks no local folders, because Questlog can be on another machine. */
 async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const { Endpoint, settingsOf } = await import('./connection.ts');
+  const { adminEndpoint, settingsOf } = await import('./connection.ts');
   const findings = [nodeFinding(process.versions.node)];
   let config: Settings;
   try {
@@ -71,7 +71,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
       gameUrl: config.url || credentials.baseUrl,
     };
   }
-  const admin = new Endpoint(target.adminUrl, target.adminToken);
+  const admin = adminEndpoint(target.adminUrl, target.adminToken);
   const adminChecks = await adminFindings(admin.url);
   findings.push(...adminChecks);
   if (adminChecks.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
@@ -204,10 +204,10 @@ async function gameFinding(gameUrl: string): Promise<Finding> {
   }
 }
 
-async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
+async function clickhouseFinding(admin: AdminEndpoint): Promise<Finding> {
   const check = 'ClickHouse';
   try {
-    const { data }: { data: { version: string }[] } = await admin.json('POST', '/admin/sql', {
+    const { data }: { data: { version: string }[] } = await admin.json('runSql', {
       body: { query: 'SELECT version() AS version' },
       signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
     });

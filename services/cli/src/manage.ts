@@ -1,12 +1,5 @@
 /** The commands `questlog tenants`, `projects`, `tokens`, and `console`. */
-import type {
-  ProjectInput,
-  ProjectPatch,
-  TenantInput,
-  TenantPatch,
-  TokenInput,
-  TokenRotation,
-} from '@questlog/schemas/http/admin';
+import type { ProjectPatch } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from './connection.ts';
 import { jsonText, printRows } from './print.ts';
@@ -21,7 +14,7 @@ export function manageCommands(connect: () => Promise<Connection>): Command[] {
 
 function tenants(connect: () => Promise<Connection>): Command {
   const group = new Command('tenants').description('list, create and change tenants (studios)');
-  list(group, connect, 'tenants', TENANT);
+  list(group, connect, 'listTenants', TENANT);
   example(
     group
       .command('create')
@@ -32,8 +25,9 @@ function tenants(connect: () => Promise<Connection>): Command {
       .option('--json', 'print JSON'),
     'questlog tenants create --name "Blue Fox" --quota 5000000',
   ).action(async ({ name, quota, spread, json }) => {
-    const input: TenantInput = { name, monthlySoftQuota: quota, spread };
-    await write(connect, 'POST', '/admin/tenants', { input, columns: TENANT, json });
+    const { admin } = await connect();
+    const body = { name, monthlySoftQuota: quota, spread };
+    print(await admin.json('createTenant', { body }), TENANT, json);
   });
   example(
     withLimitOptions(
@@ -52,12 +46,9 @@ function tenants(connect: () => Promise<Connection>): Command {
     'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none --limits events=5000',
   ).action(async (id, { name, quota, spread, json, ...limitOptions }) => {
     const monthlySoftQuota = quota === 'none' ? null : quota;
-    const input: TenantPatch = { name, monthlySoftQuota, spread, ...patchOf(limitOptions) };
-    await write(connect, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, {
-      input,
-      columns: TENANT,
-      json,
-    });
+    const body = { name, monthlySoftQuota, spread, ...patchOf(limitOptions) };
+    const { admin } = await connect();
+    print(await admin.json('changeTenant', { params: { id }, body }), TENANT, json);
   });
   return group;
 }
@@ -73,7 +64,7 @@ function consoleAddress(connect: () => Promise<Connection>): Command {
 
 function projects(connect: () => Promise<Connection>): Command {
   const group = new Command('projects').description('list, create and change projects (games)');
-  list(group, connect, 'projects', PROJECT);
+  list(group, connect, 'listProjects', PROJECT);
   example(
     group
       .command('create')
@@ -84,8 +75,9 @@ function projects(connect: () => Promise<Connection>): Command {
       .option('--json', 'print JSON'),
     'questlog projects create --tenant 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --name "Fox Run"',
   ).action(async ({ tenant, name, revision, json }) => {
-    const input: ProjectInput = { tenantId: tenant, name, revision };
-    await write(connect, 'POST', '/admin/projects', { input, columns: PROJECT, json });
+    const { admin } = await connect();
+    const body = { tenantId: tenant, name, revision };
+    print(await admin.json('createProject', { body }), PROJECT, json);
   });
   example(
     withLimitOptions(
@@ -103,19 +95,16 @@ function projects(connect: () => Promise<Connection>): Command {
     'questlog projects set 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --limits events=1000,burst=10 --retention events=90',
   ).action(async (id, { name, json, retention, ...limitOptions }) => {
     const retentionDays = retention === 'none' ? null : retention;
-    const input: ProjectPatch = { name, retentionDays, ...patchOf(limitOptions) };
-    await write(connect, 'PATCH', `/admin/projects/${encodeURIComponent(id)}`, {
-      input,
-      columns: PROJECT,
-      json,
-    });
+    const body = { name, retentionDays, ...patchOf(limitOptions) };
+    const { admin } = await connect();
+    print(await admin.json('changeProject', { params: { id }, body }), PROJECT, json);
   });
   return group;
 }
 
 function tokens(connect: () => Promise<Connection>): Command {
   const group = new Command('tokens').description('list, create, rotate and revoke access tokens');
-  list(group, connect, 'tokens', TOKEN);
+  list(group, connect, 'listTokens', TOKEN);
   example(
     group
       .command('create')
@@ -139,15 +128,16 @@ function tokens(connect: () => Promise<Connection>): Command {
     'questlog tokens create --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --scopes events:write,reports:write',
   ).action(async ({ project, scopes, builds, expires, perAddress, json }) => {
     const limit = perAddress === undefined ? {} : { perAddress: { requestsPerSecond: perAddress } };
-    const input: TokenInput = { projectId: project, scopes, buildIds: builds, expiresAt: expires, ...limit };
-    await write(connect, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
+    const body = { projectId: project, scopes, buildIds: builds, expiresAt: expires, ...limit };
+    const { admin } = await connect();
+    print(await admin.json('createToken', { body }), ['id', 'token'], json);
   });
   rotate(group, connect);
   example(
     group.command('revoke').description('revoke a token').argument('<id>', 'id of the token, not its secret'),
     'questlog tokens revoke 7846b5f4-39dd-4381-b200-dbc9f59749ad',
   ).action(async (id) => {
-    await (await connect()).admin.request('DELETE', `/admin/tokens/${encodeURIComponent(id)}`);
+    await (await connect()).admin.request('revokeToken', { params: { id } });
     process.stderr.write('revoked\n');
   });
   return group;
@@ -172,35 +162,27 @@ function rotate(group: Command, connect: () => Promise<Connection>): void {
     'questlog tokens rotate 7846b5f4-39dd-4381-b200-dbc9f59749ad --overlap 86400',
   ).action(async (id, { overlap, expires, json }) => {
     const expiresAt = expires === 'never' ? null : expires;
-    const input: TokenRotation = { overlapSeconds: overlap, expiresAt };
-    const path = `/admin/tokens/${encodeURIComponent(id)}/rotate`;
-    await write(connect, 'POST', path, {
-      input,
-      columns: ['id', 'token', 'expiresAt', 'oldExpiresAt'],
-      json,
-    });
+    const { admin } = await connect();
+    const body = { overlapSeconds: overlap, expiresAt };
+    const token = await admin.json('rotateToken', { params: { id }, body });
+    print(token, ['id', 'token', 'expiresAt', 'oldExpiresAt'], json);
   });
 }
 
 function list(
   group: Command,
   connect: () => Promise<Connection>,
-  what: string,
+  id: 'listTenants' | 'listProjects' | 'listTokens',
   columns: readonly string[],
 ): void {
+  const what = group.name();
   const command = group.command('list').description(`list all ${what}`).option('--json', 'print JSON');
   example(command, `questlog ${what} list --json`).action(async ({ json }) => {
-    printRows(await (await connect()).admin.json('GET', `/admin/${what}`), columns, json);
+    printRows(await (await connect()).admin.json(id), columns, json);
   });
 }
 
-async function write(
-  connect: () => Promise<Connection>,
-  method: string,
-  path: string,
-  { input, columns, json }: { input: object; columns: readonly string[]; json: boolean | undefined },
-): Promise<void> {
-  const entity: object = await (await connect()).admin.json(method, path, { body: input });
+function print(entity: object, columns: readonly string[], json: boolean | undefined): void {
   if (json === true) process.stdout.write(`${jsonText(entity)}\n`);
   else printRows([entity], columns, false);
 }

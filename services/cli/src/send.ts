@@ -124,5 +124,5 @@ function parsed(line: string): object | undefined {
 async function post({ game }: Connection, batch: readonly string[]): Promise<Response> {
   const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
   const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;
-  return await game.retried('POST', '/v1/ingest/events', { body, headers: { 'Idempotency-Key': key } });
+  return await game.retried('createEvents', { body, headers: { 'Idempotency-Key': key } });
 }

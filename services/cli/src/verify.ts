@@ -1,6 +1,6 @@
 /** The command `questlog verify`. It compares the accepted events with the log and ClickHouse, and prints the differences. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
+import type { Difference, VerifyInput, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from './connection.ts';
 import { example } from './manage.ts';
@@ -33,7 +33,11 @@ export function verifyCommand(connect: () => Promise<Connection>): Command {
   );
   return command.action(async ({ from, to, tenant, json = false }: Options) => {
     const progress = new Progress();
-    const answer = await startVerification(await connect(), { from, to, tenantId: tenant });
+    const answer = await startVerification(await connect(), {
+      from,
+      to: to ?? null,
+      tenantId: tenant ?? null,
+    });
     const differences: Difference[] = [];
     let summary: VerifySummary | undefined;
     for await (const { text } of readLines(chunksOf(answer))) {
@@ -64,10 +68,10 @@ export function parseTime(text: string): string {
   );
 }
 
-async function startVerification({ admin }: Connection, body: object): Promise<Response> {
+async function startVerification({ admin }: Connection, body: VerifyInput): Promise<Response> {
   for (;;) {
     try {
-      return await admin.request('POST', '/admin/verify', { body });
+      return await admin.request('verify', { body });
     } catch (error) {
       if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'already_running') throw error;
       await delay(RETRY_MS);

@@ -6,8 +6,8 @@ import { stripTypeScriptTypes } from 'node:module';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RouterInstance } from '@koa/router';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { fileServer } from '@questlog/runtime/process/listener/fileServer';
-import { answerProblem } from './answerProblem.ts';
 
 const UI = new URL('../ui/', import.meta.url);
 const MODULES = ['preact', 'preact/hooks', 'htm', 'htm/preact', 'uplot'];
@@ -53,7 +53,7 @@ export function pageFiles(router: RouterInstance): void {
     const url = files.has(name) ? new URL(name, UI) : library && import.meta.resolve(library);
     const type = TYPES[extname(name)];
     if (!url || type === undefined) {
-      return answerProblem(ctx, 'not_found', `the console has no file ${ctx.path}`);
+      throw new Rejected('not_found', `the console has no file ${ctx.path}`);
     }
     await send(ctx, name, { type, load: () => textOf(fileURLToPath(url)) });
   });

@@ -3,10 +3,10 @@
  * token is the signing key of the cookie, so every ingest process accepts the cookie until the admin token changes.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
 import type { Context, Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
-import { answerProblem } from './answerProblem.ts';
 
 const SESSION_MS = 12 * 60 * 60 * 1000;
 const SAFE_METHODS = ['GET', 'HEAD'];
@@ -38,8 +38,7 @@ export function signIn(adminToken: string): Middleware {
     const isForm = ctx.method === 'POST' && (ctx.path === '/login' || ctx.path === '/logout');
     const usesCookie = ctx.get('Authorization') === '' && !isFromOtherOrigin(ctx) && isSignedIn(ctx);
     if ((isForm || (usesCookie && !SAFE_METHODS.includes(ctx.method))) && !isSameOrigin(ctx)) {
-      return answerProblem(
-        ctx,
+      throw new Rejected(
         'forbidden',
         'changes are only accepted from a page of this console, with its Origin header',
       );
@@ -53,11 +52,11 @@ export function signIn(adminToken: string): Middleware {
       await parse(ctx, async () => {});
     } catch {
       ctx.req.resume();
-      return answerProblem(ctx, 'invalid_request', 'the body must be {"token": "…"} of at most 4 KiB');
+      throw new Rejected('invalid_request', 'the body must be {"token": "…"} of at most 4 KiB');
     }
     const token: unknown = Reflect.get(Object(ctx.request.body), 'token');
     if (typeof token !== 'string' || !isEqual(sha256(token), sha256(adminToken))) {
-      return answerProblem(ctx, 'unauthorized', notAdminToken(String(token)));
+      throw new Rejected('unauthorized', notAdminToken(String(token)));
     }
     const expiresMs = String(Date.now() + SESSION_MS);
     // Without the nonce, the cookie would depend only on the time of the sign-in, which another operator could guess.

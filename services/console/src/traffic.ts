@@ -1,12 +1,15 @@
 /** Adds up the metrics of the games' listener. */
+
 import type { Exposition } from '@questlog/runtime/process/metrics';
 import type { TrafficOutput } from '@questlog/schemas/http/health';
+import { GAMES } from '@questlog/schemas/http/operations/games';
+import { routeOf } from '@questlog/schemas/http/operations/operation';
 
 type Metrics = Awaited<ReturnType<Exposition['getMetricsAsJSON']>>;
 type Labels = Readonly<Partial<Record<string, string | number>>>;
 
 /** Route of the stream of linked events. Its requests stay open for a long time, so they would distort the durations. */
-const STREAM = '/v1/linked-events';
+const { path: STREAM } = routeOf(GAMES.streamLinkedEvents);
 
 /** @param metrics - the metrics of all workers */
 export function trafficOf(metrics: Metrics): Omit<TrafficOutput, 'at'> {

@@ -26,7 +26,7 @@ import { credentialsIn } from './http/authenticate.ts';
 import { commonCorsHeaders } from './http/cors.ts';
 import { gamesHandler } from './http/publicApp.ts';
 import { BodyBudget, EventLoopQueue } from './http/readBody.ts';
-import { isUpload } from './http/uploadRoutes.ts';
+import { isUpload } from './http/uploadHandlers.ts';
 import { openRequestOutcomes } from './ledger/requestOutcomes.ts';
 import { fairLookups, fairReads } from './limits/fairQueue.ts';
 import { watchIngestCount } from './limits/ingestCount.ts';

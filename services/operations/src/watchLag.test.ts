@@ -1,10 +1,11 @@
 /** Tests the lag that an ingest reports for groups whose processes are down. */
+
+import { listenForHealth } from '@questlog/runtime/http/healthRoutes';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
-import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';

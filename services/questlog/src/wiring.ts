@@ -1,6 +1,6 @@
 /** Connects the services of one process to the log, ClickHouse, and the file storage. */
 import { join } from 'node:path';
-import { type Console, openConsole } from '@questlog/console/console';
+import { openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
@@ -16,11 +16,11 @@ import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartition
 import { erasuresOf, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { type HealthDeps, listenForHealth } from '@questlog/runtime/http/healthRoutes';
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
-import { type HealthDeps, listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -31,7 +31,7 @@ import {
 } from '@questlog/runtime/process/metrics';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { openBackups } from './backup/backups.ts';
+import { type OpenBackups, openBackups } from './backup/backups.ts';
 import { addressOfOperators, backupDirOf, type Options, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
 import { lowDiskWarning, openDataDir } from './dataDir.ts';
@@ -169,12 +169,16 @@ async function startOperators(
   const { options, lifecycle, engines, local, adminToken } = deps;
   const address = addressOfOperators(deps.settings);
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
-  addBackupRoutes(deps, parts.store, pages, local);
+  const handlers = { ...pages.handlers, ...backupHandlers(deps, parts.store, local) };
   const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
   const context = { ...parts, adminToken, reader: engines.reader, metrics: ownMetrics };
-  const operations = await startOperations(context, pages, {
-    ...{ ...options.operations, address, trustedProxies: options.trustedProxies, gamesUrl },
-  });
+  const operations = await startOperations(
+    context,
+    { ...pages, handlers },
+    {
+      ...{ ...options.operations, address, trustedProxies: options.trustedProxies, gamesUrl },
+    },
+  );
   // A listener waits until all responses end, so the console first ends its open responses.
   lifecycle.onStop('console', () => pages.close());
   return urlOf(address, operations.port);
@@ -228,15 +232,15 @@ function sharedDeps<T extends object>(
   return { ...engines, clock: systemClock, logger, health, erased: erasuresOf(directory) };
 }
 
-function addBackupRoutes(
+function backupHandlers(
   { settings, logger, lifecycle, engines: { copyable } }: WiringDeps,
   store: Store,
-  { router }: Console,
   local: LocalState | undefined,
-): void {
+): OpenBackups['handlers'] {
   const source = copyable && local && { log: copyable, store, ...local };
-  const backups = openBackups(router, source, backupDirOf(settings), logger);
+  const backups = openBackups(source, backupDirOf(settings), logger);
   lifecycle.onStop('backups', () => backups.close());
+  return backups.handlers;
 }
 
 async function openUploads(

@@ -1,48 +1,37 @@
 /** `docs/reference/http.md`: the endpoints of both listeners. The OpenAPI documents beside the page describe bodies and parameters. */
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { adminApi } from '@questlog/operations/http/openapi/openapiAdmin';
+import { openApiDocument } from '@questlog/runtime/http/openapi/openApiDocument';
+import { GAMES } from '@questlog/schemas/http/operations/games';
+import { hasScope, type Operations } from '@questlog/schemas/http/operations/operation';
+import { OPERATORS, OPERATORS_API } from '@questlog/schemas/http/operations/operators';
 import { code, list, page } from './markdown.ts';
 
-interface Operation {
-  readonly summary: string;
-  readonly description?: string;
-  readonly responses: Readonly<Record<string, unknown>>;
-}
-
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-}
-
-/** The default revision of a deployment does not change the endpoints. */
-const PUBLIC = asSent(openApi('A'));
-const ADMIN = asSent(adminApi());
-
 export function httpPage(): string {
-  return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and openapiAdmin.ts', [
+  return page('HTTP', 'schemas/src/http/operations', [
     'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Each listener also serves its document as `GET /openapi.json`. Every error is a\n[problem document](problems.md).',
     '## The public listener',
     'Games use this listener. A bearer token belongs to one project and has scopes, which are in parentheses.',
-    endpoints(PUBLIC),
+    endpoints(GAMES),
     '## The admin listener',
     'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints need no token.',
-    endpoints(ADMIN),
+    endpoints(OPERATORS),
   ]);
 }
 
-/** Returns the texts of the two OpenAPI documents. */
+/** Returns the texts of the two OpenAPI documents. The default revision of a deployment does not change the endpoints. */
 export function openApiFiles(): Readonly<Record<string, string>> {
-  return { 'openapi.json': textOf(PUBLIC), 'openapi-admin.json': textOf(ADMIN) };
+  return {
+    'openapi.json': textOf(openApi('A')),
+    'openapi-admin.json': textOf(openApiDocument(OPERATORS_API)),
+  };
 }
 
-function endpoints({ paths }: Document): string {
+function endpoints(operations: Operations): string {
   return list(
-    Object.entries(paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => {
-        const scope = scopeOf(operation);
-        const suffix = scope === '' ? '' : ` (${code(scope)})`;
-        return `${code(`${method.toUpperCase()} ${path}`)}${suffix}: ${firstSentence(operation.summary)}`;
-      }),
-    ),
+    Object.values(operations).map(({ route, access, summary }) => {
+      const suffix = hasScope(access) ? ` (${code(access)})` : '';
+      return `${code(route)}${suffix}: ${firstSentence(summary)}`;
+    }),
   );
 }
 
@@ -50,15 +39,6 @@ function firstSentence(text: string): string {
   return text.split(/(?<=\.) /)[0] ?? '';
 }
 
-function scopeOf({ description = '' }: Operation): string {
-  return /scope `([a-z:]+)`/.exec(description)?.[1] ?? '';
-}
-
-/** Removes the properties of TypeBox that JSON does not contain. */
-function asSent(document: Record<string, unknown>): Document {
-  return JSON.parse(JSON.stringify(document));
-}
-
-function textOf(document: Document): string {
+function textOf(document: object): string {
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }

@@ -26,9 +26,9 @@ export function backupCommand(connect: () => Promise<Connection>): Command {
   return example(command, 'questlog backup\n  questlog backup --list').action(
     async ({ list, json = false }: Options) => {
       const { admin } = await connect();
-      const listBackups = async (): Promise<Backup[]> => (await admin.json('GET', '/admin/backups')).backups;
+      const listBackups = async (): Promise<Backup[]> => (await admin.json('listBackups')).backups;
       if (list) return printRows(await listBackups(), COLUMNS, json);
-      const { id }: Backup = await admin.json('POST', '/admin/backups');
+      const { id } = await admin.json('createBackup');
       const backup = await waitForBackup(id, listBackups);
       if (backup?.state !== 'done')
         throw new Error(`the backup failed: ${backup?.problem ?? 'Questlog restarted during the backup'}`);

@@ -5,7 +5,6 @@ import type { Connection } from '../connection.ts';
 import { example } from '../manage.ts';
 import { jsonText, printRows } from '../print.ts';
 
-const PATH = '/admin/erasures';
 const COLUMNS = ['id', 'state', 'asked', 'found', 'hiddenAt', 'goneFromDiskAt', 'problem'];
 const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
@@ -25,7 +24,7 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
     group.command('list').description('list erasures, newest first').option('--json', 'print JSON'),
     'questlog erasures list',
   ).action(async ({ json = false }: { json?: boolean }) => {
-    const erasures: ErasureOutput[] = await (await connect()).admin.json('GET', PATH);
+    const erasures = await (await connect()).admin.json('listErasures');
     printRows(json ? erasures : erasures.map(rowOf), COLUMNS, json);
   });
   example(
@@ -35,7 +34,7 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
       .argument('<id>', 'id of the erasure'),
     `questlog erasures show ${ID}`,
   ).action(async (id: string) => {
-    print(await (await connect()).admin.json('GET', `${PATH}/${encodeURIComponent(id)}`));
+    print(await (await connect()).admin.json('getErasure', { params: { id } }));
   });
   example(
     group
@@ -61,7 +60,7 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
       }),
       ...(many && { many }),
     };
-    print(await (await connect()).admin.json('POST', PATH, { body: input }));
+    print(await (await connect()).admin.json('createErasure', { body: input }));
   });
   return group;
 }

@@ -1,5 +1,5 @@
 /** The command `questlog audit`. It prints changes by operators, and rejected credentials. */
-import type { AuditPage, AuditRecord } from '@questlog/schemas/http/audit';
+import type { AuditRecord } from '@questlog/schemas/http/audit';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
@@ -25,9 +25,7 @@ export function auditCommand(connect: () => Promise<Connection>): Command {
     .option('--json', 'print JSON, with request bodies and the records before and after each change');
   example(command, 'questlog audit --since 1d\n  questlog audit --actor console --json');
   return command.action(async ({ json = false, ...filters }: Options) => {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(filters)) query.set(name, String(value));
-    const { audit, next }: AuditPage = await (await connect()).admin.json('GET', `/admin/audit?${query}`);
+    const { audit, next } = await (await connect()).admin.json('listAudit', { query: filters });
     printRows(json ? audit : audit.map((record) => ({ ...record, changed: changed(record) })), COLUMNS, json);
     if (next !== null)
       process.stderr.write(

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
-import type { Connection, Endpoint } from '../connection.ts';
+import type { AdminEndpoint, Connection } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { cellText, withPayload } from '../print.ts';
 
@@ -37,7 +37,7 @@ export function followCommand(connect: () => Promise<Connection>): Command {
   });
 }
 
-async function waitForEvent(admin: Endpoint, id: string, waitMs: number): Promise<EventRow | undefined> {
+async function waitForEvent(admin: AdminEndpoint, id: string, waitMs: number): Promise<EventRow | undefined> {
   const deadlineMs = performance.now() + waitMs;
   for (let isFirst = true; ; isFirst = false) {
     const [row] = await rows<EventRow>(admin, EVENT_QUERY.replaceAll('{id}', id));
@@ -74,7 +74,7 @@ interface EventRow {
   readonly payload: string;
 }
 
-function linksOf(admin: Endpoint, { projectId, id }: EventRow): Promise<LinkRow[]> {
+function linksOf(admin: AdminEndpoint, { projectId, id }: EventRow): Promise<LinkRow[]> {
   return rows(
     admin,
     `SELECT report_id AS reportId, state, source, ${iso('changed_at')} AS changedAt FROM report_links
@@ -89,8 +89,8 @@ interface LinkRow {
   readonly changedAt: string;
 }
 
-async function rows<Row>(admin: Endpoint, query: string): Promise<Row[]> {
-  const { data }: { data: Row[] } = await admin.json('POST', '/admin/sql', { body: { query } });
+async function rows<Row>(admin: AdminEndpoint, query: string): Promise<Row[]> {
+  const { data }: { data: Row[] } = await admin.json('runSql', { body: { query } });
   return data;
 }
 

@@ -1,5 +1,7 @@
 /** The commands `questlog trail`, `questlog quota`, and `questlog retention`. */
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
+import type { GAMES } from '@questlog/schemas/http/operations/games';
+import type { OutputOf } from '@questlog/schemas/http/operations/operation';
 import { Command } from 'commander';
 import type { Connection } from '../connection.ts';
 import { example } from '../manage.ts';
@@ -23,13 +25,12 @@ function trail(connect: () => Promise<Connection>): Command {
   example(command, 'questlog trail 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async (reportId: string, { json = false }: { json?: boolean }) => {
     const { game } = await connect();
-    const path = `/v1/reports/${encodeURIComponent(reportId)}`;
-    const report: Report = await game.json('GET', path);
+    const params = { id: reportId };
+    const report = await game.json('getReport', { params });
     const events: object[] = [];
     const rawPages: string[] = [];
-    for (let cursor: string | null = ''; cursor !== null; ) {
-      const query: string = cursor === '' ? '' : `?cursor=${encodeURIComponent(cursor)}`;
-      const text = await (await game.request('GET', `${path}/events${query}`)).text();
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const text = await (await game.request('listReportEvents', { params, query: { cursor } })).text();
       const page: Page = JSON.parse(text, exactNumber);
       events.push(...page.events);
       if (page.events.length > 0) rawPages.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
@@ -48,25 +49,14 @@ function exactNumber(_name: string, value: unknown, context?: { readonly source?
   return typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value;
 }
 
-interface Report {
-  readonly state: string;
-  readonly occurredAt: string;
-  readonly report: { readonly title: string | null } | null;
-  readonly sequence: {
-    readonly received: number;
-    readonly missing: readonly (readonly [number, number])[];
-    readonly expired?: readonly (readonly [number, number])[];
-  } | null;
-}
-
 interface Page {
   readonly events: readonly object[];
   readonly next: string | null;
 }
 
-function heading({ state, occurredAt, report, sequence }: Report): string {
+function heading({ state, occurredAt, report, sequence }: OutputOf<typeof GAMES.getReport>): string {
   const title = forTerminal(report?.title ?? 'a report without a title').replace(/[\n\t]/g, ' ');
-  const rangeOf = ([from, to]: readonly [number, number]) => (from === to ? `${from}` : `${from}–${to}`);
+  const rangeOf = ([from, to]: readonly number[]) => (from === to ? `${from}` : `${from}–${to}`);
   const gaps = (sequence?.missing ?? []).map(rangeOf);
   const expired = (sequence?.expired ?? []).map((range) => `; expired: ${rangeOf(range)}`).join('');
   const more = gaps.length > SHOWN_GAPS ? ' and more' : '';
@@ -82,8 +72,8 @@ function quota(connect: () => Promise<Connection>): Command {
     .option('--json', 'print JSON');
   return example(command, 'questlog quota').action(async ({ json }) => {
     const { admin } = await connect();
-    const tenants: TenantQuota[] = await admin.json('GET', '/admin/tenants');
-    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USAGE_QUERY } });
+    const tenants = await admin.json('listTenants');
+    const { data }: UsedRows = await admin.json('runSql', { body: { query: USAGE_QUERY } });
     const used = new Map(data.map((row) => [row.id, Number(row.used)]));
     const rows = tenants.map(({ id, name, monthlySoftQuota }) => {
       const events = used.get(id) ?? 0;
@@ -92,12 +82,6 @@ function quota(connect: () => Promise<Connection>): Command {
     });
     printRows(rows, ['id', 'name', 'used', 'monthlySoftQuota', 'over'], json);
   });
-}
-
-interface TenantQuota {
-  readonly id: string;
-  readonly name: string;
-  readonly monthlySoftQuota: number | null;
 }
 
 interface UsedRows {
@@ -113,8 +97,7 @@ function retention(connect: () => Promise<Connection>): Command {
     .option('--json', 'print JSON');
   example(command, 'questlog retention --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
   return command.action(async ({ project, json = false }: { project?: string; json?: boolean }) => {
-    const query = project === undefined ? '' : `?project=${encodeURIComponent(project)}`;
-    const answer: RetentionOutput = await (await connect()).admin.json('GET', `/admin/retention${query}`);
+    const answer = await (await connect()).admin.json('getRetention', { query: { project } });
     if (json) return void process.stdout.write(`${jsonText(answer)}\n`);
     printRows(rowsOf(answer, project !== undefined), RETENTION_COLUMNS, false);
   });

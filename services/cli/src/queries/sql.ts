@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { Command, InvalidArgumentError } from 'commander';
-import { type Connection, type Endpoint, Rejected } from '../connection.ts';
+import { type AdminEndpoint, type Connection, Rejected } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { forTerminal } from '../print.ts';
@@ -61,7 +61,7 @@ function withParam(text: string, before: Readonly<Record<string, string>> = {}):
 }
 
 async function answer(
-  admin: Endpoint,
+  admin: AdminEndpoint,
   query: string,
   options: Options,
   extra: { signal?: AbortSignal } = {},
@@ -73,7 +73,7 @@ async function answer(
 }
 
 async function save(
-  admin: Endpoint,
+  admin: AdminEndpoint,
   query: string,
   options: Options & { readonly output: string },
 ): Promise<void> {
@@ -92,7 +92,7 @@ async function save(
 }
 
 async function requestAnswer(
-  admin: Endpoint,
+  admin: AdminEndpoint,
   query: string,
   options: Options,
   extra: { signal?: AbortSignal },
@@ -102,7 +102,7 @@ async function requestAnswer(
     query: format === undefined ? query : `${query}\nFORMAT ${format}`,
     parameters: options.param ?? {},
   };
-  const response = await admin.request('POST', '/admin/sql', { body, ...extra }).catch((error: unknown) => {
+  const response = await admin.request('runSql', { body, ...extra }).catch((error: unknown) => {
     throw error instanceof Rejected ? withParamHint(error) : error;
   });
   return { format, response };
@@ -122,7 +122,7 @@ function withParamHint(refused: Rejected): Rejected {
   );
 }
 
-async function startPrompt(admin: Endpoint, options: Options): Promise<void> {
+async function startPrompt(admin: AdminEndpoint, options: Options): Promise<void> {
   const { runPrompt } = await import('./prompt.ts');
   process.stderr.write(
     'End a statement with a semicolon. Tab completes names. Ctrl-C clears the input, Ctrl-D exits.\n',
@@ -136,8 +136,8 @@ async function startPrompt(admin: Endpoint, options: Options): Promise<void> {
   });
 }
 
-async function namesOf(admin: Endpoint, signal: AbortSignal): Promise<Names> {
-  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES_QUERY }, signal });
+async function namesOf(admin: AdminEndpoint, signal: AbortSignal): Promise<Names> {
+  const { data }: NameRows = await admin.json('runSql', { body: { query: NAMES_QUERY }, signal });
   return {
     tables: [...new Set(data.map(({ table }) => table))],
     columns: [...new Set(data.map(({ name }) => name))],

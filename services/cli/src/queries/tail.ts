@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, withinLimit } from '@questlog/runtime/process/waiting';
+import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
@@ -43,7 +44,7 @@ export function tailCommand(connect: () => Promise<Connection>): Command {
     const stop = new AbortController();
     onInterrupt(() => stop.abort());
     const lineOf = json ? jsonLine : textLine;
-    await tail(connect, `/admin/tail?${new URLSearchParams(Object.entries(filters))}`, {
+    await tail(connect, filters, {
       signal: stop.signal,
       onEvents: async (events) => {
         if (process.stdout.write(events.map(lineOf).join(''))) return;
@@ -59,21 +60,6 @@ function pathAndValue(text: string): string {
   throw new InvalidArgumentError('it must be path=value, such as level=3');
 }
 
-interface TailEvent {
-  readonly sessionId: string | null;
-  readonly eventType: string;
-  readonly receivedAt: string;
-  /** Payload as the JSON text that the game sent. */
-  readonly payload: string;
-}
-
-interface Count {
-  readonly matched: number;
-  readonly shown: number;
-  /** Number of records that Questlog skipped to limit the load of the live tail. */
-  readonly unreadRecords: number;
-}
-
 interface TailHandlers {
   readonly signal: AbortSignal;
   onEvents(events: readonly TailEvent[]): Promise<void>;
@@ -85,14 +71,14 @@ interface TailHandlers {
  */
 async function tail(
   connect: () => Promise<Connection>,
-  path: string,
+  query: Readonly<Record<string, string>>,
   { signal, onEvents }: TailHandlers,
 ): Promise<void> {
   const backoff = new Backoff(500, 5_000);
   const counts = new CountReporter();
   for (let hasConnected = false; !signal.aborted; ) {
     try {
-      const stream = await (await connect()).admin.request('GET', path, { signal });
+      const stream = await (await connect()).admin.request('streamEvents', { query, signal });
       printStatus(
         hasConnected ? 'connected again; events in between are not shown' : 'following; Ctrl-C stops',
       );
@@ -117,9 +103,9 @@ async function tail(
 class CountReporter {
   #lastText = '';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
-  #count: Count = { matched: 0, shown: 0, unreadRecords: 0 };
+  #count: TailCount = { matched: 0, shown: 0, unreadRecords: 0 };
 
-  update(now: Count): void {
+  update(now: TailCount): void {
     this.#count = now;
     if (performance.now() - this.#reportedAtMs >= COUNT_INTERVAL_MS) this.report();
   }

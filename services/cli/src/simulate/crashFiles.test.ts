@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { crc32, inflateSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { Endpoint } from '../connection.ts';
+import { gameEndpoint } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';
 import { screenshotPng, uploadedFiles } from './crashFiles.ts';
 
@@ -35,7 +35,7 @@ test('uploads the screenshot and the log to their upload URLs, and returns their
     return [200, { uploadId, uploadUrl: `${url}/put/${uploadId}`, requiredHeaders: { 'X-Own': '1' } }];
   });
 
-  const named = await uploadedFiles(new Endpoint(url, 'token'), ['one', 'two']);
+  const named = await uploadedFiles(gameEndpoint(url, 'token'), ['one', 'two']);
 
   expect(put.get('/put/game.log')?.toString()).toBe('one\ntwo\n');
   expect(named.map(({ uploadId }) => [uploadId, put.get(`/put/${uploadId}`)?.length])).toEqual(
@@ -45,7 +45,7 @@ test('uploads the screenshot and the log to their upload URLs, and returns their
 
 test('returns no attachments if uploads are not configured', async () => {
   const url = await serving(async () => [501, { code: 'uploads_not_set_up', detail: 'not here' }]);
-  expect(await uploadedFiles(new Endpoint(url, 'token'), ['one'])).toEqual([]);
+  expect(await uploadedFiles(gameEndpoint(url, 'token'), ['one'])).toEqual([]);
 });
 
 async function serving(

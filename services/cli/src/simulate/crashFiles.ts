@@ -1,6 +1,7 @@
 /** Creates and uploads the files of a simulated crash: a log and a screenshot. */
 import { crc32, deflateSync } from 'node:zlib';
-import { type Endpoint, Rejected } from '../connection.ts';
+import type { UploadOutput } from '@questlog/schemas/http/upload';
+import { type GameEndpoint, Rejected } from '../connection.ts';
 import { SeededRandom } from './core/seededRandom.ts';
 
 const WIDTH = 240;
@@ -16,28 +17,22 @@ interface Attachment {
   readonly sizeBytes: number;
 }
 
-interface UploadTarget {
-  readonly uploadId: string;
-  readonly uploadUrl: string;
-  readonly requiredHeaders: Readonly<Record<string, string>>;
-}
-
 /** Uploads the files and returns the attachments of the report. Returns an empty list if uploads are not configured. */
-export async function uploadedFiles(game: Endpoint, logLines: readonly string[]): Promise<Attachment[]> {
+export async function uploadedFiles(game: GameEndpoint, logLines: readonly string[]): Promise<Attachment[]> {
   const log = Buffer.from(`${logLines.join('\n')}\n`);
   const files = [
     {
-      ...{ attachmentType: 'screenshot', fileName: 'screenshot.png', mimeType: 'image/png' },
+      ...{ attachmentType: 'screenshot' as const, fileName: 'screenshot.png', mimeType: 'image/png' },
       bytes: screenshotPng(new SeededRandom(crc32(log))),
     },
-    { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', bytes: log },
+    { attachmentType: 'log_bundle' as const, fileName: 'game.log', mimeType: 'text/plain', bytes: log },
   ];
   try {
     return await Promise.all(
       files.map(async ({ bytes, ...file }) => {
         const description = { ...file, sizeBytes: bytes.length };
-        const response = await game.retried('POST', '/v1/ingest/uploads', { body: description });
-        const { uploadId, uploadUrl, requiredHeaders }: UploadTarget = JSON.parse(await response.text());
+        const response = await game.retried('createUpload', { body: description });
+        const { uploadId, uploadUrl, requiredHeaders }: UploadOutput = JSON.parse(await response.text());
         const answer = await fetch(uploadUrl, { method: 'PUT', headers: requiredHeaders, body: bytes });
         if (!answer.ok) throw new Error(`${file.fileName} was rejected: ${answer.status}`);
         await answer.arrayBuffer();

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
-import { type Connection, Endpoint } from '../connection.ts';
+import { type AdminEndpoint, type Connection, type GameEndpoint, gameEndpoint } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { count, Progress } from '../print.ts';
@@ -64,7 +64,7 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
     const seed = options.seed ?? randomBytes(4).readUInt32BE();
     const span = spanOf(options, Date.now());
     const { tenantId, projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
-    const { sent, stopped } = await play(new Endpoint(game.url, token), options, { seed, ...span });
+    const { sent, stopped } = await play(gameEndpoint(game.url, token), options, { seed, ...span });
     const stored = await waitUntilStored(admin, projectId, sent);
     const period = options.days === undefined ? {} : { from: dayOf(span.fromMs), to: dayOf(span.toMs) };
     if (options.json === true) {
@@ -86,17 +86,17 @@ export function simulateCommand(connect: () => Promise<Connection>): Command {
 }
 
 async function newProject(
-  admin: Endpoint,
+  admin: AdminEndpoint,
   name: string,
 ): Promise<{ tenantId: string; projectId: string; token: string }> {
-  const tenants: { id: string; name: string }[] = await admin.json('GET', '/admin/tenants');
-  const { id: tenantId }: { id: string } =
+  const tenants = await admin.json('listTenants');
+  const { id: tenantId } =
     tenants.find((tenant) => tenant.name === TENANT_NAME) ??
-    (await admin.json('POST', '/admin/tenants', { body: { name: TENANT_NAME } }));
-  const project = await admin.json('POST', '/admin/projects', { body: { tenantId, name, revision: 'B' } });
+    (await admin.json('createTenant', { body: { name: TENANT_NAME } }));
+  const project = await admin.json('createProject', { body: { tenantId, name, revision: 'B' } });
   const { SCOPES } = await import('@questlog/schemas/topics/directoryEntry');
-  const { token } = await admin.json('POST', '/admin/tokens', {
-    body: { projectId: project.id, scopes: SCOPES },
+  const { token } = await admin.json('createToken', {
+    body: { projectId: project.id, scopes: [...SCOPES] },
   });
   return { tenantId, projectId: project.id, token };
 }
@@ -114,7 +114,7 @@ function spanOf({ minutes, days }: Options, nowMs: number): Span {
 }
 
 async function play(
-  game: Endpoint,
+  game: GameEndpoint,
   { players, days, speed }: Options,
   { seed, ...span }: Span & { readonly seed: number },
 ): Promise<{ sent: Counts; stopped: boolean }> {
@@ -129,13 +129,13 @@ async function play(
     if (leftMs > 0) await delay(leftMs, undefined, { signal: stop.signal }).catch(() => undefined);
   };
   const playVisit = async ({ session, requests }: Visit): Promise<void> => {
-    await game.retried('POST', '/v1/ingest/sessions', { body: session });
+    await game.retried('registerSession', { body: session });
     for (const request of speed === 'max' ? mergeRequests(requests) : requests) {
       await untilDue(request.atMs);
       if (stop.signal.aborted) return;
       await send(game, request);
       sent.events += request.events;
-      if (request.path === '/v1/ingest/reports') sent.reports += 1;
+      if (request.id === 'createReport') sent.reports += 1;
       const perSecond = Math.round((sent.events * 1000) / (performance.now() - startedMs));
       const pace =
         speed === 'live'
@@ -171,27 +171,27 @@ async function play(
   return { sent, stopped };
 }
 
-async function send(game: Endpoint, request: GameRequest): Promise<void> {
-  const { path, isAnswerLost, logLines } = request;
+async function send(game: GameEndpoint, request: GameRequest): Promise<void> {
+  const { id, isAnswerLost, logLines } = request;
   const key = eventId(Date.now(), 0, randomBytes(8));
   const body =
     logLines === undefined
       ? request.body
       : { ...request.body, attachments: await uploadedFiles(game, logLines) };
-  const options = { body, ...(path === '/v1/ingest/events' && { headers: { 'Idempotency-Key': key } }) };
+  const headers = id === 'createEvents' ? { 'Idempotency-Key': key } : {};
   for (let times = isAnswerLost ? 2 : 1; times > 0; times--) {
-    await (await game.retried('POST', path, options)).arrayBuffer();
+    await (await game.retried(id, { body: JSON.stringify(body), headers })).arrayBuffer();
   }
 }
 
 /** Waits until ClickHouse has all events and reports, or until no new rows arrive. Returns the number of stored rows. */
-async function waitUntilStored(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
+async function waitUntilStored(admin: AdminEndpoint, projectId: string, sent: Counts): Promise<Counts> {
   const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
     (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;
   let stored: Counts = { events: 0, reports: 0 };
   const progress = new Progress();
   for (let idleSinceMs = performance.now(); performance.now() - idleSinceMs < MAX_IDLE_MS; ) {
-    const answer = await admin.retried('POST', '/admin/sql', { body: { query } });
+    const answer = await admin.retried('runSql', { body: { query } });
     const [events, reports]: [unknown, unknown] = JSON.parse(await answer.text());
     const now = { events: Number(events), reports: Number(reports) };
     if (now.events + now.reports > stored.events + stored.reports) idleSinceMs = performance.now();

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { type Connection, Endpoint } from '../connection.ts';
+import { adminEndpoint, type Connection } from '../connection.ts';
 import { switchesCommand } from './switches.ts';
 
 const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
@@ -35,7 +35,7 @@ async function startServer(list: TestSwitch[], others: TestSwitch[]) {
     server.closeAllConnections();
     server.close();
   });
-  const admin = new Endpoint(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, 'token');
+  const admin = adminEndpoint(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, 'token');
   const run = (...words: string[]) =>
     switchesCommand(async () => ({ admin }) as Connection).parseAsync(words, { from: 'user' });
   return { run, reasons: () => state.list.map(({ reason }) => reason) };

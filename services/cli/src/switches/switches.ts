@@ -1,7 +1,7 @@
 /** The command `questlog switches` manages the rules that reject or sample events. */
 import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { type Connection, type Endpoint, Rejected } from '../connection.ts';
+import { type AdminEndpoint, type Connection, Rejected } from '../connection.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { printRows } from '../print.ts';
 
@@ -39,7 +39,7 @@ export function switchesCommand(connect: Connect): Command {
       .option('--json', 'print JSON'),
     `questlog switches list ${PROJECT}`,
   ).action(async (project: string, { json = false }: { json?: boolean }) => {
-    print(await (await connect()).admin.json('GET', pathOf(project)), json);
+    print(await (await connect()).admin.json('listSwitches', { params: { id: project } }), json);
   });
   example(
     group
@@ -116,18 +116,19 @@ async function clear(
 }
 
 async function change(
-  admin: Endpoint,
+  admin: AdminEndpoint,
   project: string,
   update: (current: readonly SwitchOutput[]) => readonly SwitchInput[],
 ): Promise<SwitchOutput[]> {
-  const path = pathOf(project);
+  const params = { id: project };
   for (let attempt = 1; ; attempt += 1) {
-    const read = await admin.request('GET', path);
+    const read = await admin.request('listSwitches', { params });
     // Removes the prefix `W/`, which a compressing proxy adds to the `ETag`. `If-Match` never matches an `ETag` with this
     // prefix (RFC 9110, 13.1.1).
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
-      return await admin.json('PUT', path, { body: update(JSON.parse(await read.text())), headers });
+      const body = JSON.stringify(update(JSON.parse(await read.text())));
+      return await admin.json('replaceSwitches', { params, body, headers });
     } catch (error) {
       if (!(error instanceof Rejected) || error.code !== 'precondition_failed') throw error;
       if (attempt === MAX_ATTEMPTS) throw new Error(CONFLICT, { cause: error });
@@ -138,10 +139,6 @@ async function change(
 function print(switches: readonly SwitchOutput[], isJson: boolean): void {
   const rows = isJson ? switches : switches.map((one, i) => ({ number: i + 1, ...one }));
   printRows(rows, COLUMNS, isJson);
-}
-
-function pathOf(project: string): string {
-  return `/admin/projects/${encodeURIComponent(project)}/switches`;
 }
 
 function parseShare(text: string): number {

@@ -36,6 +36,12 @@ export interface RequestContext {
   readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
 }
 
+/** Principal of a request, and a function that authenticates the request again. */
+export interface Caller {
+  readonly principal: Principal;
+  readonly reauthenticate: () => Principal;
+}
+
 export type Authorize = (context: RequestContext, scope: Scope) => Principal;
 
 export interface AuthorizerDeps {

@@ -1,8 +1,7 @@
-/** Handles POST /v1/ingest/events without Koa, because Koa would take most of the time of a small request. */
+/** Handles event requests without Koa, because Koa would take most of the time of a small request. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import {
   isBodyIncomplete,
-  PROBLEM_TYPE,
   problemAnswer,
   recordRequest,
   rejectedFor,
@@ -12,11 +11,14 @@ import {
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { freeBytes } from '@questlog/schemas/buffers';
+import { GAMES } from '@questlog/schemas/http/operations/games';
+import { routeOf } from '@questlog/schemas/http/operations/operation';
+import { PROBLEM_TYPE } from '@questlog/schemas/http/problem';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
-import type { Authorize, RequestContext } from './authenticate.ts';
+import type { Authorize, Caller, RequestContext } from './authenticate.ts';
 import { type AllowedOrigins, commonCorsHeaders } from './cors.ts';
 import { handlingHeaders, handlingIn } from './prefer.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
@@ -27,7 +29,8 @@ import {
   recordRejections,
 } from './recordOutcomes.ts';
 
-export const EVENTS_PATH = '/v1/ingest/events';
+const { access: SCOPE } = GAMES.createEvents;
+const { method: METHOD, path: EVENTS_PATH } = routeOf(GAMES.createEvents);
 
 export interface HotRouteDeps extends EventsDeps, OutcomeRecorders {
   readonly logger: Logger;
@@ -49,7 +52,10 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
     let answer: RawResponse;
     let rejected: Rejected | undefined;
     try {
-      answer = await answerEvents(deps, authorize, { req: request, state }, requestId);
+      const context = { req: request, state };
+      const authenticate = () => authorize(context, SCOPE);
+      const caller = { principal: authenticate(), reauthenticate: authenticate };
+      answer = await answerEvents(deps, caller, context, requestId);
     } catch (error) {
       rejected = rejectedFor(error, deps.logger, requestId);
       const { body, ...problem } = problemAnswer(rejected, requestId);
@@ -66,7 +72,7 @@ export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestL
 }
 
 function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigins }: HotRouteDeps): boolean {
-  if (url !== EVENTS_PATH || method !== 'POST' || headers.expect !== undefined) return false;
+  if (url !== EVENTS_PATH || method !== METHOD || headers.expect !== undefined) return false;
   if (corsOrigins !== '*' && headers.origin !== undefined) return false;
   return jwts === undefined || !headers.authorization?.includes('.');
 }
@@ -85,12 +91,10 @@ export interface EventsResponse extends RawResponse {
 
 export async function answerEvents(
   deps: EventsDeps,
-  authorize: Authorize,
+  caller: Caller,
   context: RequestContext & { readonly state: RequestState },
   requestId: string,
 ): Promise<EventsResponse> {
-  const authenticate = () => authorize(context, 'events:write');
-  const caller = { principal: authenticate(), reauthenticate: authenticate };
   const { headers } = context.req;
   const idempotencyKey = idempotencyKeyOf(String(headers['idempotency-key'] ?? ''));
   const handling = handlingIn(String(headers['prefer'] ?? ''));
@@ -152,6 +156,6 @@ function record(
   if (state.principal === undefined) unauthenticated.count(request);
   recordReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
   if (rejected !== undefined || state.body !== undefined)
-    recordRejections(rejections, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
-  recordRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
+    recordRejections(rejections, { endpoint: GAMES.createEvents.route, authorization, state }, rejected);
+  recordRequest(metrics, { startedMs, method: METHOD, status }, EVENTS_PATH);
 }

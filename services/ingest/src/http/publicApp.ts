@@ -1,14 +1,20 @@
 /** Builds the HTTP handler for the public endpoints of the API contract. */
 
 import type { RequestListener } from 'node:http';
-import { Router, type RouterContext, type RouterInstance } from '@koa/router';
+import { Router, type RouterContext } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { unknownOf } from '@questlog/runtime/http/core/unknownFields';
 import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
 import { problems, rejectLimitedAddresses } from '@questlog/runtime/http/problems';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { methodsAt, noRoute } from '@questlog/runtime/http/route';
+import { type AuthorizeRequest, addRoutes, type Handlers, isOnlyIn } from '@questlog/runtime/http/routes';
 import { messageOf } from '@questlog/runtime/process/errors';
+import type { EVENTS } from '@questlog/schemas/http/operations/events';
+import { GAMES } from '@questlog/schemas/http/operations/games';
+import { OPERATORS } from '@questlog/schemas/http/operations/operators';
+import type { REPORTS } from '@questlog/schemas/http/operations/reports';
+import type { SESSIONS } from '@questlog/schemas/http/operations/sessions';
 import Koa from 'koa';
 import { type SkewedTime, skewHeader } from '../core/clockSkew.ts';
 import type { ReadContext } from '../entityCache/readContext.ts';
@@ -24,23 +30,24 @@ import {
   type Authorize,
   type AuthorizerDeps,
   authorizer,
+  type Caller,
   validPrincipal,
   verifyJwts,
 } from './authenticate.ts';
 import { allowListedOrigins, answerPreflights, commonCorsHeaders, corsHeaders } from './cors.ts';
-import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRoute.ts';
+import { answerEvents, type HotRouteDeps, hotRoute } from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
 import { outcomeRecorder, recordNoRoute } from './recordOutcomes.ts';
-import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
+import { type UploadHandlerDeps, uploadHandlers } from './uploadHandlers.ts';
 
 export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly unauthenticated: UnauthenticatedLimit;
   readonly reads: ReadContext;
   readonly reports: ReportDeps;
-  readonly uploads: UploadRouteDeps;
+  readonly uploads: UploadHandlerDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly hasDocs: boolean;
 }
@@ -54,39 +61,23 @@ export function gamesHandler(deps: PublicAppDeps): RequestListener {
 }
 
 export function publicApp(deps: PublicAppDeps): Koa {
-  const { reads, corsOrigins, logger, metrics } = deps;
+  const { corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const authorize = authorizer(deps);
   let document: string | undefined;
-
-  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, authorize, ctx));
-  router.get('/v1/events', async (ctx) =>
-    json(ctx, await listEvents(reads, authorize(ctx, 'read'), query(ctx))),
-  );
-  router.get('/v1/events/:id', async (ctx) =>
-    json(ctx, await readEvent(reads, authorize(ctx, 'read'), param(ctx))),
-  );
-  router.get('/v1/sessions/:id/events', async (ctx) => {
-    json(ctx, await readSessionEvents(reads, authorize(ctx, 'read'), param(ctx), query(ctx)));
-  });
-  sessionRoutes(router, deps, authorize);
-  uploadRoutes(router, deps.uploads, authorize);
-  reportRoutes(router, deps, authorize);
-  router.get('/v1/quota', async (ctx) => {
-    ctx.body = await readQuota(reads, authorize(ctx, 'read'));
-  });
-  router.get('/v1/linked-events', (ctx) =>
-    streamLinkedEvents(deps.linkedEvents, ctx, () => authorize(ctx, 'read')),
-  );
-  router.get('/openapi.json', (ctx) => {
-    document ??= JSON.stringify(openApi(deps.defaultRevision));
-    json(ctx, document);
-  });
+  const handlers = {
+    ...eventHandlers(deps),
+    ...sessionHandlers(deps),
+    ...uploadHandlers(deps.uploads),
+    ...reportHandlers(deps),
+    // The health route requires no token, because games use the route to check that the server is reachable.
+    getHealth: () => ({ status: 'ok' }),
+    getOpenApi: () => {
+      document ??= JSON.stringify(openApi(deps.defaultRevision));
+      return document;
+    },
+  };
+  addRoutes(router, GAMES, handlers, callerOf(authorizer(deps)));
   if (deps.hasDocs) docsRoutes(router);
-  // The health route requires no token, because games use the route to check that the server is reachable.
-  router.get('/health', (ctx) => {
-    ctx.body = { status: 'ok' };
-  });
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
@@ -107,33 +98,49 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
 /** Returns a hint for a health probe or a Prometheus server that uses the wrong port. */
 function operatorsHint(path: string): string | undefined {
-  if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
+  if (path !== '/login' && !isOnlyIn(OPERATORS, GAMES, path)) return undefined;
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
-/** Handles the event requests that `hotRoute` does not handle, such as requests with an `Expect` header. */
-async function ingestEvents(deps: PublicAppDeps, authorize: Authorize, ctx: RouterContext): Promise<void> {
-  const requestId = String(ctx.response.get('X-Request-Id'));
-  const { status, headers, body } = await answerEvents(deps, authorize, ctx, requestId);
-  ctx.set(headers);
-  ctx.status = status;
-  json(ctx, body);
+/** Returns a function that authenticates a request, also again after its body has arrived or during a stream. */
+export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
+  return (ctx, scope) => {
+    const authenticate = () => authorize(ctx, scope);
+    return { principal: authenticate(), reauthenticate: authenticate };
+  };
+}
+
+function eventHandlers(deps: PublicAppDeps): Handlers<typeof EVENTS, Caller> {
+  const { reads, linkedEvents } = deps;
+  return {
+    // Handles the event requests that `hotRoute` does not handle, such as requests with an `Expect` header.
+    createEvents: async (ctx, { caller }) => {
+      const requestId = ctx.response.get('X-Request-Id');
+      const { status, headers, body } = await answerEvents(deps, caller, ctx, requestId);
+      ctx.set(headers);
+      ctx.status = status;
+      return body;
+    },
+    listEvents: (ctx, { caller }) => listEvents(reads, caller.principal, lastQuery(ctx)),
+    getEvent: (_, { caller, params }) => readEvent(reads, caller.principal, params.id),
+    getQuota: (_, { caller }) => readQuota(reads, caller.principal),
+    streamLinkedEvents: (ctx, { caller }) => streamLinkedEvents(linkedEvents, ctx, caller),
+  };
 }
 
 /** Streams linked events and checks the token periodically. @throws Rejected or Unavailable if the stream cannot start */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,
-  authenticate: () => Principal,
+  { principal, reauthenticate }: Caller,
 ): Promise<void> {
-  const principal = authenticate();
   const from = wantedPosition(ctx);
   if (ctx.method === 'HEAD') {
     ctx.status = 200;
     ctx.type = 'text/event-stream';
     return;
   }
-  const client = { principal, response: ctx.res, isAllowed: () => isAllowed(authenticate) };
+  const client = { principal, response: ctx.res, isAllowed: () => isAllowed(reauthenticate) };
   const stream = await streams.open(client, from);
   if (stream === undefined) throw invalidPosition(positionParameter(ctx));
   ctx.respond = false;
@@ -142,7 +149,7 @@ export async function streamLinkedEvents(
 /** Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because reconnecting clients repeat the URL. */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
-  const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
+  const text = name === 'from' ? lastQuery(ctx)['from'] : ctx.get(LAST_EVENT_ID);
   if (name === 'from' && (text === undefined || text === 'start')) return 'start';
   if (name === 'from' && text === 'end') return 'end';
   if (text === undefined || !isStreamId(text)) throw invalidPosition(name);
@@ -170,84 +177,65 @@ function isAllowed(authenticate: () => Principal): boolean {
 
 const LAST_EVENT_ID = 'Last-Event-ID';
 
-function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, authorize: Authorize): void {
+function sessionHandlers(deps: PublicAppDeps): Handlers<typeof SESSIONS, Caller> {
   const { reads } = deps;
-  router.post('/v1/ingest/sessions', async (ctx) => {
-    const authenticate = () => authorize(ctx, 'events:write');
-    const caller = { principal: authenticate(), reauthenticate: authenticate };
-    const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
-      registerSession(reads, principal, body, strict),
-    );
-    ctx.status = answer.status;
-    setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
-    setSkewHeader(ctx, answer.warned);
-    ctx.body = answer.body;
-  });
-  router.get('/v1/sessions/:id', async (ctx) =>
-    json(ctx, await readSession(reads, authorize(ctx, 'read'), param(ctx))),
-  );
-  router.get('/v1/builds', async (ctx) => {
-    ctx.body = await readBuilds(reads, authorize(ctx, 'read'), query(ctx));
-  });
-  router.get('/v1/players/:externalId/sessions', async (ctx) => {
-    const externalId = ctx.params['externalId'] ?? '';
-    ctx.body = await readPlayerSessions(reads, authorize(ctx, 'read'), externalId, query(ctx));
-  });
+  return {
+    registerSession: async (ctx, { caller }) => {
+      const strict = isStrict(ctx);
+      const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
+        registerSession(reads, principal, body, strict),
+      );
+      setNoticeHeaders(ctx, strict, answer);
+      ctx.status = answer.status;
+      return answer.body;
+    },
+    getSession: (_, { caller, params }) => readSession(reads, caller.principal, params.id),
+    listSessionEvents: (ctx, { caller, params }) =>
+      readSessionEvents(reads, caller.principal, params.id, lastQuery(ctx)),
+    listBuilds: (ctx, { caller }) => readBuilds(reads, caller.principal, lastQuery(ctx)),
+    listPlayerSessions: (ctx, { caller, params }) =>
+      readPlayerSessions(reads, caller.principal, params.externalId, lastQuery(ctx)),
+  };
 }
 
-export function reportRoutes(
-  router: RouterInstance,
-  deps: BodyDeps & { reports: ReportDeps; reads: ReadContext },
-  authorize: Authorize,
-): void {
+export function reportHandlers(
+  deps: BodyDeps & { readonly reports: ReportDeps; readonly reads: ReadContext },
+): Handlers<typeof REPORTS, Caller> {
   const { reports, reads } = deps;
-  router.post('/v1/ingest/reports', async (ctx) => {
-    const authenticate = () => authorize(ctx, 'reports:write');
-    const caller = { principal: authenticate(), reauthenticate: authenticate };
-    const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
-      createReport(reports, principal, body, strict),
-    );
-    setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
-    setSkewHeader(ctx, answer.warned);
-    ctx.state['accepted'] = answer.accepted;
-    ctx.status = answer.isReplay ? 200 : 201;
-    ctx.set('Location', `/v1/reports/${answer.id}`);
-    if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
-    json(ctx, answer.body);
-  });
-  router.get('/v1/reports', async (ctx) => {
-    ctx.body = await listReports(reads, authorize(ctx, 'read'), query(ctx));
-  });
-  router.get('/v1/reports/:id', async (ctx) =>
-    json(ctx, await readReport(reads, authorize(ctx, 'read'), param(ctx))),
-  );
-  router.get('/v1/reports/:id/events', async (ctx) =>
-    json(ctx, await readReportEvents(reads, authorize(ctx, 'read'), param(ctx), query(ctx))),
-  );
-  router.delete('/v1/reports/:id', async (ctx) => {
-    await retractReport(reports, authorize(ctx, 'reports:write'), param(ctx));
-    ctx.status = 204;
-  });
+  return {
+    createReport: async (ctx, { caller }) => {
+      const strict = isStrict(ctx);
+      const answer = await withLimitedBody(ctx, deps, caller, (principal, body) =>
+        createReport(reports, principal, body, strict),
+      );
+      setNoticeHeaders(ctx, strict, answer);
+      ctx.state['accepted'] = answer.accepted;
+      ctx.status = answer.isReplay ? 200 : 201;
+      ctx.set('Location', `/v1/reports/${answer.id}`);
+      if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
+      return answer.body;
+    },
+    listReports: (ctx, { caller }) => listReports(reads, caller.principal, lastQuery(ctx)),
+    getReport: (_, { caller, params }) => readReport(reads, caller.principal, params.id),
+    listReportEvents: (ctx, { caller, params }) =>
+      readReportEvents(reads, caller.principal, params.id, lastQuery(ctx)),
+    retractReport: (_, { caller, params }) => retractReport(reports, caller.principal, params.id),
+  };
 }
 
-function setSkewHeader(ctx: RouterContext, warned: readonly SkewedTime[]): void {
+/** Sets the headers about ignored fields and wrong times. */
+function setNoticeHeaders(
+  ctx: RouterContext,
+  strict: boolean,
+  { ignored, warned }: { readonly ignored: readonly string[]; readonly warned: readonly SkewedTime[] },
+): void {
+  setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknownOf(ignored));
   ctx.set(skewHeader(warned));
   ctx.state['warned'] = warned;
 }
 
-function json(ctx: RouterContext, body: Buffer | string): void {
-  ctx.body = body;
-  ctx.type = 'application/json';
-}
-
-function param(ctx: RouterContext): string {
-  return ctx.params['id'] ?? '';
-}
-
 /** Returns the query parameters. If a parameter is repeated, the last value counts. */
-function query(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
+function lastQuery(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
   const texts = Object.entries(ctx.query).map(([name, value]) => [
     name,
     Array.isArray(value) ? value.at(-1) : value,

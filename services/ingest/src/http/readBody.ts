@@ -9,7 +9,7 @@ import { freeChunk } from '@questlog/schemas/buffers';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { FairQueue } from '../limits/fairQueue.ts';
 import type { Limits } from '../limits/limits.ts';
-import type { RequestContext } from './authenticate.ts';
+import type { Caller, RequestContext } from './authenticate.ts';
 import { type CheckedResponse, keepBodyIfProblems, type RequestState } from './recordOutcomes.ts';
 
 export interface BodyLimits {
@@ -168,7 +168,7 @@ export interface BodyDeps {
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
-  { principal: { tenant }, reauthenticate }: { principal: Principal; reauthenticate: () => Principal },
+  { principal: { tenant }, reauthenticate }: Caller,
   work: (principal: Principal, body: Buffer) => Promise<T>,
 ): Promise<T> {
   return withBody(req, tenant.id, bodies, (body) => {

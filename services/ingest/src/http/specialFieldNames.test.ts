@@ -5,7 +5,7 @@ import { checkedBody } from '@questlog/runtime/http/route';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { TenantInput } from '@questlog/schemas/http/admin';
 import { expect, onTestFinished, test } from 'vitest';
-import { listenForUploads } from './uploadRoutes.testing.ts';
+import { listenForUploads } from './uploadHandlers.testing.ts';
 
 test('ignores and names __proto__ as an unknown field, at every level', async () => {
   const store = {

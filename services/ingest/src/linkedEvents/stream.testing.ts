@@ -144,12 +144,13 @@ function streamApp(deps: {
   const router = new Router();
   router.get('/v1/linked-events', (ctx) => {
     responses.push(ctx.res);
-    return streamLinkedEvents(streams, ctx, () => {
+    const reauthenticate = () => {
       const deps = { directory, nowMs: Date.now(), defaultRevision: 'A' } as const;
       const principal = authenticate(ctx.get('Authorization'), deps);
       checkScope(principal, 'read');
       return principal;
-    });
+    };
+    return streamLinkedEvents(streams, ctx, { principal: reauthenticate(), reauthenticate });
   });
   const app = new Koa();
   // Prints no errors of connections, because the tests break connections.

@@ -4,13 +4,15 @@
 import { Router } from '@koa/router';
 import { testCursorCiphers } from '@questlog/runtime/cursors/cursorCiphers.testing';
 import { problems } from '@questlog/runtime/http/problems';
+import { addRoutes } from '@questlog/runtime/http/routes';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { REPORTS } from '@questlog/schemas/http/operations/reports';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
-import { reportRoutes } from '../http/publicApp.ts';
+import { callerOf, reportHandlers } from '../http/publicApp.ts';
 import { BodyBudget, EventLoopQueue } from '../http/readBody.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
@@ -132,7 +134,9 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   };
   const reads = { ...reports, ...settling };
   const limits = openLimits(reports.clock, metrics, () => 1);
-  reportRoutes(router, { reports, reads, bodies, limits }, () => bench.principal);
+  const handlers = reportHandlers({ reports, reads, bodies, limits });
+  const authorize = callerOf(() => bench.principal);
+  addRoutes(router, REPORTS, handlers, authorize);
   const app = new Koa();
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());

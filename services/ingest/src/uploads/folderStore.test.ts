@@ -8,7 +8,7 @@ import { storageKey, type UploadTarget } from '@questlog/runtime/uploads/core/up
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { listenForUploads } from '../http/uploadRoutes.testing.ts';
+import { listenForUploads } from '../http/uploadHandlers.testing.ts';
 import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
 
 async function aFolder(): Promise<{

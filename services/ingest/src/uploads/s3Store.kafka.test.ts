@@ -8,7 +8,7 @@ import { failIfRequired } from '@questlog/runtime/process/testing/required';
 import { aBucket } from '@questlog/runtime/uploads/bucket.testing';
 import { openS3Store } from '@questlog/runtime/uploads/s3Store';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { listenForUploads } from '../http/uploadRoutes.testing.ts';
+import { listenForUploads } from '../http/uploadHandlers.testing.ts';
 import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
 
 const s3 = engines?.s3;

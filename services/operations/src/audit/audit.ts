@@ -92,8 +92,5 @@ function auditRejections(
       if (code === 'unauthorized' || code === 'forbidden') recordRejection(ctx, code);
       throw error;
     }
-    // The sign-in of the web console sets status 401 without throwing an error.
-    if (ctx.status === 401) recordRejection(ctx, 'unauthorized');
-    if (ctx.status === 403) recordRejection(ctx, 'forbidden');
   };
 }

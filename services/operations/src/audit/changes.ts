@@ -4,9 +4,11 @@ import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { jsonBody } from '@questlog/runtime/http/route';
+import { koaPath } from '@questlog/runtime/http/routes';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
+import { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import { type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -19,7 +21,7 @@ export type ChangeContext = Pick<OperationsContext, 'directory' | 'clock' | 'adm
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
 /** POST routes that change nothing. An audit entry needs the log, but these routes must work without the log. */
-const READ_ONLY_ROUTES = ['/admin/sql', '/admin/verify'];
+const READ_ONLY_ROUTES = [OPERATORS.runSql, OPERATORS.verify].map(koaPath);
 /** Routes that change the directory entity with the id `:id`. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];

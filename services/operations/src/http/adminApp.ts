@@ -7,49 +7,45 @@ import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionPr
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { bearerToken } from '@questlog/runtime/http/bearerToken';
+import { type HealthDeps, healthHandlers } from '@questlog/runtime/http/healthRoutes';
 import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
+import { openApiDocument } from '@questlog/runtime/http/openapi/openApiDocument';
 import { problems } from '@questlog/runtime/http/problems';
 import { Rejected } from '@questlog/runtime/http/rejected';
-import { checkedBody, jsonBody, noRoute } from '@questlog/runtime/http/route';
+import { noRoute } from '@questlog/runtime/http/route';
+import { addRoutes, firstQuery, type Handlers, isOnlyIn, koaPath } from '@questlog/runtime/http/routes';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import { type HealthDeps, healthRoutes } from '@questlog/runtime/process/healthRoutes';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import {
-  ProjectInput,
-  ProjectPatch,
-  SqlInput,
-  TenantInput,
-  TenantPatch,
-  TokenInput,
-  TokenRotation,
-} from '@questlog/schemas/http/admin';
-import { ErasureInput } from '@questlog/schemas/http/erasure';
-import { LinkRetryInput } from '@questlog/schemas/http/report';
+import { SQL_LIMITS } from '@questlog/schemas/http/admin';
+import type { DIRECTORY } from '@questlog/schemas/http/operations/directory';
+import { GAMES } from '@questlog/schemas/http/operations/games';
+import { HEALTH } from '@questlog/schemas/http/operations/health';
+import type { BACKUPS } from '@questlog/schemas/http/operations/jobs';
+import { routeOf } from '@questlog/schemas/http/operations/operation';
+import { OPERATORS, OPERATORS_API } from '@questlog/schemas/http/operations/operators';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
 import Koa, { type Middleware } from 'koa';
-import type { TSchema } from 'typebox';
 import type { Audit } from '../audit/audit.ts';
-import { auditRoute } from '../audit/auditRoute.ts';
-import { deadLetterRoutes } from '../deadLetters/deadLetterRoutes.ts';
+import { readAudit } from '../audit/readAudit.ts';
+import { deadLetterHandlers } from '../deadLetters/deadLetterHandlers.ts';
 import type { DeadLetterAdmin } from '../deadLetters/deadLetters.ts';
 import { administer } from '../directory/administer.ts';
 import { projectSwitches, type TaggedSwitches } from '../directory/projectSwitches.ts';
-import { sendTestEvent, type TestEventDeps } from '../directory/testEvent.ts';
+import { sendTestEvent } from '../directory/testEvent.ts';
 import type { Erasures } from '../erasures/erasures.ts';
-import { ledgerRoutes } from '../ledger/ledgerRoutes.ts';
+import { ledgerHandlers } from '../ledger/ledgerHandlers.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import type { OperationsMetrics } from '../metrics.ts';
 import type { AppendReport } from '../reports/appendReport.ts';
 import { retractReport } from '../reports/retractReport.ts';
 import { retryLinks } from '../reports/retryLinks.ts';
-import { costRoute } from '../retention/cost.ts';
-import { runSql, SQL_LIMITS } from '../sql/runSql.ts';
-import { adminApi } from './openapi/openapiAdmin.ts';
-import { uploadForOperators } from './uploadRoute.ts';
+import { readRetention } from '../retention/cost.ts';
+import { runSql } from '../sql/runSql.ts';
+import { uploadHandler } from './uploadHandler.ts';
 
 export interface AdminAppDeps extends HealthDeps {
   readonly metrics: OperationsMetrics;
@@ -78,39 +74,32 @@ export interface AdminAppDeps extends HealthDeps {
 export interface AdminPages {
   /** Middleware that runs before the admin token is checked. */
   readonly signIn: Middleware;
-  /** Routes below `/admin/`. All of these routes require the admin token. */
+  /** Routes of pages, which require no token. */
   readonly router: RouterInstance;
+  readonly handlers: AdminHandlers<'streamEvents' | 'getLag' | 'getTraffic' | keyof typeof BACKUPS>;
 }
 
-type Serialize = <T>(work: () => Promise<T>) => Promise<T>;
-
 /** Paths that supervisors and Prometheus can request with any `Host` header. */
-const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
+const ANY_HOST = new Set(Object.values(HEALTH).map(koaPath));
 const ADMIN_PREFIX = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
 export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const operations = administer(deps.directory, deps.clock);
-  // Runs the directory changes of this process one after the other, because concurrent changes can conflict.
-  const changes = new KeyedMutex();
-  const serialize: Serialize = (work) => changes.run('', work);
-  entityRoutes(router, operations, serialize);
-  switchRoutes(router, deps, serialize);
-  testEventRoute(router, { ...deps, tokens: operations });
-  retractRoute(router, deps);
-  retryRoute(router, deps);
-  sqlRoute(router, deps.reader);
-  ledgerRoutes(router, deps);
-  deadLetterRoutes(router, deps.deadLetters);
-  auditRoute(router, deps.store);
-  costRoute(router, { ...deps, projects: deps.directory.current.projects });
-  erasureRoutes(router, deps.erasures);
-
-  documentRoute(router);
-  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps));
-  healthRoutes(router, deps);
+  const handlers = {
+    ...directoryHandlers(deps),
+    ...reportHandlers(deps),
+    ...ledgerHandlers(deps),
+    ...deadLetterHandlers(deps.deadLetters),
+    ...erasureHandlers(deps.erasures),
+    ...readHandlers(deps),
+    ...healthHandlers(deps),
+    ...deps.pages.handlers,
+    runSql: sqlHandler(deps.reader),
+    getUpload: uploadHandler(deps),
+  };
+  addRoutes(router, OPERATORS, handlers);
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
@@ -130,117 +119,81 @@ export function adminApp(deps: AdminAppDeps): Koa {
 
 /** Returns a hint for a game that sends its requests to the operators' port. */
 function gamesHint(path: string): string | undefined {
-  if (!/^\/v1\//.test(path)) return undefined;
+  // For `/health`, the hint of `noRoute` names `/healthz`.
+  if (path === routeOf(GAMES.getHealth).path || !isOnlyIn(GAMES, OPERATORS, path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
 
-function entityRoutes(
-  router: RouterInstance,
-  operations: ReturnType<typeof administer>,
-  serialize: Serialize,
-): void {
-  const list = (path: string, rows: () => object[]): void => {
-    router.get(path, (ctx) => {
-      ctx.body = rows();
-    });
-  };
-  const write = <T extends TSchema>(
-    method: 'post' | 'patch',
-    path: string,
-    schema: T,
-    run: (
-      body: ReturnType<ReturnType<typeof checkedBody<T>>>,
-      id: string,
-    ) => Promise<{ status: number; body: object }>,
-  ): void => {
-    const checked = checkedBody(schema);
-    router[method](path, jsonBody(), async (ctx) => {
-      const { status, body } = await serialize(() => run(checked(ctx.request.body), ctx.params['id'] ?? ''));
-      ctx.status = status;
-      ctx.body = body;
-    });
-  };
+type AdminHandlers<Id extends keyof typeof OPERATORS> = Handlers<Pick<typeof OPERATORS, Id>>;
 
-  list('/admin/tenants', operations.tenants);
-  list('/admin/projects', operations.projects);
-  list('/admin/tokens', operations.tokens);
-  write('post', '/admin/tenants', TenantInput, operations.createTenant);
-  write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
-  write('post', '/admin/projects', ProjectInput, operations.createProject);
-  write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
-  write('post', '/admin/tokens', TokenInput, operations.createToken);
-  write('post', '/admin/tokens/:id/rotate', TokenRotation, operations.rotateToken);
-  router.delete('/admin/tokens/:id', async (ctx) => {
-    await operations.revokeToken(ctx.params['id'] ?? '');
-    ctx.status = 204;
-  });
+function directoryHandlers(
+  deps: AdminAppDeps,
+): AdminHandlers<Exclude<keyof typeof DIRECTORY, 'retractReport'>> {
+  const entities = administer(deps.directory, deps.clock);
+  const { list, replace } = projectSwitches(deps.directory, deps.clock);
+  // Runs the directory changes of this process one after the other, because concurrent changes can conflict.
+  const changes = new KeyedMutex();
+  const change = async (ctx: RouterContext, work: () => Promise<{ status: number; body: object }>) => {
+    const { status, body } = await changes.run('', work);
+    ctx.status = status;
+    return body;
+  };
+  const tagged = (ctx: RouterContext, { switches, etag }: TaggedSwitches) => {
+    ctx.set('ETag', etag);
+    return switches;
+  };
+  return {
+    listTenants: entities.tenants,
+    listProjects: entities.projects,
+    listTokens: entities.tokens,
+    createTenant: (ctx, { body }) => change(ctx, () => entities.createTenant(body)),
+    changeTenant: (ctx, { body, params }) => change(ctx, () => entities.patchTenant(body, params.id)),
+    createProject: (ctx, { body }) => change(ctx, () => entities.createProject(body)),
+    changeProject: (ctx, { body, params }) => change(ctx, () => entities.patchProject(body, params.id)),
+    createToken: (ctx, { body }) => change(ctx, () => entities.createToken(body)),
+    rotateToken: (ctx, { body, params }) => change(ctx, () => entities.rotateToken(body, params.id)),
+    revokeToken: (_, { params }) => entities.revokeToken(params.id),
+    listSwitches: (ctx, { params }) => tagged(ctx, list(params.id)),
+    replaceSwitches: async (ctx, { body, params }) =>
+      tagged(ctx, await changes.run('', () => replace(params.id, body, ctx.get('If-Match')))),
+    sendTestEvent: (ctx, { params }) =>
+      sendTestEvent({ ...deps, tokens: entities }, params.id, ctx.response.get('X-Request-Id')),
+  };
 }
 
-function documentRoute(router: RouterInstance): void {
+function reportHandlers(deps: AdminAppDeps): AdminHandlers<'retractReport' | 'retryLinks'> {
+  return {
+    retractReport: (_, { params }) => retractReport(deps, params.id, params.reportId),
+    retryLinks: (_, { body }) => retryLinks(deps, body),
+  };
+}
+
+function erasureHandlers(erasures: Erasures): AdminHandlers<'listErasures' | 'createErasure' | 'getErasure'> {
+  return {
+    listErasures: () => erasures.list(),
+    createErasure: (_, { body }) => erasures.request(body),
+    getErasure: (_, { params }) => erasures.find(params.id),
+  };
+}
+
+function readHandlers(deps: AdminAppDeps): AdminHandlers<'listAudit' | 'getRetention' | 'getOpenApi'> {
+  const { store, log, clock, directory } = deps;
   // The first request creates the OpenAPI document, so that the process starts faster.
   let document: string | undefined;
-  router.get('/openapi.json', (ctx) => {
-    document ??= JSON.stringify(adminApi());
-    ctx.body = document;
-    ctx.type = 'application/json';
-  });
-}
-
-function testEventRoute(router: RouterInstance, deps: TestEventDeps): void {
-  router.post('/admin/projects/:id/test-event', async (ctx) => {
-    ctx.body = await sendTestEvent(deps, ctx.params['id'] ?? '', ctx.response.get('X-Request-Id'));
-    ctx.status = 201;
-  });
-}
-
-function switchRoutes(router: RouterInstance, deps: AdminAppDeps, serialize: Serialize): void {
-  const { list, replace } = projectSwitches(deps.directory, deps.clock);
-  const answer = (ctx: RouterContext, { switches, etag }: TaggedSwitches): void => {
-    ctx.set('ETag', etag);
-    ctx.body = switches;
+  return {
+    listAudit: (ctx) => readAudit(store, firstQuery(ctx)),
+    getRetention: (ctx) =>
+      readRetention({ store, log, clock, projects: directory.current.projects }, firstQuery(ctx)('project')),
+    getOpenApi: () => {
+      document ??= JSON.stringify(openApiDocument(OPERATORS_API));
+      return document;
+    },
   };
-  router.get('/admin/projects/:id/switches', (ctx) => answer(ctx, list(ctx.params['id'] ?? '')));
-  router.put('/admin/projects/:id/switches', jsonBody(), async (ctx) => {
-    const { id = '' } = ctx.params;
-    answer(ctx, await serialize(() => replace(id, ctx.request.body, ctx.get('If-Match'))));
-  });
 }
 
-function retractRoute(router: RouterInstance, deps: AdminAppDeps): void {
-  router.delete('/admin/projects/:id/reports/:reportId', async (ctx) => {
-    const { id = '', reportId = '' } = ctx.params;
-    await retractReport(deps, id, reportId);
-    ctx.status = 204;
-  });
-}
-
-function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
-  const retryBody = checkedBody(LinkRetryInput);
-  router.post('/admin/links/retry', jsonBody(), async (ctx) => {
-    ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
-  });
-}
-
-function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
-  // An omitted session id means the whole project. A null session id can come from a failed lookup, and is rejected.
-  const input = checkedBody(ErasureInput, { isExact: true });
-  router.get('/admin/erasures', (ctx) => {
-    ctx.body = erasures.list();
-  });
-  router.post('/admin/erasures', jsonBody(), async (ctx) => {
-    ctx.body = await erasures.request(input(ctx.request.body));
-    ctx.status = 202;
-  });
-  router.get('/admin/erasures/:id', (ctx) => {
-    ctx.body = erasures.find(ctx.params['id'] ?? '');
-  });
-}
-
-function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): void {
-  const sqlBody = checkedBody(SqlInput);
+function sqlHandler(reader: AddressedStore | undefined): Handlers<typeof OPERATORS>['runSql'] {
   let running = 0;
-  router.post('/admin/sql', jsonBody(), async (ctx) => {
-    const input = sqlBody(ctx.request.body);
+  return async (ctx, { body: input }) => {
     if (running >= SQL_LIMITS.maxConcurrent)
       throw new Unavailable(`${SQL_LIMITS.maxConcurrent} SQL queries are already running`);
     const closed = new AbortController();
@@ -253,7 +206,7 @@ function sqlRoute(router: RouterInstance, reader: AddressedStore | undefined): v
     } finally {
       running--;
     }
-  });
+  };
 }
 
 /** Prevents DNS rebinding. In this attack, a web page sends requests to this listener under the page's host name. */

@@ -1,5 +1,4 @@
-/** Serves `GET /admin/retention`: retention times, current bytes, and bytes per month. */
-import type { RouterInstance } from '@koa/router';
+/** Returns retention times, current bytes, and bytes per month. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { uuidFilter } from '@questlog/runtime/http/core/listFilters';
@@ -18,14 +17,12 @@ export interface CostDeps {
   readonly clock: Clock;
 }
 
-export function costRoute(router: RouterInstance, deps: CostDeps): void {
-  router.get('/admin/retention', async (ctx) => {
-    const id = uuidFilter('project', new URLSearchParams(ctx.querystring).get('project') ?? undefined);
-    const project = id === undefined ? undefined : deps.projects.get(id);
-    if (id !== undefined && project === undefined)
-      throw new Rejected('not_found', `there is no project ${id}`);
-    ctx.body = await retentionCost(deps, project);
-  });
+/** @param projectId id of a project, or undefined for all data. @throws Rejected if the project does not exist */
+export async function readRetention(deps: CostDeps, projectId: string | undefined): Promise<RetentionOutput> {
+  const id = uuidFilter('project', projectId);
+  const project = id === undefined ? undefined : deps.projects.get(id);
+  if (id !== undefined && project === undefined) throw new Rejected('not_found', `there is no project ${id}`);
+  return await retentionCost(deps, project);
 }
 
 export async function retentionCost(deps: CostDeps, project: Project | undefined): Promise<RetentionOutput> {

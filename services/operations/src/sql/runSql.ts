@@ -3,17 +3,8 @@
 import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { SqlInput } from '@questlog/schemas/http/admin';
+import { SQL_LIMITS, type SqlInput } from '@questlog/schemas/http/admin';
 
-export const SQL_LIMITS = {
-  rows: 100_000,
-  /** Time limit of a query. Ingest waits longer than this limit, so that ClickHouse can report the timeout. */
-  seconds: 25,
-  /** Size limit of a query result. ClickHouse checks the size of the result, and ingest checks the size of the response. */
-  bytes: 256 * 1024 * 1024,
-  /** Maximum number of running and waiting queries per process, because further queries would wait for minutes. */
-  maxConcurrent: 32,
-} as const;
 const ADVICE: Readonly<Record<string, string>> = {
   158: ' Filter, or aggregate less.', // TOO_MANY_ROWS
   159: ' Filter, or aggregate less.', // TIMEOUT_EXCEEDED

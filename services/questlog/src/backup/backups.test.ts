@@ -2,7 +2,6 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { RouterInstance } from '@koa/router';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openBackups } from './backups.ts';
@@ -46,24 +45,17 @@ function backupsIn(into: string) {
   const dataDir = aFolder();
   const credentialsPath = join(dataDir, 'dev-credentials.json');
   writeFileSync(credentialsPath, '{}');
-  const handlers = new Map<string, (ctx: { body?: unknown }) => unknown>();
-  const router = {
-    get: (_: string, handler: () => unknown) => handlers.set('GET', handler),
-    post: (_: string, handler: () => unknown) => handlers.set('POST', handler),
-  } as unknown as RouterInstance;
   const log = {
     id: 'ours',
     copy: async ({ path }: { path: string }) => writeFileSync(join(dirname(path), 'questlog.db'), ''),
   };
   const store = { database: 'questlog', command: async () => {}, query: async () => [] };
-  const opened = openBackups(router, { log, store, dataDir, credentialsPath }, into, createLogger('test'));
+  const opened = openBackups({ log, store, dataDir, credentialsPath }, into, createLogger('test'));
   onTestFinished(() => opened.close());
-  const ask = async (method: string) => {
-    // biome-ignore lint/suspicious/noExplicitAny: the test inspects an arbitrary response body.
-    const ctx: { body?: any } = {};
-    await handlers.get(method)?.(ctx);
-    return ctx.body;
-  };
+  const operations = { GET: opened.handlers.listBackups, POST: opened.handlers.createBackup };
+  // biome-ignore lint/suspicious/noExplicitAny: the test inspects an arbitrary response body.
+  const ask = async (method: keyof typeof operations): Promise<any> =>
+    await operations[method](undefined as never, undefined as never);
   return { ask, list: async () => (await ask('GET')).backups };
 }
 

@@ -1,38 +1,38 @@
-/** Implements `/admin/backups`. The folder of backups is a setting, so that a client cannot choose another folder. */
+/** Lists and starts backups. The folder of backups is a setting, so that a client cannot choose another folder. */
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RouterInstance } from '@koa/router';
 import { Rejected } from '@questlog/runtime/http/rejected';
+import type { Handlers } from '@questlog/runtime/http/routes';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Backup } from '@questlog/schemas/backups/backup';
+import type { BACKUPS } from '@questlog/schemas/http/operations/jobs';
 import { type BackupSource, type FinishedBackup, makeBackup } from './makeBackup.ts';
 import { bytesOf, readManifest } from './manifest.ts';
+
+export interface OpenBackups {
+  readonly handlers: Handlers<typeof BACKUPS>;
+  close(): Promise<void>;
+}
 
 const MAX_LISTED = 100;
 const MAX_FAILURES = 10;
 
 /** @param into the folder of the backups */
-export function openBackups(
-  router: RouterInstance,
-  source: BackupSource | undefined,
-  into: string,
-  logger: Logger,
-): { close(): Promise<void> } {
+export function openBackups(source: BackupSource | undefined, into: string, logger: Logger): OpenBackups {
   const backups = source && new Backups(source, into, logger);
   const requireBackups = (): Backups => {
     if (backups !== undefined) return backups;
     throw new Rejected('backups_not_here', 'only embedded engines can be backed up here');
   };
-  router.get('/admin/backups', async (ctx) => {
-    ctx.body = { into, backups: await requireBackups().list() };
-  });
-  router.post('/admin/backups', (ctx) => {
-    ctx.body = requireBackups().start();
-    ctx.status = 202;
-  });
-  return { close: async () => await backups?.close() };
+  return {
+    handlers: {
+      listBackups: async () => ({ into, backups: await requireBackups().list() }),
+      createBackup: () => requireBackups().start(),
+    },
+    close: async () => await backups?.close(),
+  };
 }
 
 class Backups {

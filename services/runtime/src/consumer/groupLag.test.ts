@@ -1,5 +1,5 @@
 /**
- * Tests the measurement of the lag that ingest makes every ten seconds. `lagRoute.test.ts` tests the lag that the console
+ * Tests the measurement of the lag that ingest makes every ten seconds. `lag.test.ts` tests the lag that the console
  * requests.
  */
 import type { ConsumerLag } from '@questlog/schemas/http/health';

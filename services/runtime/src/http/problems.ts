@@ -1,7 +1,7 @@
 /** Handles what all routes have in common: request ids, metrics, and problem documents (RFC 9457). */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { problemOf, statusOf } from '@questlog/schemas/http/problem';
+import { PROBLEM_TYPE, problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import { RecordTooLarge } from '../log/log.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
@@ -13,7 +13,6 @@ import type { UnauthenticatedLimit } from './limits/unauthenticated.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { IncompleteReport, Rejected } from './rejected.ts';
 
-export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 export interface StartedRequest {

@@ -90,10 +90,7 @@ export function jsonBody(): Middleware {
 }
 
 /** Returns a function that checks a body and throws Rejected. Null counts as an omitted field unless `isExact` is true. */
-export function checkedBody<T extends TSchema>(
-  schema: T,
-  { isExact = false } = {},
-): (body: unknown) => Static<T> {
+export function checkedBody<T extends TSchema>(schema: T, isExact = false): (body: unknown) => Static<T> {
   const validator = Compile(schema);
   return (body) => {
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {

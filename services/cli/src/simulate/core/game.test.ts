@@ -24,8 +24,8 @@ test('a seed gives the same game in every version, so that two versions can be c
   );
   // After an intended change of the game, update the digests in this test and the figures of the data guide.
   expect(digests).toEqual([
-    '5bdadb69543adc29621772b05980b1ac0c37e9b4be336fd7909667db86f8c2d7',
-    '90705610e9d592d17fb8ec36502be5d35c2d374d711e3954cb51bd9fb55f0b0f',
+    '731c1cd5278211481e684e37845f729ff7a85436b329672471bdb066b29761d4',
+    'fae9e614ee055ca9366987b6229c8da1ecbb808a007ce91955f5dd9d51bf3238',
   ]);
 });
 
@@ -70,7 +70,7 @@ test('the events of a session are numbered from 1 without a gap', () => {
 
 test('merging keeps the events, reports, and their order in a tenth of the requests, within the limits', () => {
   const contents = (all: readonly GameRequest[]) =>
-    all.flatMap(({ path, body }) => (Array.isArray(body) ? body : [{ path, body }]));
+    all.flatMap(({ id, body }) => (Array.isArray(body) ? body : [{ id, body }]));
   const fewer = visits.map((visit) => mergeRequests(visit.requests));
   expect(fewer.map(contents)).toEqual(visits.map((visit) => contents(visit.requests)));
   const all = fewer.flat();
@@ -85,9 +85,9 @@ test('merging keeps the events, reports, and their order in a tenth of the reque
 });
 
 test('merging keeps a report between its events, and splits large events into several requests', () => {
-  const path = '/v1/ingest/events';
-  const large = { atMs: 1, path, body: ['x'.repeat(400_000)], events: 1, isAnswerLost: false } as const;
-  const report = { ...large, path: '/v1/ingest/reports', body: {} } as const;
+  const id = 'createEvents';
+  const large = { atMs: 1, id, body: ['x'.repeat(400_000)], events: 1, isAnswerLost: false } as const;
+  const report = { ...large, id: 'createReport', body: {} } as const;
   const sizes = mergeRequests([large, large, large, report, large]).map(
     ({ body }) => Object.keys(body).length,
   );
@@ -95,9 +95,9 @@ test('merging keeps a report between its events, and splits large events into se
 });
 
 test('merging fills a request up to the limit of events', () => {
-  const path = '/v1/ingest/events';
+  const id = 'createEvents';
   const many = (events: number): GameRequest => ({
-    ...{ atMs: 1, path, events, isAnswerLost: false },
+    ...{ atMs: 1, id, events, isAnswerLost: false },
     body: Array.from({ length: events }, () => 'x'),
   });
   const counts = (...events: number[]) => mergeRequests(events.map(many)).map((request) => request.events);
@@ -110,7 +110,7 @@ test('players have exactly one visit in a live game, but not in a whole day', ()
 });
 
 test('a game has reports, lost responses, wrong clocks, offline bursts, and crash logs', () => {
-  expect(requests.some(({ path }) => path === '/v1/ingest/reports')).toBe(true);
+  expect(requests.some(({ id }) => id === 'createReport')).toBe(true);
   expect(requests.some(({ isAnswerLost }) => isAnswerLost)).toBe(true);
   expect(
     visits.some(({ atMs, session }) => Math.abs(Date.parse(`${session['startedAt']}`) - atMs) > 60_000),
@@ -124,7 +124,7 @@ test('a game has reports, lost responses, wrong clocks, offline bursts, and cras
 test('a live game ends within its time range', () => {
   const toMs = FROM + 300_000;
   const ends = [...visitsOf({ ...TEN_DAYS, toMs })].flatMap(({ requests: own }) =>
-    own.filter(({ path }) => path === '/v1/ingest/events').map(({ atMs }) => atMs),
+    own.filter(({ id }) => id === 'createEvents').map(({ atMs }) => atMs),
   );
   expect(Math.max(...ends)).toBeLessThan(toMs);
 });

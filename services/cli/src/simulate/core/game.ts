@@ -33,7 +33,8 @@ export interface Visit {
 
 export interface GameRequest {
   readonly atMs: number;
-  readonly path: '/v1/ingest/events' | '/v1/ingest/reports';
+  /** Operation that the game calls. */
+  readonly id: 'createEvents' | 'createReport';
   readonly body: object;
   readonly events: number;
   /** True to send the request a second time, like a client that did not receive the response. */
@@ -175,7 +176,7 @@ function createVisit(player: Player, atMs: number, endMs: number): Visit {
     requests: [
       ...batches.map(({ atMs: sentMs, from, to }) => ({
         atMs: sentMs,
-        path: '/v1/ingest/events' as const,
+        id: 'createEvents' as const,
         body: sent.slice(from, to),
         events: to - from,
         isAnswerLost: random.chance(0.03),
@@ -262,7 +263,7 @@ function createReport(
   const occurredAt = timestamp(atMs + clockSkewMs);
   return {
     atMs,
-    path: '/v1/ingest/reports',
+    id: 'createReport',
     body: {
       clientRequestId: random.uuid(),
       sessionId,

@@ -2,8 +2,7 @@
 
 import { fieldProblems, timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
 import { SAMPLES } from '@questlog/runtime/http/core/scanObject';
-import { MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
-import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
+import { EVENT_INPUT, LIMITS, MAX_DEPTH } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';

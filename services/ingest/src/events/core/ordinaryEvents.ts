@@ -1,7 +1,7 @@
 /** Parses the body of an ordinary request (a request on the fast path) without an object per event. Pure. */
 
-import { FAILED, JsonBytes, MAX_DEPTH } from '@questlog/runtime/http/core/scanValue';
-import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
+import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
+import { BATCH_CAP, LIMITS, MAX_DEPTH } from '@questlog/schemas/http/event';
 import { TimeReader } from '@questlog/schemas/isoTime';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { readUuid, UUID_LENGTH } from '@questlog/schemas/uuid';

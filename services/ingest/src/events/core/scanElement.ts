@@ -5,11 +5,11 @@ import {
   FAILED,
   type JsonBytes,
   kindOf,
-  MAX_DEPTH,
   pointerTo,
   type ValueKind,
 } from '@questlog/runtime/http/core/scanValue';
 import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
+import { MAX_DEPTH } from '@questlog/schemas/http/event';
 
 /** Value of a string field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;

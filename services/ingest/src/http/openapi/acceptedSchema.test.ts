@@ -1,12 +1,11 @@
 /** Tests that the document and the service accept the same combinations of ids in a report. */
 import { randomUUID } from 'node:crypto';
-import { acceptedSchema, REPORT_RULES } from '@questlog/runtime/http/openapi/acceptedSchema';
-import { ReportInput } from '@questlog/schemas/http/report';
+import { ShownReportInput } from '@questlog/schemas/http/operations/reports';
 import { Compile } from 'typebox/schema';
 import { expect, test } from 'vitest';
 import { readReport } from '../../reports/core/readReport.ts';
 
-const documented = Compile({ ...acceptedSchema(ReportInput, true), ...REPORT_RULES });
+const documented = Compile(ShownReportInput);
 const [ID, REQUEST] = [randomUUID(), randomUUID()];
 
 test.each([

@@ -1,18 +1,15 @@
 /** Adds tags, examples, and code samples (`x-codeSamples`) to an OpenAPI document. */
 
-export interface Document extends Record<string, unknown> {
+import type { OpenApiDocument, OpenApiOperation } from '@questlog/runtime/http/openapi/openApiDocument';
+
+export interface Document extends OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: {
-    readonly schemas: Readonly<Record<string, { readonly examples?: readonly unknown[] }>>;
-  };
 }
 
-interface Operation {
+interface Operation extends OpenApiOperation {
   tags?: string[];
   'x-codeSamples'?: CodeSample[];
-  readonly security?: readonly object[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Body>> };
-  readonly responses: Readonly<Record<string, { readonly content?: object }>>;
 }
 
 interface CodeSample {
@@ -40,7 +37,7 @@ interface Request {
 const JSON_TYPE = 'application/json';
 
 /** @param document OpenAPI document in which each body schema has examples */
-export function withExamples(document: Record<string, unknown>): Document {
+export function withExamples(document: OpenApiDocument): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
     const tag = /^\/(?:v1\/(?:ingest\/)?|admin\/)([\w-]+)/.exec(path)?.[1];

@@ -1,10 +1,11 @@
 /** Checks the fields of a request body and returns one problem for each invalid field. */
+
+import { MAX_DEPTH } from '@questlog/schemas/http/event';
 import { EXAMPLE_SESSION, EXAMPLE_TIME } from '@questlog/schemas/http/fields';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import { Rejected } from '../rejected.ts';
 import type { ObjectScan, ScannedObject } from './scanObject.ts';
-import { MAX_DEPTH } from './scanValue.ts';
 import { pathOf } from './unknownFields.ts';
 
 interface SchemaError {

@@ -1,14 +1,7 @@
 /** Scans a request body that is one JSON object. Finds the known fields, the unknown names, and the repeated names. */
 
-import {
-  decodeString,
-  FAILED,
-  JsonBytes,
-  kindOf,
-  MAX_DEPTH,
-  pointerTo,
-  type ValueKind,
-} from './scanValue.ts';
+import { MAX_DEPTH } from '@questlog/schemas/http/event';
+import { decodeString, FAILED, JsonBytes, kindOf, pointerTo, type ValueKind } from './scanValue.ts';
 
 /** Range of bytes in the body. The start is inclusive, and the end is exclusive. */
 export interface Span {

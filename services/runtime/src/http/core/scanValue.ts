@@ -5,9 +5,6 @@
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** Maximum nesting depth of a field's value. An array or object without nested containers has the depth 1. */
-export const MAX_DEPTH = 64;
-
 /** Result of scanning invalid JSON. `failedAt` and `detail` of the scanner then describe the error. */
 export const FAILED = -1;
 

@@ -39,25 +39,3 @@ function optionalSchema({ description, ...field }: Schema, allowsEmpty: boolean)
   const empty = isText ? [{ type: 'string', const: '' }] : [];
   return { ...described, anyOf: [...alternatives, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
 }
-
-export const REPORT_RULES = {
-  allOf: [
-    {
-      description: 'A report must have at least one of these fields.',
-      anyOf: [
-        { required: ['report'], properties: { report: { type: 'object' } } },
-        { required: ['sessionId'], properties: { sessionId: { type: 'string', minLength: 1 } } },
-        { required: ['events'], properties: { events: { type: 'array', minItems: 1 } } },
-        { required: ['eventIds'], properties: { eventIds: { type: 'array', minItems: 1 } } },
-      ],
-    },
-    {
-      description:
-        'A `clientRequestId` determines the id, so a new report must not have both `clientRequestId` and `id`.',
-      anyOf: [
-        { properties: { id: { enum: [null, ''] } } },
-        { properties: { clientRequestId: { enum: [null, ''] } } },
-      ],
-    },
-  ],
-};

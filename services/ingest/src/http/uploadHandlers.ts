@@ -1,11 +1,10 @@
-/** Defines the routes of uploads. */
+/** Handles the operations on uploads. */
 import type { IncomingMessage } from 'node:http';
 import { finished } from 'node:stream';
-import type { RouterContext, RouterInstance } from '@koa/router';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import type { RouterContext } from '@koa/router';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '@questlog/runtime/http/core/unknownFields';
 import { Rejected } from '@questlog/runtime/http/rejected';
-import { checkedBody, jsonBody } from '@questlog/runtime/http/route';
+import type { Handlers } from '@questlog/runtime/http/routes';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { attachmentNamed } from '@questlog/runtime/uploads/core/contentDisposition';
@@ -14,19 +13,20 @@ import type { UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
 import { answerBytes, findUpload } from '@questlog/runtime/uploads/readUpload';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { ErasedData } from '@questlog/schemas/erased';
+import type { UPLOADS } from '@questlog/schemas/http/operations/uploads';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import { createUpload } from '../uploads/uploads.ts';
-import type { Authorize } from './authenticate.ts';
+import type { Caller } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 
 /** Maximum number of concurrent downloads. Each download needs a file or an S3 connection. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
 const MAX_CONCURRENT_CREATES = 16;
 
-export interface UploadRouteDeps {
+export interface UploadHandlerDeps {
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
@@ -42,21 +42,13 @@ const NOT_SET_UP =
 /** Matches a host with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
-export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, authorize: Authorize): void {
+export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS, Caller> {
   const { store, clock, erased } = deps;
-  const uploadBody = checkedBody(UploadInput);
   const createQueue = new FairQueue('requests for uploads', MAX_CONCURRENT_CREATES);
-  router.post(
-    '/v1/ingest/uploads',
-    (ctx, next) => {
-      ctx.state['principal'] = authorize(ctx, 'reports:write');
-      return next();
-    },
-    jsonBody(),
-    async (ctx) => {
+  const downloads = new ConcurrencyLimit(MAX_CONCURRENT_DOWNLOADS);
+  return {
+    createUpload: async (ctx, { caller: { principal }, body: input }) => {
       if (store === undefined) throw new Rejected('uploads_not_set_up', NOT_SET_UP);
-      const principal: Principal = ctx.state['principal'];
-      const input = uploadBody(ctx.request.body);
       const strict = isStrict(ctx);
       const unknown = unknownOf(unknownMembers(ctx.request.body, UploadInput));
       const errors = strict ? unknownFieldProblems(unknown, UploadInput) : [];
@@ -66,33 +58,29 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, auth
       const upload = await createQueue.run(principal.tenant.id, () =>
         createUpload({ store, clock, erased }, principal, input, baseUrl),
       );
-      ctx.status = 201;
       setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknown);
       ctx.set('Location', UPLOAD_PATH + upload.uploadId);
-      ctx.body = upload;
+      return upload;
     },
-  );
-  router.put('/v1/uploads/:id', async (ctx) => {
-    ctx.body = await stored(deps, ctx);
-  });
-  const downloads = new ConcurrencyLimit(MAX_CONCURRENT_DOWNLOADS);
-  router.get('/v1/uploads/:id', async (ctx) => {
-    const { tenant, project } = authorize(ctx, 'read');
-    const release = downloads.acquire({ tenantId: tenant.id, projectId: project.id });
-    if (release === undefined) throw new Unavailable('too many files are being read at once');
-    finished(ctx.res, release);
-    const upload = await findUpload(
-      store,
-      { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
-      ctx.params['id'] ?? '',
-    );
-    // These headers prevent a browser from executing an uploaded file as a web page of this origin.
-    await answerBytes(ctx, upload, {
-      'Content-Type': upload.description.mimeType,
-      'Content-Disposition': attachmentNamed(upload.description.fileName),
-      'Content-Security-Policy': 'sandbox',
-    });
-  });
+    putUpload: (ctx) => stored(deps, ctx),
+    getUpload: async (ctx, { caller, params }) => {
+      const { tenant, project } = caller.principal;
+      const release = downloads.acquire({ tenantId: tenant.id, projectId: project.id });
+      if (release === undefined) throw new Unavailable('too many files are being read at once');
+      finished(ctx.res, release);
+      const upload = await findUpload(
+        store,
+        { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
+        params.id,
+      );
+      // These headers prevent a browser from executing an uploaded file as a web page of this origin.
+      await answerBytes(ctx, upload, {
+        'Content-Type': upload.description.mimeType,
+        'Content-Disposition': attachmentNamed(upload.description.fileName),
+        'Content-Security-Policy': 'sandbox',
+      });
+    },
+  };
 }
 
 /** True if the request uploads a file. An upload can take longer than other requests. */
@@ -101,7 +89,7 @@ export function isUpload({ method, url = '' }: IncomingMessage): boolean {
 }
 
 async function stored(
-  { store, inFlight, projectOf, clock }: UploadRouteDeps,
+  { store, inFlight, projectOf, clock }: UploadHandlerDeps,
   ctx: RouterContext,
 ): Promise<{ uploadId: string; sizeBytes: number }> {
   const receiver = store?.receiver;

@@ -2,16 +2,18 @@
 import { Router } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { problems } from '@questlog/runtime/http/problems';
+import { addRoutes } from '@questlog/runtime/http/routes';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { type Listener, listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { ErasedData } from '@questlog/schemas/erased';
+import { UPLOADS } from '@questlog/schemas/http/operations/uploads';
 import Koa from 'koa';
 import { ingestMetrics } from '../metrics.ts';
 import { UploadsInFlight } from '../uploads/receiveUpload.ts';
-import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
+import { type UploadHandlerDeps, uploadHandlers } from './uploadHandlers.ts';
 
 export interface UploadListenerOptions {
   readonly store: UploadStore | undefined;
@@ -28,11 +30,12 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const metrics = ingestMetrics(createMetricsRegistry());
   const router = new Router();
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
-  const projectOf: UploadRouteDeps['projectOf'] = ({ key: { projectId } }) =>
+  const projectOf: UploadHandlerDeps['projectOf'] = ({ key: { projectId } }) =>
     isValid() ? { projectId, tenantId: 'its tenant' } : undefined;
-  uploadRoutes(router, { store, publicUrl, clock, inFlight, projectOf, erased: new ErasedData() }, () => {
+  const handlers = uploadHandlers({ store, publicUrl, clock, inFlight, projectOf, erased: new ErasedData() });
+  addRoutes(router, UPLOADS, handlers, () => {
     if (principal === undefined) throw new Error('no request may have a token');
-    return principal;
+    return { principal, reauthenticate: () => principal };
   });
   const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());
   // Ignores errors of clients that disconnect during a file.

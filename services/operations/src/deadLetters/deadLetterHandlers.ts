@@ -1,31 +1,30 @@
-/** Defines the routes below `/admin/dead-letters`. */
-import type { RouterInstance } from '@koa/router';
+/** Handles the operations on dead letters. */
 import { choiceFilter, textFilter, timeFilter } from '@questlog/runtime/http/core/listFilters';
 import { readNewestFirst } from '@questlog/runtime/http/core/newestFirst';
+import { firstQuery, type Handlers } from '@questlog/runtime/http/routes';
 import { DEAD_LETTER_STATES } from '@questlog/schemas/http/deadLetter';
+import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import { DEAD_LETTER_GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { DeadLetterFilters } from './deadLetterIndex.ts';
 import type { DeadLetterAdmin } from './deadLetters.ts';
 
 const MAX_CAUSE_CHARACTERS = 300;
 
-export function deadLetterRoutes(router: RouterInstance, deadLetters: DeadLetterAdmin): void {
-  router.get('/admin/dead-letters', async (ctx) => {
-    const query = new URLSearchParams(ctx.querystring);
-    const given = (name: string): string | undefined => query.get(name) ?? undefined;
-    const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
-    ctx.body = await deadLetters.page(filtersOf(given), page);
-  });
-  router.get('/admin/dead-letters/:id', async (ctx) => {
-    ctx.body = await deadLetters.inspect(ctx.params['id'] ?? '');
-  });
-  router.post('/admin/dead-letters/:id/replay', async (ctx) => {
-    ctx.body = await deadLetters.replay(ctx.params['id'] ?? '');
-  });
-  router.delete('/admin/dead-letters/:id', async (ctx) => {
-    await deadLetters.discard(ctx.params['id'] ?? '');
-    ctx.status = 204;
-  });
+type DeadLetterId = 'listDeadLetters' | 'getDeadLetter' | 'replayDeadLetter' | 'discardDeadLetter';
+
+export function deadLetterHandlers(
+  deadLetters: DeadLetterAdmin,
+): Handlers<Pick<typeof OPERATORS, DeadLetterId>> {
+  return {
+    listDeadLetters: (ctx) => {
+      const given = firstQuery(ctx);
+      const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
+      return deadLetters.page(filtersOf(given), page);
+    },
+    getDeadLetter: (_, { params }) => deadLetters.inspect(params.id),
+    replayDeadLetter: (_, { params }) => deadLetters.replay(params.id),
+    discardDeadLetter: (_, { params }) => deadLetters.discard(params.id),
+  };
 }
 
 function filtersOf(given: (name: string) => string | undefined): DeadLetterFilters {

@@ -5,7 +5,7 @@ import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import type { ConsumerLag, LagOutput } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { lagReader } from './lagRoute.ts';
+import { lagReader } from './lag.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

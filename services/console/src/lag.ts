@@ -1,9 +1,8 @@
 /**
- * Serves `GET /admin/lag`: the free disk space, and the lag of each consumer group in records, in time, and as a fraction of
+ * Returns the free disk space, and the lag of each consumer group in records, in time, and as a fraction of
  * the log's retention time. If this fraction exceeds 1, the log can delete unprocessed records.
  */
 import { statfs } from 'node:fs/promises';
-import type { RouterInstance } from '@koa/router';
 import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -16,13 +15,6 @@ interface LagDependencies {
 }
 
 const CACHE_MS = 1_000;
-
-export function lagRoute(router: RouterInstance, deps: LagDependencies): void {
-  const getLag = lagReader(deps);
-  router.get('/admin/lag', async (ctx) => {
-    ctx.body = await getLag();
-  });
-}
 
 export function lagReader(deps: LagDependencies): () => Promise<LagOutput> {
   const consumers = groupLags(deps);

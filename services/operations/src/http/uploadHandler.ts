@@ -1,12 +1,13 @@
 /** Serves uploaded files to operators. */
-import type { RouterContext } from '@koa/router';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { pathUuid } from '@questlog/runtime/http/rejected';
+import type { Handlers } from '@questlog/runtime/http/routes';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { attachmentNamed } from '@questlog/runtime/uploads/core/contentDisposition';
 import { essenceOf } from '@questlog/runtime/uploads/core/uploadKey';
 import { answerBytes, findUpload } from '@questlog/runtime/uploads/readUpload';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
+import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 
 /** Media types that the web console shows as images. These types cannot contain a script. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
@@ -19,13 +20,12 @@ interface OperatorsUploads {
 }
 
 /** Returns a handler that serves uploaded files to operators. Images are shown inline. */
-export function uploadForOperators({
+export function uploadHandler({
   uploads: store,
   directory,
   clock,
-}: OperatorsUploads): (ctx: RouterContext) => Promise<void> {
-  return async (ctx) => {
-    const { projectId = '', uploadId = '' } = ctx.params;
+}: OperatorsUploads): Handlers<typeof OPERATORS>['getUpload'] {
+  return async (ctx, { params: { projectId, uploadId } }) => {
     const id = pathUuid(projectId);
     const days = directory.current.projects.get(id)?.retentionDays?.uploads;
     const upload = await findUpload(store, { projectId: id, days, nowMs: clock.now() }, uploadId);

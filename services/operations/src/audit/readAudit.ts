@@ -1,5 +1,4 @@
-/** Serves `GET /admin/audit`: changes and rejected credentials, newest first. */
-import type { RouterInstance } from '@koa/router';
+/** Reads the audit: changes and rejected credentials, newest first. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { textFilter, timeFilter, uuidFilter, whereClause } from '@questlog/runtime/http/core/listFilters';
 import {
@@ -30,15 +29,11 @@ interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Reco
   readonly count: string;
 }
 
-export function auditRoute(router: RouterInstance, store: Store): void {
-  router.get('/admin/audit', async (ctx) => {
-    const query = new URLSearchParams(ctx.querystring);
-    const given = (name: string): string | undefined => query.get(name) ?? undefined;
-    ctx.body = await readAudit(store, given);
-  });
-}
-
-async function readAudit(store: Store, given: (name: string) => string | undefined): Promise<AuditPage> {
+/** @param given returns the value of a query parameter */
+export async function readAudit(
+  store: Store,
+  given: (name: string) => string | undefined,
+): Promise<AuditPage> {
   const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
   const filters = {
     since: timeFilter('since', given('since')),

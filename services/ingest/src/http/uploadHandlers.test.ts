@@ -13,7 +13,7 @@ import { UPLOAD_ADDRESS_LIFETIME_MS } from '@questlog/schemas/http/upload';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { put } from '../uploads/uploadStore.contract.ts';
-import { listenForUploads, type UploadListenerOptions } from './uploadRoutes.testing.ts';
+import { listenForUploads, type UploadListenerOptions } from './uploadHandlers.testing.ts';
 
 const principal = { project: { id: randomUUID() }, tenant: { id: 'one' } } as unknown as Principal;
 const log = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };

@@ -1,14 +1,14 @@
-/** Serves `GET /admin/tail`, which sends new events as server-sent events at a limited rate. */
+/** Sends new events as server-sent events at a limited rate. */
 import type { ServerResponse } from 'node:http';
-import type { RouterInstance } from '@koa/router';
+import type { RouterContext } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { answerProblem } from './answerProblem.ts';
 import { type EventAt, type LiveTail, matches, type Subscriber, type TailFilter } from './liveTail.ts';
 
 const FLUSH_MS = 200;
@@ -22,17 +22,16 @@ const MAX_PLAYER_SESSIONS = 1_000;
 const PLAYER_REFRESH_MS = 2_000;
 const PARAMETERS = ['project', 'type', 'session', 'player', 'where'];
 
-export function tailRoute(
-  router: RouterInstance,
+export function tailHandler(
   tail: LiveTail,
   { directory, store, logger }: { directory: DirectoryHandle; store: Store; logger: Logger },
-): void {
-  router.get('/admin/tail', async (ctx) => {
+): (ctx: RouterContext) => Promise<void> {
+  return async (ctx) => {
     const query = parseQuery(new URLSearchParams(ctx.querystring));
-    if ('problem' in query) return answerProblem(ctx, 'invalid_request', query.problem);
+    if ('problem' in query) throw new Rejected('invalid_request', query.problem);
     const project = directory.current.projects.get(query.projectId ?? '');
     if (query.projectId !== null && project === undefined) {
-      return answerProblem(ctx, 'not_found', `there is no project ${query.projectId}`);
+      throw new Rejected('not_found', `there is no project ${query.projectId}`);
     }
     const playerSessions = (playerId: string): Promise<ReadonlySet<string>> =>
       sessionsOf(store, playerId, query.projectId);
@@ -60,7 +59,7 @@ export function tailRoute(
       clearInterval(refresh);
       tail.unsubscribe(subscriber);
     });
-  });
+  };
 }
 
 type TailQuery = TailFilter & { readonly player: string | null };

@@ -1,0 +1,46 @@
+/** HTTP routes for supervisors and Prometheus. Every process serves these routes. */
+import { Router } from '@koa/router';
+import { HEALTH } from '@questlog/schemas/http/operations/health';
+import Koa from 'koa';
+import { messageOf } from '../process/errors.ts';
+import type { Health } from '../process/health.ts';
+import { type Listener, listen } from '../process/listener/listen.ts';
+import type { ListenAddress } from '../process/listener/listenAddress.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Exposition } from '../process/metrics.ts';
+import { addRoutes, type Handlers } from './routes.ts';
+
+export interface HealthDeps {
+  readonly health: Health;
+  readonly logger: Logger;
+  readonly metrics: { readonly exposition: Exposition };
+}
+
+export function healthHandlers({ health, metrics }: HealthDeps): Handlers<typeof HEALTH> {
+  return {
+    getHealth: () => ({ status: 'ok' }),
+    getReadiness: async (ctx) => {
+      const { problems, warnings } = await health.state();
+      const isReady = Object.keys(problems).length === 0;
+      const withWarnings = Object.keys(warnings).length === 0 ? {} : { warnings };
+      ctx.status = isReady ? 200 : 503;
+      return isReady
+        ? { status: 'ready', ...withWarnings }
+        : { status: 'not ready', problems, ...withWarnings };
+    },
+    getMetrics: async (ctx) => {
+      ctx.body = await metrics.exposition.metrics();
+      ctx.type = metrics.exposition.contentType;
+    },
+  };
+}
+
+/** Opens a listener that serves only the health routes. @throws StartRefused if the address cannot be used. */
+export function listenForHealth(deps: HealthDeps, address: ListenAddress): Promise<Listener> {
+  const router = new Router({ sensitive: true });
+  addRoutes(router, HEALTH, healthHandlers(deps));
+  const app = new Koa();
+  app.on('error', (error) => deps.logger.warn('answer_failed', { cause: messageOf(error) }));
+  app.use(router.routes());
+  return listen(app.callback(), address);
+}
