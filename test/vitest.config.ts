@@ -57,14 +57,9 @@ const LOGS_OF_THE_RUN = './tokensInLogs.ts';
  * End-to-end files that run a second time on Kafka: restarts, keys, and records that the log returns later. The contract suite
  * of the log and `test/cluster` test the rest of the Kafka adapter.
  */
-const ON_KAFKA_TOO = [
-  'deadLetters',
-  'idempotency',
-  'linkedEvents',
-  'reportsRestart',
-  'restart',
-  'retention',
-].map((name) => `test/e2e/${name}.test.ts`);
+const ON_KAFKA_TOO = ['deadLetters', 'idempotency', 'linkedEvents', 'reportsRestart', 'restart'].map(
+  (name) => `test/e2e/${name}.test.ts`,
+);
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
@@ -76,6 +71,7 @@ const LONGEST_FIRST = [
   'test/cluster/clickhouseLost.',
   'test/cluster/security.',
   'test/stack/',
+  'test/runbooks/',
   'test/faults/kill.',
   'test/cluster/',
   'test/e2e/refusedStart.',
@@ -149,14 +145,14 @@ const TIERS: readonly Tier[] = [
     name: 'faults',
     include: [FAULTS, RUNBOOKS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
-    globalSetup: [ENGINES_OF_THE_RUN],
+    globalSetup: [ENGINES_OF_THE_RUN, MIGRATED],
     isHeavy: true,
     order: 2,
   },
   // Runs in parallel with `faults`, which often waits for killed processes.
-  { name: 'month', include: [MONTH], isHeavy: true, order: 2 },
+  { name: 'month', include: [MONTH], globalSetup: [MIGRATED], isHeavy: true, order: 2 },
   // Runs alone, because it measures memory. `npm run test:abuse` runs the long form.
-  { name: 'abuse', include: [ABUSE], isHeavy: true, order: 3 },
+  { name: 'abuse', include: [ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
 ];

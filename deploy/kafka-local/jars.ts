@@ -15,8 +15,11 @@ const SUMS = fileURLToPath(new URL('./jars.sha256', import.meta.url));
 const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
-/** Disables the JVM's second JIT compiler. On two cores, three brokers and the registry start in 7 s instead of 13 s. */
-export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
+/**
+ * Disables the JVM's second JIT compiler and its concurrent garbage collector. On two cores, three brokers and the registry start
+ * in 7 s instead of 13 s.
+ */
+export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
 
 export interface Jars {
   readonly java: string;

@@ -1,7 +1,7 @@
 /** A deployment with any number of processes of each service. Tests start and kill the processes. */
 import { randomUUID } from 'node:crypto';
 import { eventually } from '../e2e/builders.ts';
-import { type ClusterEngines, clusterEnvironment, removeDeployment } from '../e2e/cluster.ts';
+import { type ClusterEngines, clusterEnvironment, createTables, removeDeployment } from '../e2e/cluster.ts';
 import {
   type Answer,
   collectOutput,
@@ -62,6 +62,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
   /** Path of the file that starts the next processes. Undefined if the next processes run the code of this checkout. */
   entry: string | undefined;
   readonly #env: Record<string, string>;
+  #tables: Promise<void> | undefined;
   #turn = 0;
 
   /** @param env settings that replace the default settings of the tests. */
@@ -85,6 +86,9 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
 
   /** Starts a process and waits until the process is ready. @param env additional settings of the process. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+    // Another version creates its own tables.
+    if (this.entry === undefined) this.#tables ??= createTables(this.engines, this.name);
+    await this.#tables;
     const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });
     const output = collectOutput(child);
     await ready(child, output, READY_WITHIN_MS);

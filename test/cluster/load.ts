@@ -34,7 +34,7 @@ const MAX_BATCH = 40;
  * Pause between the requests of a client in milliseconds. The pause leaves CPU time for the services, the brokers, and often
  * another test.
  */
-const REQUEST_PACE_MS = 400;
+const REQUEST_PACE_MS = 1_000;
 /** Number of requests per client between two reports of a project. A higher number gives more links per report. */
 const REQUESTS_PER_REPORT = 6;
 const PEAK_MS = 3_000;

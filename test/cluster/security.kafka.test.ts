@@ -39,7 +39,8 @@ describeKafka('a deployment on engines with TLS and authentication', (engines) =
     const authority = anAuthority('the authority of the servers');
     if (authority === undefined || !there.isRunning) return;
     env = await settings(authority);
-    deployment = new Deployment({ ...engines, brokers: there.broker.sasl }, env);
+    const { registryUrl, clickhouseUrl } = engines;
+    deployment = new Deployment({ registryUrl, clickhouseUrl, brokers: there.broker.sasl }, env);
   });
   afterAll(async () => {
     await Promise.all((deployment?.services ?? []).map((service) => service.kill()));

@@ -36,7 +36,7 @@ const PROJECTS: readonly ProjectOptions[] = [
   { revision: 'B', spread: 4 },
   { revision: 'B', spread: 2 },
 ];
-const MORE_REQUESTS = 100;
+const MORE_REQUESTS = 40;
 /** Time limit of a wait. It is long, because other trials may run at the same time. */
 const WITHIN_MS = 180_000;
 

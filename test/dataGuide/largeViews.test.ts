@@ -1,21 +1,16 @@
 /** Tests that the views with a join stay within a reader's memory, with five million events of two million sessions. */
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { aClickHouse, type TestServer } from '@questlog/runtime/clickhouse/chdb/testing/aClickHouse';
-import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillProject, type LargeProject } from './largeProject.ts';
 
-const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const EVENTS = 5_000_000;
 const tenant = randomUUID();
 const large: LargeProject = { tenant, project: randomUUID(), events: EVENTS, sessions: 2_000_000 };
 
 let clickhouse: TestServer;
 beforeAll(async () => {
-  clickhouse = await aClickHouse();
-  const { url, username, password } = clickhouse.server;
-  await (await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS)).close();
+  clickhouse = await aClickHouse({ hasTables: true });
   await fillProject(clickhouse, large);
 });
 afterAll(() => clickhouse[Symbol.asyncDispose]());

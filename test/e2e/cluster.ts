@@ -5,7 +5,7 @@
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
-import type { S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
+import type { MigratedTables, S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 
 /**
  * Environment variable with the addresses of the engines. The `kafka` project of the tests sets it. Unset for the embedded
@@ -21,6 +21,8 @@ export interface ClusterEngines {
   readonly clickhouseUrl: string;
   /** Bucket for uploads. Undefined if the deployment has no uploads. */
   readonly s3?: S3Bucket;
+  /** Tables of a new deployment. Undefined if the product creates them. */
+  readonly tables?: MigratedTables;
 }
 
 export function clusterEngines(): ClusterEngines | undefined {
@@ -43,6 +45,8 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
     ...uploadSettings(engines),
     QUESTLOG_PREFIX: `${name}.`,
     QUESTLOG_PARTITIONS: PARTITIONS,
+    // The brokers of these tests do not fail, and three replicas would double the CPU time of the brokers.
+    KAFKA_REPLICATION_FACTOR: '1',
     QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${name}`,
   };
 }
@@ -57,17 +61,33 @@ function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
   };
 }
 
+/** Creates the tables of a deployment before its first start, if the engines have tables to copy. */
+export async function createTables(
+  { clickhouseUrl, tables }: ClusterEngines,
+  dataDir: string,
+): Promise<void> {
+  const name = nameOf(dataDir);
+  if (tables === undefined || (await runStatement(clickhouseUrl, `EXISTS DATABASE ${name}`)) === '1\n')
+    return;
+  const { database, statements } = tables;
+  for (const statement of statements) await runStatement(clickhouseUrl, statement.replaceAll(database, name));
+}
+
 /** Deletes the topics and the database of a deployment. The registry keeps the few schemas of the deployment. */
 export async function removeDeployment(engines: ClusterEngines, dataDir: string): Promise<void> {
   await deleteTopics(engines.brokers, `${nameOf(dataDir)}.`);
-  const { username, password, origin } = new URL(engines.clickhouseUrl);
+  await runStatement(engines.clickhouseUrl, `DROP DATABASE IF EXISTS ${nameOf(dataDir)}`);
+}
+
+/** Runs a statement in ClickHouse without Questlog. @returns the response as text */
+async function runStatement(clickhouseUrl: string, body: string): Promise<string> {
+  const { username, password, origin } = new URL(clickhouseUrl);
   const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
-  const response = await fetch(origin, {
-    method: 'POST',
-    headers: { Authorization: `Basic ${basic.toString('base64')}` },
-    body: `DROP DATABASE IF EXISTS ${nameOf(dataDir)}`,
-  });
-  if (!response.ok) throw new Error(await response.text());
+  const headers = { Authorization: `Basic ${basic.toString('base64')}` };
+  const response = await fetch(origin, { method: 'POST', headers, body });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${body}: ${text}`);
+  return text;
 }
 
 /** Returns the name of a deployment. The name is valid for a topic, a schema subject, and a database. */

@@ -11,7 +11,13 @@ import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migrat
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { keepLogs, noteToken } from '../tokensInLogs.ts';
 import { eventually } from './builders.ts';
-import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
+import {
+  type ClusterEngines,
+  clusterEngines,
+  clusterEnvironment,
+  createTables,
+  removeDeployment,
+} from './cluster.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ENTRY = join(ROOT, 'services/questlog/src/main.ts');
@@ -183,6 +189,7 @@ async function spawnServices(
 ): Promise<{ children: ChildProcess[]; ingestAdminUrl: string | undefined }> {
   const engines = options.engines ?? clusterEngines();
   if (engines === undefined) return { children: [spawnProduct(options)], ingestAdminUrl: undefined };
+  await createTables(engines, options.dataDir);
   const [port, adminPort, ingestAdminPort] = await freePorts(3);
   const env = {
     ...clusterEnvironment(engines, options.dataDir),

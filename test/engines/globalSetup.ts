@@ -3,6 +3,7 @@
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { aBucket } from '@questlog/runtime/uploads/bucket.testing';
 import type { TestProject } from 'vitest/node';
+import { migratedTables } from '../migratedTables.ts';
 import { detectCapabilities } from './capabilities.ts';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
 import { keepEngines } from './keepEngines.ts';
@@ -48,6 +49,7 @@ async function openEngines(): Promise<EnginesOfTheRun> {
     brokers: address('KAFKA_BROKERS'),
     registryUrl: address('SCHEMA_REGISTRY_URL'),
     clickhouseUrl: address('CLICKHOUSE_URL'),
+    tables: await migratedTables(address('CLICKHOUSE_URL')),
     ...(started?.stackDir !== undefined && { stackDir: started.stackDir }),
     ...(server !== undefined && { s3: await aBucket(server) }),
   };

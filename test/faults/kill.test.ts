@@ -4,7 +4,7 @@ import { auditCounts, auditEvents, auditOrder, auditSessions, type StoredRow, st
 import { Campaign, quotaOf, SOFT_QUOTA } from './killCampaign.ts';
 import { seedOfRun } from './seeded.ts';
 
-const KILLS = 12;
+const KILLS = 8;
 const RUN_WITHIN_MS = 240_000;
 /** Minimum acknowledged events, because fewer prove nothing. */
 const MIN_ACKNOWLEDGED = 1_000;

@@ -4,6 +4,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
 import { bugsIn, type Product, removeDataDir, spawnProduct, startProduct } from '../e2e/product.ts';
 import { KillClient } from './killClient.ts';
@@ -51,6 +52,7 @@ export class Campaign {
   /** @param kills number of kills under load; some are followed by a kill during the next start */
   async run(kills: number): Promise<void> {
     const random = this.#random;
+    fillWithTables(join(this.#dataDir, 'clickhouse'));
     await this.#start();
     this.#projects = await someProjects(this.product);
     const clients = this.#projects.flatMap((project, i) => clientsOf(project, i, this.ledger, random));

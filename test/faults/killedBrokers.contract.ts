@@ -1,5 +1,6 @@
 /** Kills brokers under load: acknowledged appends must exist once, in order, at the answered offset. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { aName, aRecord, readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import type { Log, LogRecord, TransactionalProducer } from '@questlog/runtime/log/log';
@@ -12,6 +13,8 @@ const PARTITIONS = 3;
 const BEFORE = 200;
 const AFTER = 300;
 const TEST_LIMIT_MS = 300_000;
+/** Pause between two rounds of appends. It leaves CPU time for the restart of the brokers. */
+const PACE_MS = 20;
 
 export function killedBrokers(own: OwnStack): void {
   const stack = (...command: string[]): Promise<string> => own.commands.do(...command);
@@ -67,7 +70,7 @@ export function killedBrokers(own: OwnStack): void {
   );
 }
 
-/** Writes to one partition at full speed until it is stopped. */
+/** Writes to one partition until it is stopped. */
 abstract class Load {
   readonly partition: number;
   /** Outcomes in the order of the calls. */
@@ -113,6 +116,7 @@ abstract class Load {
 class AppendLoad extends Load {
   protected override async run(): Promise<void> {
     for (let round = 0; this.isRunning; round += 1) {
+      await delay(PACE_MS);
       const texts = Array.from({ length: 8 }, (_, index) => `${round}.${index} ${'x'.repeat(200)}`);
       const outcomes = await Promise.allSettled(
         texts.map((text) => this.log.append(this.topic, this.partition, [aRecord(text)])),

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -20,12 +21,15 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const RUNBOOKS = join(ROOT, 'docs/operating/runbooks');
 /** Time within which a switch takes effect, as the runbook states. */
 const EFFECTIVE_WITHIN_MS = 2_000;
+/** Pause between two events of a game. It leaves CPU time for the product. */
+const PLAY_PACE_MS = 100;
 const MIB = 1024 * 1024;
 
 // Created before the product, so that its cleanup runs after the product has stopped.
 const disk = smallDisk(192 * MIB);
 if (disk.lacking !== undefined) console.warn(`skipped: ${disk.lacking}`);
 const dataDir = join(disk.path, 'data');
+fillWithTables(join(dataDir, 'clickhouse'));
 const own = ownProduct({ dataDir });
 
 let game: TestProject;
@@ -140,7 +144,10 @@ test('lag.md: a projector reports failing inserts, and catches up after the fix,
   let isOver = false;
   let late = '';
   const play = async (): Promise<void> => {
-    while (!isOver) await sendEvent(game.sessionId);
+    while (!isOver) {
+      await sendEvent(game.sessionId);
+      await delay(PLAY_PACE_MS);
+    }
   };
   let playing: Promise<void> | undefined;
   await follow('lag.md', {

@@ -15,7 +15,7 @@ export interface OwnStack {
 const UP_WITHIN_MS = 300_000;
 
 /** Creates a stack of three brokers. Call it in the body of a suite. The stack is up before each test and after the last. */
-export function ownStack({ stackDir }: Engines): OwnStack {
+export function ownStack({ stackDir, tables }: Engines): OwnStack {
   const commands = stackCommands(stackDir);
   let own: OwnStack['engines'];
   let lack: string | undefined;
@@ -23,7 +23,7 @@ export function ownStack({ stackDir }: Engines): OwnStack {
   beforeAll(async () => {
     const up = await threeBrokers(commands);
     if ('lack' in up) lack = up.lack;
-    else own = up;
+    else own = { ...up, tables };
     if (lack !== undefined) console.log(`skipped: no stack of the test's own: ${lack}`);
   }, UP_WITHIN_MS);
   beforeEach(async ({ skip }) => {

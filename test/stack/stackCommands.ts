@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
+import type { ClusterEngines } from '../e2e/cluster.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
@@ -79,7 +80,7 @@ export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-sta
   return { dataDir, run, do: runOrThrow, shell: (line) => execute('sh', ['-c', line]), status, remove };
 }
 
-export interface StackEngines {
+export interface StackEngines extends Pick<ClusterEngines, 'tables'> {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;

@@ -17,8 +17,6 @@ import { stackCommands } from '../stack/stackCommands.ts';
 import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
 
 const WITHIN_MS = 1_800_000;
-/** Pause between two requests of a client. The load is small, because both versions run at the same time. */
-const PACE_MS = 1_000;
 /** Time limit of a read, the same as for the consumers of a trial, because other tests run at the same time. */
 const SHOWN_WITHIN_MS = 180_000;
 /** Order of an upgrade. An old reader may be unable to read the records of a new writer. A downgrade uses the reverse order. */
@@ -44,11 +42,11 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
         ground: async () => ({
           engines,
           services: SERVICES_BEFORE,
+          env: { KAFKA_REPLICATION_FACTOR: '1' },
           entry: before.entry,
           end: async () => {},
         }),
         plant: async ({ trial }) => {
-          trial.load.paceMs = PACE_MS;
           await replaceAll(trial, READERS_FIRST, undefined);
           await replaceAll(trial, WRITERS_FIRST, before.entry);
           return { counts: {} };

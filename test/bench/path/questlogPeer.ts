@@ -76,6 +76,7 @@ export function openDeployment(
   mkdirSync(dataDir);
   const env = {
     ...clusterEnvironment(stack.engines, dataDir),
+    KAFKA_REPLICATION_FACTOR: '-1',
     QUESTLOG_DEMO: 'off',
     QUESTLOG_ADMIN_TOKEN: ADMIN_TOKEN,
     QUESTLOG_DATA_DIR: dataDir,

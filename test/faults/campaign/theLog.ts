@@ -10,7 +10,7 @@ const RUNS = 10;
 const BATCH_RECORDS = 130_000;
 const PARTITIONS = 4;
 const STORM = { moves: 30, movesInShort: 4, runs: 3 };
-/** Time until a group is empty: a killed member stays until its session ends. */
+/** Time limit until a group is empty: a member that could not leave stays until its session ends. */
 const EMPTY_WITHIN_MS = 60_000;
 
 export const THE_LOG: readonly Row[] = [
@@ -20,7 +20,7 @@ export const THE_LOG: readonly Row[] = [
     runs: RUNS,
     plant: async ({ trial: { deployment, view } }) => {
       for (const name of CONSUMERS)
-        await Promise.all(deployment.running(name).map((service) => service.kill()));
+        await Promise.all(deployment.running(name).map((service) => service.stop()));
       for (const group of Object.values(GROUPS))
         await eventually(
           () => view.deleteGroups([deployment.prefix + group]).then(() => 'deleted', String),

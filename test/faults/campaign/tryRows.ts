@@ -66,7 +66,8 @@ async function onDeployment(
   let trial: Trial | undefined;
   try {
     const engines = ground?.engines ?? own.engines;
-    trial = await startTrial(engines, ground?.services ?? TWO_OF_EACH, seed, ground);
+    const env = { KAFKA_REPLICATION_FACTOR: '3', ...ground?.env };
+    trial = await startTrial(engines, ground?.services ?? TWO_OF_EACH, seed, { ...ground, env });
     say('the load has begun');
     return await new Run({ ...own, ...chances, trial, ground }, rows, say).outcome();
   } finally {

@@ -23,7 +23,11 @@ export async function brokerJars(): Promise<BrokerJars | { lack: string }> {
   if (lack !== undefined) return { lack };
   return {
     classPath: join(jars, 'kafka', '*'),
-    quickStart: ['-XX:TieredStopAtLevel=1', `-XX:SharedArchiveFile=${join(jars, 'kafka.jsa')}`],
+    quickStart: [
+      '-XX:TieredStopAtLevel=1',
+      '-XX:+UseSerialGC',
+      `-XX:SharedArchiveFile=${join(jars, 'kafka.jsa')}`,
+    ],
   };
 }
 

@@ -17,6 +17,14 @@ export interface Engines {
   readonly stackDir?: string;
   /** S3 bucket. Undefined for other kinds of engines and if Go is not installed. */
   readonly s3?: S3Bucket;
+  readonly tables: MigratedTables;
+}
+
+/** Statements that create the empty tables of a migrated database. */
+export interface MigratedTables {
+  /** Name of the database in the statements. */
+  readonly database: string;
+  readonly statements: readonly string[];
 }
 
 export interface S3Server {
