@@ -57,7 +57,7 @@ const LOGS_OF_THE_RUN = './tokensInLogs.ts';
  * End-to-end files that run a second time on Kafka: restarts, keys, and records that the log returns later. The contract suite
  * of the log and `test/cluster` test the rest of the Kafka adapter.
  */
-const ON_KAFKA_TOO = ['deadLetters', 'idempotency', 'linkedEvents', 'reportsRestart', 'restart'].map(
+const ON_KAFKA_TOO = ['deadLetters', 'idempotency', 'restart'].map(
   (name) => `test/e2e/${name}.test.ts`,
 );
 

@@ -1,9 +1,9 @@
-/** Tests connections: answers before the body arrives, keep-alive, 100 Continue, and shutdown. */
+/** Tests connections: answers before the body arrives, keep-alive, and 100 Continue. */
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aToken, type TestProject } from './builders.ts';
-import { type Reached, removeDataDir, startProduct } from './product.ts';
+import type { Reached } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -149,26 +149,6 @@ test('answers bytes that are not HTTP with a problem document', async () => {
   expect(answer).toMatch(/^HTTP\/1.1 400 /);
   expect(answer).toContain('application/problem+json');
   expect(answer).toContain('"code":"invalid_request"');
-});
-
-test('stops with status 0 while one client sends a body slowly and another repeats requests on one connection', async () => {
-  const product = await startProduct();
-  const { baseUrl, token } = product.credentials;
-  const { hostname, port } = new URL(baseUrl);
-  const trickle = connect(Number(port), hostname, () => {
-    const head = `POST /v1/ingest/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
-    trickle.write(`${head}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n[`);
-  });
-  trickle.on('error', () => {});
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const requests = (async () => {
-    for (;;) await send(product, agent, '/v1/ingest/sessions', '{}');
-  })().catch(() => 'the connection ended');
-  await send(product, new Agent(), '/v1/ingest/sessions', '{}');
-  expect(await product.stop()).toBe(0);
-  expect(await requests).toBe('the connection ended');
-  trickle.destroy();
-  await removeDataDir(product);
 });
 
 test('concurrent changes of one tenant all take effect', async () => {
