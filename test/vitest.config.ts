@@ -80,6 +80,8 @@ const LONGEST_FIRST = [
   'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'test/e2e/connections.',
   'test/e2e/restart.',
+  // Parses all sources for the other files of `test/tidy`.
+  'test/tidy/imports.',
   'services/projector/',
   'services/runtime/src/clickhouse/chdb/',
   'test/e2e/',

@@ -41,7 +41,7 @@ function aRow(code: string, field: string, count: number, sample: unknown, of: P
   return { ...defaults, code, field, count, sample: sample as string, ...of };
 }
 
-test('counts typos by code and field with a sample', async () => {
+test.concurrent('counts typos by code and field with a sample', async () => {
   const { sessionId } = game;
   const typo = { sessionId, evenType: 'jump' };
   await game.post(typo);
@@ -71,7 +71,7 @@ test('counts typos by code and field with a sample', async () => {
   ]);
 });
 
-test('counts invalid requests by code', async () => {
+test.concurrent('counts invalid requests by code', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const read = await aToken(shared.product, own.projectId, { scopes: ['read'] });
   const key = { 'Idempotency-Key': aKey() };
@@ -96,7 +96,7 @@ test('counts invalid requests by code', async () => {
   ]);
 });
 
-test('attributes a wrong path or method with a valid token to the project, with the request as sample', async () => {
+test.concurrent('attributes a wrong path or method with a valid token to the project, with the request as sample', async () => {
   const own = await shared.aProject({ revision: 'B' });
   await own.request('POST', '/v1/events', { body: anEvent() });
   await own.request('POST', '/v1/sessions', { body: {} });
@@ -114,7 +114,7 @@ test('attributes a wrong path or method with a valid token to the project, with 
   expect(all.text()).not.toContain(own.token);
 });
 
-test('counts excluded elements of a lenient batch, and ignored fields of stored events', async () => {
+test.concurrent('counts excluded elements of a lenient batch, and ignored fields of stored events', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const batch = [anEvent({ userId: 7 }), { evenType: 'a' }, 'event', anEvent({ userId: 8 })];
   expect((await own.post(batch, { Prefer: 'handling=lenient' })).status).toBe(207);
@@ -148,7 +148,7 @@ test('counts excluded elements of a lenient batch, and ignored fields of stored 
   ]);
 });
 
-test('stores times of a wrong clock, reports them in one header, and counts them, on every path', async () => {
+test.concurrent('stores times of a wrong clock, reports them in one header, and counts them, on every path', async () => {
   const own = await shared.aProject({ revision: 'B' });
   const ahead = new Date(Date.now() + 86_400_000).toISOString();
   const sent: readonly (readonly [string, unknown, Record<string, string>])[] = [
@@ -199,7 +199,7 @@ test('stores times of a wrong clock, reports them in one header, and counts them
   ]);
 });
 
-test('counts fields above a project’s limit as other', async () => {
+test.concurrent('counts fields above a project’s limit as other', async () => {
   const own = await shared.aProject({ revision: 'B' });
   for (let n = 0; n < 30; n++) {
     const names = Array.from({ length: 10 }, (_, m) => [`name${n}x${m}`, m]);
@@ -213,7 +213,7 @@ test('counts fields above a project’s limit as other', async () => {
   expect(rows.find(({ field }) => field === 'other')?.count).toBeGreaterThanOrEqual(100);
 });
 
-test('counts requests without a valid token without a project and without the token', async () => {
+test.concurrent('counts requests without a valid token without a project and without the token', async () => {
   const unknown = 'qlt_an-unknown-token-of-no-client';
   for (const Authorization of [`Bearer ${unknown}`, unknown]) {
     await shared.product.request('POST', '/v1/ingest/events', {

@@ -2,6 +2,9 @@
  * Extracts facts about each TypeScript file from the compiler's syntax tree. The compiler's API is declared unstable;
  * `package-lock.json` fixes its version.
  */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import {
   type Expression,
   type ImportDeclaration,
@@ -26,7 +29,7 @@ import {
   SyntaxKind,
 } from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
-import { ROOT } from './projectFiles.ts';
+import { projectFiles, ROOT, textOf } from './projectFiles.ts';
 
 export interface Import {
   readonly specifier: string;
@@ -59,15 +62,32 @@ const PROJECTS = ['tsconfig.base.json', 'services/console/ui/tsconfig.json'];
 let parsed: ReadonlyMap<string, Source> | undefined;
 
 /**
- * Returns every type-checked TypeScript file by its path from the root. A test worker parses the files once, because parsing
- * takes seconds and the test files of a worker share their modules.
+ * Returns every type-checked TypeScript file by its path from the root. Parsing takes seconds of CPU time, so the test files of
+ * a worker share the result, and the workers of a run share it in a file.
  */
 export function parseSources(): ReadonlyMap<string, Source> {
-  parsed ??= parse();
+  parsed ??= parseOnce();
   return parsed;
 }
 
-function parse(): ReadonlyMap<string, Source> {
+function parseOnce(): ReadonlyMap<string, Source> {
+  const hash = createHash('sha256');
+  for (const path of projectFiles().filter((name) => /\.(ts|json)$/.test(name)))
+    hash.update(`${path}\n`).update(textOf(path));
+  const cache = join(ROOT, 'node_modules/.cache', `sources-${hash.digest('hex')}.json`);
+  if (existsSync(cache)) return new Map(JSON.parse(readFileSync(cache, 'utf8')));
+  const sources = parse();
+  const folder = dirname(cache);
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(folder).filter((other) => /^sources-\w+\.json$/.test(other)))
+    rmSync(join(folder, name), { force: true });
+  // Writes another file first, because a second worker must not read a part of the file.
+  writeFileSync(`${cache}.${process.pid}`, JSON.stringify([...sources]));
+  renameSync(`${cache}.${process.pid}`, cache);
+  return sources;
+}
+
+function parse(): Map<string, Source> {
   const api = new API({ cwd: ROOT });
   const snapshot = api.updateSnapshot({ openProjects: PROJECTS.map((project) => ROOT + project) });
   const sources = new Map<string, Source>();
