@@ -14,8 +14,8 @@ const ENGINES = '**/*.int.test.ts';
 const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++. Runs in the tier that also needs Python and Java. */
 const COMPILERS = '**/enginePages.int.test.ts';
-/** Each truncation waits for mutations of tables. */
-const CUTS = '**/{cutLog,incrementalLoads}.int.test.ts';
+/** Wait for mutations of tables. */
+const MUTATIONS = '**/{eraseRows,incrementalLoads,lostOffsets,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Starts two versions of Node and browsers, and kills the client six times. The client's unit tests are in `fast`. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
@@ -23,15 +23,18 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
 /** Each command is a process, so `npm test` does not include these files. */
 const SLOW = 'test/e2e/{backup,commandLine,generatedClients,sqlCommand}.test.ts';
-/** Waits until tables are rewritten. Runs on Kafka only; `erasureKill` erases on the embedded log. */
-const ERASURES = 'test/e2e/erasures.test.ts';
+/**
+ * Change tables, or wait until tables are rewritten. Run on Kafka only. On the embedded log, `erasureKill` and the tests of
+ * `deadLetters` test the same.
+ */
+const ONLY_ON_KAFKA = 'test/e2e/{deadLetters,erasures}.test.ts';
 /** Half a million events with the answers to ten questions, and five million events in a reader's memory. */
 const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
 /** Breaks the shared engines of the run. Files in subfolders do not. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Break only their own processes and disks: killed engines, full disks, and rejected or killed processes. */
 const OWN_FAULTS = [
-  'services/runtime/src/clickhouse/chdb/engineProcess.int.test.ts',
+  'services/runtime/src/clickhouse/chdb/{engineProcess,engine/durability}.int.test.ts',
   'test/e2e/{diskFull,process,refusedStart}.test.ts',
 ];
 /** Run a second time in `faults`, ten times as long. */
@@ -54,12 +57,10 @@ const MIGRATED = './migratedFolder.ts';
 const LOGS_OF_THE_RUN = './tokensInLogs.ts';
 
 /**
- * End-to-end files that run a second time on Kafka: restarts, keys, and records that the log returns later. The contract suite
- * of the log and `test/cluster` test the rest of the Kafka adapter.
+ * End-to-end files that run a second time on Kafka. The contract suite of the log and `test/cluster` test the rest of the Kafka
+ * adapter.
  */
-const ON_KAFKA_TOO = ['deadLetters', 'idempotency', 'restart'].map(
-  (name) => `test/e2e/${name}.test.ts`,
-);
+const ON_KAFKA_TOO = 'test/e2e/{idempotency,restart}.test.ts';
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
@@ -115,14 +116,14 @@ const TIERS: readonly Tier[] = [
   {
     name: 'engines',
     include: [`{services,test}/${ENGINES}`],
-    exclude: [PYTHON, COMPILERS, CUTS, ...OWN_FAULTS],
+    exclude: [PYTHON, COMPILERS, MUTATIONS, ...OWN_FAULTS],
     globalSetup: [MIGRATED],
     order: 0,
   },
   {
     name: 'e2e',
     include: [E2E],
-    exclude: [...CLIENT, IN_BROWSER, SLOW, ERASURES, ...OWN_FAULTS],
+    exclude: [...CLIENT, IN_BROWSER, SLOW, ONLY_ON_KAFKA, ...OWN_FAULTS],
     globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     order: 0,
   },
@@ -143,7 +144,7 @@ const TIERS: readonly Tier[] = [
   },
   {
     name: 'e2e-kafka',
-    include: [...ON_KAFKA_TOO, ERASURES, ...CLIENT],
+    include: [ON_KAFKA_TOO, ONLY_ON_KAFKA, ...CLIENT],
     globalSetup: [ENGINES_OF_THE_RUN, PRODUCT_OF_THE_RUN],
     isHeavy: true,
     order: 1,
@@ -151,7 +152,7 @@ const TIERS: readonly Tier[] = [
   // Runs after the tiers that use the shared brokers, because it breaks them.
   {
     name: 'faults',
-    include: [FAULTS, RUNBOOKS, `{services,test}/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
+    include: [FAULTS, RUNBOOKS, `{services,test}/${MUTATIONS}`, ...OWN_FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN, MIGRATED],
     isHeavy: true,

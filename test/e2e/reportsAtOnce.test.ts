@@ -22,7 +22,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-describe.concurrent('immediately after a 201 of a report', () => {
+describe('immediately after a 201 of a report', () => {
   test('a named event shows the report in every read', async () => {
     const sessionId = await game.session();
     const [stored] = (await game.post(anEvent({ sessionId, occurredAt: '2020-01-01' }))).json();
@@ -136,7 +136,7 @@ describe.concurrent('immediately after a 201 of a report', () => {
   });
 });
 
-describe.concurrent('immediately after a 201 of an event', () => {
+describe('immediately after a 201 of an event', () => {
   test('the report that named it earlier is in the response', async () => {
     const [key, body] = [aKey(), JSON.stringify(anEvent())];
     const coming = eventId(millisOf(key), 0, keyedTails(game.projectId, { key, digest: sha256(body) }, [0]));

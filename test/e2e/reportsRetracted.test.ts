@@ -17,7 +17,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-describe.concurrent('immediately after a retraction', () => {
+describe('immediately after a retraction', () => {
   test('its events do not show the report and its links are retracted, before the linker has linked them', async () => {
     const sessionId = await game.session();
     const [before] = (await game.post(anEvent({ sessionId }))).json();

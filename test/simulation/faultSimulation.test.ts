@@ -8,7 +8,7 @@ import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
 /** Numbers of seeds in the tier of faults and for Stryker. */
 const RUNS = { long: 300, mutants: 20 };
-const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 60;
+const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 30;
 /** Time limit. A run takes seconds on an idle CPU, but other tests run too. */
 const WITHIN_MS = 600_000;
 

@@ -259,7 +259,7 @@ test('retracts hundreds of reports in one block', async () => {
 
 test('stores reports with many named events completely, also after a crash between their inserts', async () => {
   const reports = Array.from({ length: 300 }, () =>
-    on.aReport({ eventIds: Array.from({ length: 500 }, () => randomUUID()) }),
+    on.aReport({ eventIds: Array.from({ length: 1_000 }, () => randomUUID()) }),
   );
   for (const report of reports) await on.appendReports(report);
   await on.appendReports(...reports.map((report) => retraction(report)));
@@ -276,9 +276,9 @@ test('stores reports with many named events completely, also after a crash betwe
   await bench.projectAll(bench.store);
   const [row] = await bench.store.query<{ links: string; reports: string }>(
     `SELECT (SELECT count() FROM report_links WHERE project_id = {project:UUID} AND state = 'retracted') AS links,
-            (SELECT countIf(length(event_ids) = 500 AND retracted_at IS NOT NULL) FROM reports
+            (SELECT countIf(length(event_ids) = 1000 AND retracted_at IS NOT NULL) FROM reports
              WHERE project_id = {project:UUID}) AS reports`,
     { project: on.project },
   );
-  expect(row).toEqual({ links: '150000', reports: '300' });
+  expect(row).toEqual({ links: '300000', reports: '300' });
 });

@@ -1,11 +1,8 @@
-/** Test bench of the projector. It has an embedded log and a ClickHouse in a new folder, and can run projectors on them. */
+/** Test bench of the projector. It has an embedded log in a new folder and empty tables, and can run projectors on them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
-import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
-import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import { emptyTables } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { type Erasures, NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { until } from '@questlog/runtime/log/contract/harness';
@@ -25,9 +22,6 @@ import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter
 import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { type ProjectorMetrics, projectorMetrics } from '../metrics.ts';
 import { type Projector, startProjector } from '../projector.ts';
-
-const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
-const PASSWORD = 'test';
 
 export interface Bench {
   readonly log: Log & EmbeddedExtras;
@@ -65,7 +59,9 @@ export interface Bench {
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
   let { database, log } = openLogIn(directory);
-  const { store, access, close } = await openTables(join(directory, 'ch'));
+  const shared = await emptyTables();
+  // An insert has always ended when a test starts a projector, because no test leaves an insert running.
+  const store = { ...shared.store, insertsEndWithinMs: 0 };
   await log.ensureTopics(topicDefinitions(partitions));
   let registry = await openLogRegistry(log);
   const health = createHealth();
@@ -97,7 +93,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
       return log;
     },
     store,
-    access,
+    access: shared.access,
     health,
     metrics,
     start,
@@ -127,7 +123,6 @@ export async function openBench(partitions = 1): Promise<Bench> {
       ),
     deadLetters: () => readDeadLetters(log, registry),
     close: async () => {
-      await close();
       await log.close();
       rmSync(directory, { recursive: true, force: true });
     },
@@ -137,19 +132,6 @@ export async function openBench(partitions = 1): Promise<Bench> {
 function openLogIn(directory: string) {
   const database = openDatabase(directory);
   return { database, log: embeddedLogOn(database, { directory, clock: systemClock }) };
-}
-
-async function openTables(directory: string): Promise<Pick<Bench, 'store' | 'access' | 'close'>> {
-  fillWithTables(directory);
-  const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
-  const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
-  // An insert has always ended when a test starts a projector, because no test leaves an insert running.
-  const store = { ...(await openMigrated(access, MIGRATIONS)), insertsEndWithinMs: 0 };
-  const close = async (): Promise<void> => {
-    await store.close();
-    await server.close();
-  };
-  return { store, access, close };
 }
 
 function headersOf(message: unknown): Headers {

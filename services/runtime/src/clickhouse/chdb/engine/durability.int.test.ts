@@ -7,14 +7,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import { startEmbeddedClickHouse } from '../embeddedClickHouse.ts';
 import { aClickHouse } from '../testing/aClickHouse.ts';
+import { closeSharedEngine } from '../testing/sharedEngine.ts';
 
 const KILLS = 5;
 const INSERT_ROWS = 500;
 const CHILD = fileURLToPath(new URL('../testing/durabilityChild.ts', import.meta.url));
+
+beforeAll(closeSharedEngine);
 
 let directory: string;
 const children = new Set<ChildProcess>();

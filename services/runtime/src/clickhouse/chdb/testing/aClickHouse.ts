@@ -10,6 +10,7 @@ import {
   startEmbeddedClickHouse,
 } from '../embeddedClickHouse.ts';
 import { fillWithTables } from './migratedFolder.ts';
+import { closeSharedEngine } from './sharedEngine.ts';
 
 export interface TestServer extends AsyncDisposable {
   server: EmbeddedClickHouse;
@@ -27,6 +28,7 @@ export async function aClickHouse({
   hasTables = false,
   ...options
 }: Partial<EmbeddedClickHouseOptions> & { hasTables?: boolean } = {}): Promise<TestServer> {
+  await closeSharedEngine();
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
   if (hasTables) fillWithTables(directory);
   const reader = { username: 'reader', password: 'read-only' };

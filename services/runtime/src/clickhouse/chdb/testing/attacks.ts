@@ -244,7 +244,7 @@ export const answered: readonly string[] = [
   "SELECT * FROM mergeTreeIndex('questlog', 'events')",
   "SELECT * FROM system.one UUID '00000000-0000-0000-0000-000000000001'",
   'SELECT * FROM INFORMATION_SCHEMA.TABLES',
-  'SELECT sleep(3)',
+  'SELECT sleep(0.1)',
   'SELECT hostName()',
   "SELECT getServerSetting('path')",
   'SELECT filesystemAvailable()',

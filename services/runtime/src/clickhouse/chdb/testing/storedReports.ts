@@ -1,39 +1,20 @@
 /** Test support: a ClickHouse with the product's tables, and bulk inserts of reports and links. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll } from 'vitest';
-import { openMigrated } from '../../migrate.ts';
+import { beforeAll } from 'vitest';
 import type { Store } from '../../store.ts';
-import { startEmbeddedClickHouse } from '../embeddedClickHouse.ts';
-import { fillWithTables } from './migratedFolder.ts';
+import { emptyTables } from './sharedEngine.ts';
 
-const MIGRATIONS = fileURLToPath(new URL('../../../../../../deploy/clickhouse', import.meta.url));
-const PASSWORD = 'test';
 const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
-/** Starts one store for all tests of a file. Each test uses its own projects. */
+/** Provides one store for all tests of a file. Each test uses its own projects. */
 export function sharedStore(): { readonly store: Store } {
-  const shared: { store?: Store } = {};
+  let shared: Store | undefined;
   beforeAll(async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'questlog-rows-'));
-    fillWithTables(directory);
-    const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
-    const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
-    const store = await openMigrated(access, MIGRATIONS);
-    shared.store = store;
-    return async () => {
-      await store.close();
-      await server.close();
-      rmSync(directory, { recursive: true, force: true });
-    };
+    shared = (await emptyTables()).store;
   }, 60_000);
-  afterAll(() => delete shared.store);
   return {
     get store() {
-      if (shared.store === undefined) throw new Error('the store is not there yet');
-      return shared.store;
+      if (shared === undefined) throw new Error('the store is not there yet');
+      return shared;
     },
   };
 }
