@@ -15,7 +15,7 @@ const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++. Runs in the tier that also needs Python and Java. */
 const COMPILERS = '**/enginePages.int.test.ts';
 /** Wait for mutations of tables. */
-const MUTATIONS = '**/{eraseRows,incrementalLoads,lostOffsets,playerSessions,truncatedLog}.int.test.ts';
+const MUTATIONS = '**/{eraseRows,incrementalLoads,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Starts two versions of Node and browsers, and kills the client six times. The client's unit tests are in `fast`. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
