@@ -13,6 +13,7 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { type Projector, startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
+import { closeSharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
@@ -113,6 +114,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
   const directory = mkdtempSync(join(tmpdir(), 'questlog-links-'));
   const clock = { aheadMs: 0, now: (): number => Date.now() + clock.aheadMs };
   const log = await openEmbeddedLog({ directory, clock });
+  await closeSharedEngine();
   fillWithTables(join(directory, 'clickhouse'));
   const server = await startEmbeddedClickHouse({ directory: join(directory, 'clickhouse'), ...ACCESS });
   const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
