@@ -20,6 +20,8 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'test/bench/pace.ts': 'sends events at a fixed rate',
   'test/cluster/load.ts': 'sends load at a fixed rate',
   'test/console/screenshots.ts': 'waits until the figures of a page no longer change',
+  'test/faults/killedBrokers.contract.ts': 'sends load at a limited rate',
+  'test/runbooks/runbooks.test.ts': 'sends load at a limited rate',
   'test/faults/campaign/tryRows.ts': 'draws the times of faults, and prints the seed',
   'test/simulation/world/virtualTime.ts': 'replaces the timers of Node by simulated timers',
   'test/faults/killCampaign.ts': 'draws the time of a kill, and prints the seed',
