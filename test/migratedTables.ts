@@ -1,4 +1,4 @@
-/** Migrates one database, so that deployments of the tests can copy its empty tables. Migrations take seconds of CPU time. */
+/** Migrates one database. Test deployments copy its empty tables, because migrations take seconds of CPU time. */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
@@ -6,7 +6,7 @@ import type { MigratedTables } from '@questlog/runtime/log/kafka/testing/engines
 
 const MIGRATIONS = fileURLToPath(new URL('../deploy/clickhouse', import.meta.url));
 
-/** Returns the statements that create the tables. Does not keep the database. */
+/** Returns statements that create the tables and record the migrations as applied. Drops the migrated database. */
 export async function migratedTables(clickhouseUrl: string): Promise<MigratedTables> {
   const { origin, username, password } = new URL(clickhouseUrl);
   const account = { username: decodeURIComponent(username), password: decodeURIComponent(password) };

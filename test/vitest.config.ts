@@ -14,21 +14,21 @@ const ENGINES = '**/*.int.test.ts';
 const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++. Runs in the tier that also needs Python and Java. */
 const COMPILERS = '**/enginePages.int.test.ts';
-/** Wait for mutations of tables. */
+/** Files that wait for mutations of tables. */
 const MUTATIONS = '**/{eraseRows,incrementalLoads,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Starts two versions of Node and browsers, and kills the client six times. The client's unit tests are in `fast`. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Reads pages in a browser for minutes, so `npm test` does not include it. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Each command is a process, so `npm test` does not include these files. */
+/** Start a process per command, or install npm packages. `npm test` does not include these files, because they are slow. */
 const SLOW = 'test/e2e/{backup,commandLine,generatedClients,sqlCommand}.test.ts';
 /**
- * Change tables, or wait until tables are rewritten. Run on Kafka only. On the embedded log, `erasureKill` and the tests of
- * `deadLetters` test the same.
+ * Files that change tables, or wait until tables are rewritten. They run on Kafka only. On the embedded log, `erasureKill` and
+ * the other `deadLetters` tests test the same behavior.
  */
 const ONLY_ON_KAFKA = 'test/e2e/{deadLetters,erasures}.test.ts';
-/** Half a million events with the answers to ten questions, and five million events in a reader's memory. */
+/** Ten simulated days with the answers to the guide's questions, and five million events in a reader's memory. */
 const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
 /** Breaks the shared engines of the run. Files in subfolders do not. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
@@ -81,7 +81,7 @@ const LONGEST_FIRST = [
   'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'test/e2e/connections.',
   'test/e2e/restart.',
-  // Parses all sources for the other files of `test/tidy`.
+  // Parses all sources and stores the result for the other files of `test/tidy`.
   'test/tidy/imports.',
   'services/projector/',
   'services/runtime/src/clickhouse/chdb/',
@@ -101,8 +101,9 @@ interface Tier {
 }
 
 /**
- * Number of workers by the order of a tier, on two cores. Two deployments of four or more processes, with their brokers, use both
- * cores. Faults often wait. Measurements are distorted by more workers.
+ * Number of workers by the order of a tier, for two cores. With brokers (order 1), two workers use both cores, because each
+ * test deployment has at least four processes. Fault tests (order 2) often wait. More workers would distort the measurements
+ * of orders 3 and 4.
  */
 const WORKERS: readonly number[] = [3, 2, 3, 2, 2];
 
@@ -183,7 +184,7 @@ function projectOf({
       env: { ...env },
       globalSetup: [LOGS_OF_THE_RUN, ...globalSetup].map(here),
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
-      // A quarter faster, because a worker loads shared modules once. These tests keep no state in modules.
+      // A quarter faster, because a worker loads shared modules once. Test files also share module state (`sharedEngine.ts`).
       isolate: false,
       // Saves a quarter of the CPU time of the fast tests, because Node loads the sources itself and caches the compiled code.
       experimental: { viteModuleRunner: false },

@@ -26,7 +26,7 @@ const RUN_WITHIN_MS = 900_000;
 const CAUGHT_UP_WITHIN_MS = 120_000;
 const UNLINKED_REQUESTS = 40;
 const NO_LAG = `questlog_projector_lag_records{topic="${TOPICS.sessions}"} 0\n`;
-/** Longer than the interval of five seconds at which a projector measures its lag. */
+/** Required time without lag. It is longer than the 5 s after which a projector measures its lag again. */
 const NO_LAG_FOR_MS = 6_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();

@@ -86,7 +86,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
 
   /** Starts a process and waits until the process is ready. @param env additional settings of the process. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
-    // Another version creates its own tables.
+    // A process of another version creates the tables of its version.
     if (this.entry === undefined) this.#tables ??= createTables(this.engines, this.name);
     await this.#tables;
     const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });

@@ -31,7 +31,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
 
   beforeAll(async () => {
     if (engines.s3 === undefined) return;
-    // Uses a fixed port, because a game keeps its address of ingest.
+    // Ingest uses the same port after each restart, because the game does not change the address of ingest.
     const [port] = await freePorts(1);
     deployment = new Deployment(engines, { QUESTLOG_PORT: String(port) });
     await deployment.startAll(...SERVICES);

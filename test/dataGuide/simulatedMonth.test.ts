@@ -1,6 +1,7 @@
 /**
- * Tests the simulated month of the data guide, `questlog simulate --days 30 --speed max --seed 7`. The answers that are counted from
- * the simulated sessions must be in `known-answers.txt`. For ten days of the game, ClickHouse must return the same answers.
+ * Tests the simulated month of the data guide, `questlog simulate --days 30 --speed max --seed 7`. `known-answers.txt` must
+ * have the answers that are counted from the simulated sessions. For a game of ten days, ClickHouse must return the counted
+ * answers.
  */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
@@ -26,7 +27,7 @@ test('a month of simulated play has the answers in known-answers.txt', () => {
   expect(linesOf(expected, period)).toBe(readFileSync(KNOWN_ANSWERS, 'utf8'));
 });
 
-test('ClickHouse returns the answers of a simulated game', { timeout: TIMEOUT_MS }, async () => {
+test('ClickHouse returns the answers of ten simulated days', { timeout: TIMEOUT_MS }, async () => {
   const { adminUrl, adminToken, baseUrl, token } = shared.product.credentials;
   const env = {
     ...{ QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },

@@ -21,7 +21,7 @@ export interface ClusterEngines {
   readonly clickhouseUrl: string;
   /** Bucket for uploads. Undefined if the deployment has no uploads. */
   readonly s3?: S3Bucket;
-  /** Tables of a new deployment. Undefined if the product creates them. */
+  /** Tables that a new deployment copies. Undefined if the product creates the tables. */
   readonly tables?: MigratedTables;
 }
 

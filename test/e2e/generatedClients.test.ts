@@ -21,7 +21,7 @@ const [baseUrl, token] = process.argv.slice(2);
 const client = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${token}\` } });
 `;
 
-/** Each call with a wrong name must be a type error, otherwise the generated types would be too wide to help anyone. */
+/** Wrong names must be type errors, because types that accept any name would not help a client. */
 const GAME = `${CLIENT}
 const build = { version: '1.4.2', platform: 'Web' };
 const session = await client.POST('/v1/ingest/sessions', { body: { build } });
@@ -79,7 +79,7 @@ test('an operator lists projects with a client that is generated from the operat
   );
 });
 
-/** Generates the types, checks the types of the program, and runs it. Returns its output. */
+/** Generates the types, type-checks the program, runs the program, and returns its output. */
 async function run(packages: string, program: string, url: string, token: string): Promise<string> {
   // Node does not run TypeScript below `node_modules`.
   const folder = mkdtempSync(join(tmpdir(), 'questlog-generated-'));

@@ -255,7 +255,7 @@ async function stopUnderLoad(of: Product, game: TestProject, acknowledged: strin
   return { status, withinMs, isStreamDone };
 }
 
-/** Starts a request whose body never ends. */
+/** Starts a request and does not send its whole body. */
 function sendSlowly({ credentials: { baseUrl, token } }: Product): Socket {
   const { hostname, port } = new URL(baseUrl);
   const socket = connect(Number(port), hostname, () => {

@@ -134,7 +134,7 @@ describe.concurrent('an upload', () => {
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
   });
 
-  test('in progress survives the start of an operations process on the same folder, which is refused', async () => {
+  test('in progress survives the rejected start of an operations process on the same folder', async () => {
     const upload = (await asked(aFile({ sizeBytes: 9 }))).json();
     const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
     const answered = new Promise<number | undefined>((resolve, reject) => {

@@ -70,7 +70,7 @@ export function killedBrokers(own: OwnStack): void {
   );
 }
 
-/** Writes to one partition until it is stopped. */
+/** Load that appends to one partition until `stop` is called. */
 abstract class Load {
   readonly partition: number;
   /** Outcomes in the order of the calls. */

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { simulateLinks } from './linkSimulation.ts';
 import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
-/** Numbers of seeds: ten times as many in the tier of faults. */
+/** Number of seeds by the kind of run, instead of the default 100. The tier of faults is `long`. */
 const RUNS = { long: 1_000, mutants: 20 };
 const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 100;
 /** Time limit. A run takes ten seconds on an idle CPU, but other tests run too. */

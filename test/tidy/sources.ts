@@ -81,7 +81,7 @@ function parseOnce(): ReadonlyMap<string, Source> {
   mkdirSync(folder, { recursive: true });
   for (const name of readdirSync(folder).filter((other) => /^sources-\w+\.json$/.test(other)))
     rmSync(join(folder, name), { force: true });
-  // Writes another file first, because a second worker must not read a part of the file.
+  // Writes a temporary file and renames it, because another worker must not read an incomplete file.
   writeFileSync(`${cache}.${process.pid}`, JSON.stringify([...sources]));
   renameSync(`${cache}.${process.pid}`, cache);
   return sources;

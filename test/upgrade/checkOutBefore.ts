@@ -1,4 +1,4 @@
-/** Checks out the version of the upgrade tests before the tests run. */
+/** Checks out the version from which the upgrade tests upgrade, so that the tests do not wait for the installation. */
 import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
 
 checkOut(VERSION_BEFORE);

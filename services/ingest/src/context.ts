@@ -9,7 +9,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { IngestMetrics } from './metrics.ts';
 
-/** Objects that all parts of an ingest process share. A module names the objects that it uses. */
+/** A module that needs only some of the objects declares these objects with `Pick`. */
 export interface IngestContext {
   readonly log: Log;
   readonly store: Store;

@@ -156,7 +156,7 @@ function watchTruncations(
   return watch;
 }
 
-/** Warns about partitions without a leader, to which requests would append. */
+/** Warns about partitions without a leader in the topics to which requests append. */
 function warnOfLeaderless({ log, health }: IngestContext): void {
   health.warn('log', async () => {
     const without = await Promise.all(REQUEST_TOPICS.map(async (topic) => leaderlessPartitions(log, topic)));

@@ -53,7 +53,7 @@ export const ingestSettings = {
 
 export type IngestOptions = ReturnType<typeof ingestOptions>;
 
-/** @throws StartRefused that names every invalid setting */
+/** @throws StartRefused with the names of all invalid settings */
 export function ingestOptions(settings: SettingsOf<typeof ingestSettings>) {
   const { host, port, docs, revision: defaultRevision, reportLinks: maxSessionLinks } = settings;
   const toGames: ListenAddress = { host, port, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };

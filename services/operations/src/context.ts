@@ -7,7 +7,7 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { OperationsMetrics } from './metrics.ts';
 
-/** Objects that all parts of an operations process share. A module names the objects that it uses. */
+/** A module that needs only some of the objects declares these objects with `Pick`. */
 export interface OperationsContext extends ServiceDeps {
   /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;

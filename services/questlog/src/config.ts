@@ -1,4 +1,4 @@
-/** Combines the settings of all services. A service ignores the settings of other services. */
+/** Combines the settings of all services. Each process checks all settings, also the settings of other services. */
 import { join, resolve } from 'node:path';
 import { ingestOptions, ingestSettings } from '@questlog/ingest/settings';
 import { operationsOptions, operationsSettings } from '@questlog/operations/settings';
@@ -113,7 +113,7 @@ export const settings = Type.Object({
 /** Options of all services, and the connections to external engines. An engine is embedded if its connection is undefined. */
 export type Options = ReturnType<typeof checkedOptions>;
 
-/** Checks the settings before any engine is opened. @throws StartRefused that names every invalid setting */
+/** Checks the settings before any engine is opened. @throws StartRefused with the names of all invalid settings */
 export function checkedOptions(values: Settings, isStandalone: boolean) {
   const isEmbedded = values.log === 'embedded' || (isStandalone && !isOnKafka(values));
   const hasWorkers = values.workers > 1;

@@ -7,7 +7,7 @@ import type { Scope } from '../../topics/directoryEntry.ts';
 
 export interface Operation {
   readonly route: `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`;
-  /** Scope of a project's token, or `anyone` if the operation needs no token. Undefined: the operation needs the admin token. */
+  /** Scope of a project's token, or `anyone` if no token is needed. Undefined if the operation needs the admin token. */
   readonly access?: Scope | 'anyone';
   readonly summary: string;
   readonly description?: string;
@@ -15,20 +15,20 @@ export interface Operation {
   readonly parameters?: readonly Parameter[];
   readonly body?: TSchema;
   /**
-   * `exact`: a null field is not an omitted field. `unchecked`: the handler checks the parsed body. `unread`: the handler reads
-   * and checks the body. Undefined: the body is checked before the handler runs.
+   * `exact`: the route checks the body, and a null field does not count as omitted. `unchecked`: the handler checks the parsed
+   * body. `unread`: the handler reads and checks the body. Undefined if the route checks the body and null counts as omitted.
    */
   readonly bodyMode?: 'exact' | 'unchecked' | 'unread';
-  /** Schema that the document shows for the body. Undefined if the schema of `body` is shown. */
+  /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
-  /** Answers by status. A text describes a problem document. The statuses that all operations have are omitted. */
+  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses of access and body. */
   readonly responses: Readonly<Record<number, Answer | string>>;
 }
 
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** The admin token is not valid for games, so each of their operations has a scope or is for anyone. */
+/** Operations of the API for games. `access` is required, because games do not have the admin token. */
 export type GameOperations = Readonly<Record<string, Operation & { readonly access: Scope | 'anyone' }>>;
 
 /** The operations of one listener by their `operationId`, and the texts of its OpenAPI document. */

@@ -8,7 +8,7 @@ import { excludeErasedReports, openReportCache, type ReportCache } from './repor
 import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
 import { excludeErasedSessions, isErasedIn, openSessionCache, type SessionCache } from './sessionCache.ts';
 
-/** Both caches hide erased data and warn if a restored ClickHouse lacks rows. */
+/** Opens caches that hide erased data, and warns if restored tables in ClickHouse lack rows. */
 export async function openCaches(
   context: IngestContext,
   projections: Projections,

@@ -6,7 +6,6 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { ReportCache } from './reportCache.ts';
 import type { SessionCache } from './sessionCache.ts';
 
-/** Objects that all GET requests share: ClickHouse, the caches, and the progress of the projector and the linker. */
 export interface ReadContext {
   readonly store: Store;
   readonly sessions: SessionCache;

@@ -28,7 +28,7 @@ test.each([
   expect({ headers: {}, ...first }).toEqual(await slow.send(body));
   expect(fast.appended()).toEqual(slow.appended());
   expect([fast.taken(), slow.taken()]).toEqual([1, 0]);
-  // Neither keeps payloads, which would keep the whole body in memory for a day.
+  // Neither path caches payloads for retries, because a payload would keep the whole body in memory for a day.
   expect(await fast.remembered(body)).toStrictEqual(await slow.remembered(body));
 
   const retry = await fast.send(body);
@@ -36,18 +36,18 @@ test.each([
   expect(fast.appended()).toEqual(slow.appended());
 });
 
-test('stores requests with one key once, at the same time or after a failed append', async () => {
+test('stores concurrent requests with the same key once, also after a failed append', async () => {
   const { send, appended, breakNext } = aProcess();
   breakNext();
   await expect(send(event)).rejects.toThrow('no broker');
   const failed = appended();
   const answers = await Promise.all([send(event), send(event)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
-  // Consumers drop the second of two records with one append id.
+  // Consumers skip a record if they have already read a record with the same append id.
   expect(appended()).toEqual([...failed, ...failed]);
 });
 
-test('rejects another body with the key, and stores another key', async () => {
+test('rejects a different body with the same key, and stores the same body with a different key', async () => {
   const { send, appended } = aProcess();
   await send(event);
   await expect(send(BATCH)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
@@ -57,7 +57,7 @@ test('rejects another body with the key, and stores another key', async () => {
 });
 
 test.each(['hasReport', 'isNamed'] as const)(
-  'links events to a report that was filed while the key was looked up: %s',
+  'links events to a report that is filed while ingest looks up the key: %s',
   async (how) => {
     const { send, lookUp } = aProcess();
     const answer = send(event);

@@ -1,6 +1,6 @@
 /**
- * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Requests that
- * need more work, such as retries or invalid events, take another path.
+ * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Other requests,
+ * such as retries or requests with invalid events, take the slow path in `ingestEvents.ts`.
  */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -45,9 +45,9 @@ export class OrdinaryIngest {
   readonly #reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>;
   readonly #replays: Pick<Replays, 'claim'>;
   readonly #clock: Clock;
-  /** Shared by all requests without a key, because none of them uses the arrays after an `await`. */
+  /** Arrays that all requests without a key share, because these requests do not use the arrays after an `await`. */
   readonly #shared = new RequestArrays();
-  /** Arrays for requests with a key, which keep their arrays during an `await`. */
+  /** Unused arrays for requests with a key. Each request takes its own arrays, because it uses them after an `await`. */
   readonly #free: RequestArrays[] = [];
 
   constructor(
@@ -64,7 +64,10 @@ export class OrdinaryIngest {
     this.#clock = clock;
   }
 
-  /** Returns undefined if the request cannot take the fast path. @throws Rejected if the rate limit is exceeded */
+  /**
+   * Returns undefined if the request cannot take the fast path.
+   * @throws Rejected if the rate limit is exceeded or the idempotency key was used with another body
+   */
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
     const { principal, idempotencyKey, isLenient } = request;
     const { project, buildIds } = principal;
@@ -190,7 +193,7 @@ export class OrdinaryIngest {
   }
 }
 
-/** Arrays of one request. They are allocated once, because a request would spend more time on them than on its events. */
+/** Arrays of one request. Later requests reuse the arrays, because their allocation takes more time than a request's events. */
 class RequestArrays {
   readonly found = new OrdinaryEvents();
   readonly lanes = new Uint16Array(MAX_EVENTS);
@@ -203,7 +206,7 @@ class RequestArrays {
     );
   }
 
-  /** Returns the number of events of each lane. Returns undefined if a session is not cached or has an open report. */
+  /** Assigns lanes and returns the events per lane. Returns undefined if a session is not cached or has an open report. */
   assignLanes(
     sessions: Pick<SessionCache, 'peek'>,
     reports: Pick<ReportCache, 'hasOpenWindow'>,
@@ -245,15 +248,15 @@ interface Claimed {
   readonly idempotency: Idempotency;
 }
 
-/** Maximum number of unused arrays, each with about 60 KB. */
+/** Maximum number of unused `RequestArrays`. Each takes about 60 KB of memory. */
 const MAX_FREE = 64;
 
-/** Values that make the ids of the events and of the records. */
+/** Values from which the ids of events and records are made. */
 interface Names extends IdParts {
   appendId(lane: number, position: number): string;
 }
 
-/** @param random 8 bytes for each event, and then 16 bytes for each record */
+/** @param random 8 bytes for each event, followed by 16 bytes for each record */
 function randomNames(random: Buffer, receivedAt: number, count: number): Names {
   const appendId: Names['appendId'] = (_, position) => uuidV8(random, count * 8 + position * 16);
   return { idMillis: receivedAt, tails: random, appendId };

@@ -39,7 +39,7 @@ export interface Bench {
     headers?: Headers,
   ): Promise<void>;
   start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
-  /** Runs a projector on the store until it has no lag, for the topics that have lag. Rejects if the projector fails. */
+  /** Runs a projector on the topics that have lag, until no topic has lag. Rejects if the projector fails. */
   projectAll(store: Store, erased?: Erasures): Promise<void>;
   /**
    * Deletes all commits of the projector's groups.
@@ -162,7 +162,7 @@ export function failing(
 export const crash = (): Error => new Error('crash');
 export const lost = (): Error => new Unavailable('the answer was lost');
 
-/** Returns the log with idle consumers for all other topics. */
+/** Returns a log that has consumers only for the given topics. Consumers of other topics are idle. */
 function consumingOnly(log: Log, topics: readonly string[]): Log {
   return withMethods(log, {
     consume: async (options) =>
@@ -170,7 +170,10 @@ function consumingOnly(log: Log, topics: readonly string[]): Log {
   });
 }
 
-/** Each projector reads the tables of its topics when it starts, which takes most of the CPU time of a test with few records. */
+/**
+ * Returns the topics with lag. A bench projects only these topics, because a projector reads the tables of its topics at the
+ * start. This takes most of the CPU time of a test with few records.
+ */
 async function topicsWithLag(log: Log): Promise<string[]> {
   const topics: string[] = [];
   for (const [group, topic] of PROJECTIONS) {

@@ -177,7 +177,7 @@ async function openLog(deps: EngineDeps): Promise<OpenedLog> {
 
 async function confluentRegistry({ options, settings, logger }: EngineDeps): Promise<SchemaRegistry> {
   const { registry } = options;
-  if (registry === undefined) throw new Error('a log on Kafka has no schema registry here');
+  if (registry === undefined) throw new Error('the options of a log on Kafka lack a schema registry');
   const { openConfluentRegistry } = await import('@questlog/runtime/registry/confluentRegistry');
   return openConfluentRegistry({ ...registry, subjectPrefix: settings.prefix, logger });
 }

@@ -44,7 +44,7 @@ export const clickhouseSettings = {
 
 type Settings = SettingsOf<typeof clickhouseSettings>;
 
-/** @throws StartRefused that names every invalid setting */
+/** @throws StartRefused with the names of all invalid settings */
 export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
   const { clickhouseUrl, clickhouseReaderUrl, clickhousePort: port } = settings;
   const hasUrl = clickhouseUrl !== '';

@@ -18,7 +18,10 @@ export interface Request<O extends Operation, Caller> {
   readonly caller: O['access'] extends Scope ? Caller : undefined;
 }
 
-/** Handles an operation. The result, unless it is undefined, is the body of the response. */
+/**
+ * Handles an operation and returns the body of the response. Returns undefined if the response has no body, or if the handler
+ * sends the response.
+ */
 type Handler<O extends Operation, Caller> = (ctx: RouterContext, request: Request<O, Caller>) => unknown;
 
 /** One handler for each operation. */
@@ -30,8 +33,8 @@ export type Handlers<T extends Operations, Caller = undefined> = {
 export type AuthorizeRequest<Caller> = (ctx: RouterContext, scope: Scope) => Caller;
 
 /**
- * Adds a route for each operation. A route authorizes the request, parses and checks the body, and calls the handler. It sets
- * the media type, and also the status if the operation has only one successful status.
+ * Adds a route for each operation. A route authorizes the request, parses and checks the body, and calls the handler. If the
+ * operation has exactly one successful status, the route sets the status. If there is a body, the route sets the media type.
  */
 export function addRoutes<T extends Operations, Caller = undefined>(
   router: RouterInstance,
@@ -75,7 +78,7 @@ export function firstQuery({ querystring }: RouterContext): (name: string) => st
   return (name) => query.get(name) ?? undefined;
 }
 
-/** Returns true if the path belongs to the other listener: its first segment occurs only there. */
+/** True if the first segment of the path occurs in operations of the other listener, but not in operations of this listener. */
 export function isOnlyIn(other: Operations, own: Operations, path: string): boolean {
   const segmentsOf = (table: Operations) =>
     Object.values(table).map((one) => firstSegment(routeOf(one).path));

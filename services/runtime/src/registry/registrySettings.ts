@@ -21,7 +21,7 @@ export const registrySettings = {
   }),
 } as const;
 
-/** @throws StartRefused if no registry is set */
+/** @throws StartRefused if the address of the registry is not set */
 export function registryOptions(settings: SettingsOf<typeof registrySettings>) {
   const { registryUrl: url, registryUsername: username, registryPassword: password } = settings;
   rejectIf(url === '', 'SCHEMA_REGISTRY_URL: required with the log on Kafka');

@@ -33,7 +33,7 @@ export interface Visit {
 
 export interface GameRequest {
   readonly atMs: number;
-  /** Operation that the game calls. */
+  /** Name of the operation that the game calls. */
   readonly id: 'createEvents' | 'createReport';
   readonly body: object;
   readonly events: number;

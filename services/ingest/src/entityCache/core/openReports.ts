@@ -113,7 +113,10 @@ export class OpenReports {
     return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
   }
 
-  /** True if a report names the event. A client knows the id of an event with an idempotency key before it sends the event. */
+  /**
+   * True if an open report names the event. A report can name an event that is not stored yet, because the id of an event with
+   * an idempotency key is derived from the request.
+   */
   isNamed(projectId: string, eventId: string, nowMs: number): boolean {
     return this.#byEvent.openAt(projectId, eventId, nowMs).some(isNotRetracted);
   }

@@ -87,8 +87,8 @@ export function accept(input: AcceptInput): AcceptedBatch {
 }
 
 /**
- * Returns 8 bytes for each element, of which 62 bits end its event id. These bits must not depend on the lane, because a retry
- * can have a different lane.
+ * Returns 8 bytes for each element. The element's event id ends with 62 bits of these bytes. The bytes do not depend on the
+ * lane, because a retry can have a different lane.
  */
 export function keyedTails(
   projectId: string,
@@ -101,7 +101,7 @@ export function keyedTails(
   indexes.forEach((index, position) => {
     const end = start + text.write(`${index}/`, start, 'latin1');
     digest.copy(text, end);
-    // Takes half of the time of a hash in a buffer.
+    // The hash as hexadecimal text takes half the time of the hash as a buffer.
     const hex = hash('sha256', text.subarray(0, end + digest.length), 'hex');
     tails.write(hex, position * 8, 8, 'hex');
   });
@@ -111,12 +111,12 @@ export function keyedTails(
 /** Maximum bytes of a project id, a key, and the index of an element, each with a slash. */
 const KEYED_BYTES = 37 + 37 + 12;
 
-/** Returns the id of a record. Each attempt of a request with an idempotency key gives the record the same id. */
+/** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
 export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {
   return uuidV8(sha256(Buffer.concat([Buffer.from(`${projectId}/${key}/${recordName}/`), digest])));
 }
 
-/** Returns the SHA-256 of a body, which is stored for 24 hours to compare a retry with the first request. */
+/** Returns the SHA-256 of a body. Ingest compares a retry with this hash for 24 hours. */
 export function bodyDigest(body: Buffer): Buffer {
   return sha256(body);
 }

@@ -40,7 +40,7 @@ export class UnauthenticatedLimit implements AddressGuard {
   readonly #addresses = new Map<string, Address>();
   #anyUntilMs = 0;
 
-  /** `credentialsOf` checks the credentials of a request without much CPU time. */
+  /** @param credentialsOf checks the credentials of a request with little CPU time */
   constructor(
     clock: Clock,
     metrics: Pick<HttpMetrics, 'rateLimited'>,

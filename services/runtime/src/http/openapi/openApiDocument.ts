@@ -74,7 +74,7 @@ function parametersOf({ route, parameters = [] }: Operation): readonly Parameter
 
 const BAD_EXPECTATION = { 417: 'The `Expect` header is not `100-continue`.' };
 
-/** Returns the descriptions of problems that all operations with this access and a body have. */
+/** Returns the responses that follow from the access of the operation and from its body. */
 function commonResponses({ access, body }: Operation): Operation['responses'] {
   if (access === undefined) return { ...OPERATOR_RESPONSES, ...(body && OPERATOR_BODY_RESPONSES) };
   const bodyResponses = body && GAME_BODY_RESPONSES;
@@ -169,7 +169,7 @@ function withAnyProperties(value: Schema | null): Schema | null {
   return Object.keys(value.properties ?? {}).length > 0 ? value : { ...value, additionalProperties: true };
 }
 
-/** Moves each schema that a module exports to the components, under the name of the export. */
+/** Moves each schema that a module exports to `components`. The name is the name of the export without `Output`. */
 function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDocument {
   const names = namesOf(modules);
   const schemas: Record<string, unknown> = {};
@@ -188,7 +188,7 @@ function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDoc
   return { ...rest, components: { ...components, schemas } } as OpenApiDocument;
 }
 
-/** Maps the JSON texts of the exported schemas to their names. A schema of a body also has a text with its null values. */
+/** Maps JSON texts of exported schemas to names. Each schema also has the text of the variant that accepts null. */
 function namesOf(modules: Api['schemas']): ReadonlyMap<string, string> {
   const named = modules
     .flatMap((module) => Object.entries(module))

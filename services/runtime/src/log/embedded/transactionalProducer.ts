@@ -13,7 +13,7 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   readonly #newest: Map<string, TransactionalProducer>;
   #isClosed = false;
 
-  /** `newest` contains the newest producer of each transactional id. */
+  /** @param newest the newest producer of each transactional id */
   constructor(
     transactionalId: string,
     catalog: TopicCatalog,

@@ -1,6 +1,6 @@
 /**
  * Provides an embedded ClickHouse with the product's tables. The test files of a worker run one after another and share the
- * engine, because a process can have only one engine, and each start takes a second of CPU time.
+ * engine. A process can have only one engine, and each start takes a second of CPU time.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ export async function closeSharedEngine(): Promise<void> {
 async function start() {
   const directory = mkdtempSync(join(tmpdir(), 'questlog-shared-'));
   const remove = (): void => rmSync(directory, { recursive: true, force: true, maxRetries: 3 });
-  // Vitest ends a worker with SIGTERM.
+  // Removes the directory when Vitest ends the worker with SIGTERM.
   const removeAndEnd = (): void => {
     try {
       remove();

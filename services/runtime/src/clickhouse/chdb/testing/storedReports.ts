@@ -13,7 +13,7 @@ export function sharedStore(): { readonly store: Store } {
   }, 60_000);
   return {
     get store() {
-      if (shared === undefined) throw new Error('the store is not there yet');
+      if (shared === undefined) throw new Error('the store can be used only after `beforeAll` has opened it');
       return shared;
     },
   };

@@ -20,7 +20,7 @@ export interface Engines {
   readonly tables: MigratedTables;
 }
 
-/** Statements that create the empty tables of a migrated database. */
+/** Statements that create the empty tables of a migrated database and record the migrations as applied. */
 export interface MigratedTables {
   /** Name of the database in the statements. */
   readonly database: string;
