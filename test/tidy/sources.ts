@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import {
   type Expression,
   type ImportDeclaration,
@@ -79,8 +79,8 @@ function parseOnce(): ReadonlyMap<string, Source> {
   const sources = parse();
   const folder = dirname(cache);
   mkdirSync(folder, { recursive: true });
-  for (const name of readdirSync(folder).filter((other) => /^sources-\w+\.json$/.test(other)))
-    rmSync(join(folder, name), { force: true });
+  const isOther = (name: string) => /^sources-\w+\.json$/.test(name) && name !== basename(cache);
+  for (const name of readdirSync(folder).filter(isOther)) rmSync(join(folder, name), { force: true });
   // Writes a temporary file and renames it, because another worker must not read an incomplete file.
   writeFileSync(`${cache}.${process.pid}`, JSON.stringify([...sources]));
   renameSync(`${cache}.${process.pid}`, cache);

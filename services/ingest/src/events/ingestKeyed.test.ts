@@ -37,23 +37,35 @@ test.each([
 });
 
 test('stores concurrent requests with the same key once, also after a failed append', async () => {
-  const { send, appended, breakNext } = aProcess();
+  const { send, appended, breakNext, used } = aProcess();
   breakNext();
   await expect(send(event)).rejects.toThrow('no broker');
   const failed = appended();
   const answers = await Promise.all([send(event), send(event)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
+  expect(used()).toBe(1);
   // Consumers skip a record if they have already read a record with the same append id.
   expect(appended()).toEqual([...failed, ...failed]);
 });
 
-test('rejects a different body with the same key, and stores the same body with a different key', async () => {
+test('rejects a different body with the same key, and stores concurrent requests with different keys', async () => {
   const { send, appended } = aProcess();
-  await send(event);
-  await expect(send(BATCH)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
-  await send(event, KEY.replace('01a1', '01a2'));
-  const [one, other] = appended();
-  expect(one?.message.events[0]?.id).not.toBe(other?.message.events[0]?.id);
+  const other = { ...event, eventType: 'other' };
+  const answers = await Promise.all([send(event), send(other, { key: KEY.replace('01a1', '01a2') })]);
+  const types = answers.map(({ body }) => JSON.parse(body.toString())[0].eventType);
+  expect(types).toEqual([event.eventType, other.eventType]);
+  expect(appended().map(({ message }) => message.events[0]?.eventType)).toEqual(types);
+  await expect(send(other)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+});
+
+test('stores only the missing events of a lenient request that is repeated', async () => {
+  const { send, appended, sessions } = aProcess();
+  const body = [event, { ...event, sessionId: KEY }];
+  expect((await send(body, { isLenient: true })).status).toBe(207);
+  sessions.add(KEY);
+  expect((await send(body)).status).toBe(201);
+  const stored = appended().map(({ message }) => message.events.map(({ sessionId }) => sessionId));
+  expect(stored).toEqual([[SESSION], [KEY]]);
 });
 
 test.each(['hasReport', 'isNamed'] as const)(
@@ -70,6 +82,7 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
   const clock = { now: () => NOW_MS };
   const values: Buffer[] = [];
+  const sessions = new Set([SESSION]);
   const lookUp = { hasReport: false, isNamed: false };
   let isBroken = false;
   let used = 0;
@@ -92,7 +105,12 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
     ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
     limits: openLimits(clock, metrics, () => 1),
     ownAppends: new OwnAppends(() => undefined),
-    sessions: { find: async () => new Map([[SESSION, session]]), peek: () => recent },
+    sessions: {
+      find: async (_: string, __: string, ids: readonly string[]) =>
+        new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session])),
+      peek: (_: string, __: Uint32Array, ___: number, idOf: () => string) =>
+        sessions.has(idOf()) ? recent : undefined,
+    },
     reports: {
       reportsOf: () => (lookUp.hasReport || lookUp.isNamed ? [REPORT] : []),
       hasOpenWindow: () => lookUp.hasReport,
@@ -122,9 +140,9 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
   const tenant = { id: SESSION, monthlySoftQuota: 4, spread: 8 };
   const principal = { tenant, project: { id: KEY }, revision } as never;
   return {
-    send: (body: unknown, idempotencyKey = KEY) =>
+    send: (body: unknown, { key = KEY, isLenient = false } = {}) =>
       ingest(deps, {
-        ...{ principal, idempotencyKey, isLenient: false, isStrict: false, requestId: '' },
+        ...{ principal, idempotencyKey: key, isLenient, isStrict: false, requestId: '' },
         body: Buffer.from(JSON.stringify(body)),
       }),
     appended: () =>
@@ -136,7 +154,8 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
     breakNext: () => {
       isBroken = true;
     },
-    lookUp,
+    ...{ lookUp, sessions },
+    used: () => used,
     /** Returns the number of requests that took the fast path. */
     taken: () => taken,
   };

@@ -49,6 +49,7 @@ export class OrdinaryIngest {
   readonly #shared = new RequestArrays();
   /** Unused arrays for requests with a key. Each request takes its own arrays, because it uses them after an `await`. */
   readonly #free: RequestArrays[] = [];
+  #keyedArrays = 0;
 
   constructor(
     storing: StoreEventsDeps,
@@ -78,7 +79,8 @@ export class OrdinaryIngest {
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
-    const arrays = this.#free.pop() ?? new RequestArrays();
+    const arrays = this.#free.pop() ?? this.#newArrays();
+    if (arrays === undefined) return undefined;
     let claimed: Claimed | undefined;
     try {
       let storing: Storing | undefined;
@@ -86,7 +88,7 @@ export class OrdinaryIngest {
         claimed = await this.#claimIfNew(request, key, arrays);
         storing = claimed && this.#store(request, arrays, claimed.idempotency);
       } finally {
-        if (this.#free.length < MAX_FREE) this.#free.push(arrays);
+        this.#free.push(arrays);
       }
       const answer = await storing?.answer;
       if (storing === undefined) claimed?.claim.release();
@@ -96,6 +98,12 @@ export class OrdinaryIngest {
       claimed?.claim.release();
       throw error;
     }
+  }
+
+  #newArrays(): RequestArrays | undefined {
+    if (this.#keyedArrays === MAX_KEYED) return undefined;
+    this.#keyedArrays += 1;
+    return new RequestArrays();
   }
 
   #isOrdinary({ body, principal }: OrdinaryRequest, { found }: RequestArrays): boolean {
@@ -118,7 +126,8 @@ export class OrdinaryIngest {
     });
     if (claim.isReplay) return undefined;
     if (claim.stored.length === 0) return { claim, idempotency };
-    claim.release();
+    // The slow path stores the missing events. It gets the stored events from the cache, because ClickHouse may lack them.
+    claim.complete([]);
     return undefined;
   }
 
@@ -248,8 +257,8 @@ interface Claimed {
   readonly idempotency: Idempotency;
 }
 
-/** Maximum number of unused `RequestArrays`. Each takes about 60 KB of memory. */
-const MAX_FREE = 64;
+/** Maximum number of requests with a key whose keys ingest looks up at a time on the fast path. Each takes 60 KB of memory. */
+const MAX_KEYED = 128;
 
 /** Values from which the ids of events and records are made. */
 interface Names extends IdParts {

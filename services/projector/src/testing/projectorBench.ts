@@ -39,7 +39,7 @@ export interface Bench {
     headers?: Headers,
   ): Promise<void>;
   start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
-  /** Runs a projector on the topics that have lag, until no topic has lag. Rejects if the projector fails. */
+  /** Runs a projector on the topics that have or had records, until no topic has lag. Rejects if the projector fails. */
   projectAll(store: Store, erased?: Erasures): Promise<void>;
   /**
    * Deletes all commits of the projector's groups.
@@ -80,9 +80,9 @@ export async function openBench(partitions = 1): Promise<Bench> {
       flushIntervalMs: 0,
     });
   const projectAll: Bench['projectAll'] = async (on, erased) => {
-    const projector = await start(on, consumingOnly(log, await topicsWithLag(log)), erased);
+    const projector = await start(on, consumingOnly(log, await topicsWhere(log, isUsed)), erased);
     try {
-      const caughtUp = until(async () => (await topicsWithLag(log)).length === 0);
+      const caughtUp = until(async () => (await topicsWhere(log, hasLag)).length === 0);
       await Promise.race([caughtUp, projector.failed]);
     } finally {
       await projector.stop();
@@ -170,17 +170,28 @@ function consumingOnly(log: Log, topics: readonly string[]): Log {
   });
 }
 
-/**
- * Returns the topics with lag. A bench projects only these topics, because a projector reads the tables of its topics at the
- * start. This takes most of the CPU time of a test with few records.
- */
-async function topicsWithLag(log: Log): Promise<string[]> {
+async function topicsWhere(
+  log: Log,
+  isWanted: (end: number, committed: number) => boolean,
+): Promise<string[]> {
   const topics: string[] = [];
   for (const [group, topic] of PROJECTIONS) {
     const [ends, committed] = [await log.endOffsets(topic), await log.committed(group, topic)];
-    if (ends.some((end, partition) => (committed[partition]?.offset ?? 0) !== end)) topics.push(topic);
+    if (ends.some((end, partition) => isWanted(end, committed[partition]?.offset ?? 0))) topics.push(topic);
   }
   return topics;
+}
+
+/**
+ * True if the topic has or had records. A bench projects only these topics, because a projector reads the tables of its topics
+ * at the start. This takes most of the CPU time of a test with few records.
+ */
+function isUsed(end: number, committed: number): boolean {
+  return end > 0 || committed > 0;
+}
+
+function hasLag(end: number, committed: number): boolean {
+  return end !== committed;
 }
 
 const PROJECTIONS = [
