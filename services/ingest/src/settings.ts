@@ -73,5 +73,5 @@ function checkedPublicUrl(text: string): string {
     url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === '';
   if (!isWhole)
     throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without user and query');
-  return url.href.replace(/\/+$/, '');
+  return url.href.replace(/\/$/, '');
 }

@@ -47,7 +47,7 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
     password: password || decodeURIComponent(url.password),
   };
   return {
-    url: `${url.origin}${url.pathname.replace(/\/+$/, '')}`,
+    url: `${url.origin}${url.pathname.replace(/\/$/, '')}`,
     auth: auth.username === '' ? undefined : auth,
     agent: url.protocol === 'https:' ? new HttpsAgent(caPem === '' ? {} : { ca: caPem }) : new HttpAgent(),
   };
