@@ -32,8 +32,9 @@ const ONLY_ON_KAFKA = 'test/e2e/{deadLetters,erasures}.test.ts';
 const MONTH = 'test/dataGuide/{simulatedMonth,largeViews}.test.ts';
 /** Breaks the shared engines of the run. Files in subfolders do not. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
-/** Break only their own processes and disks: killed engines, full disks, and rejected or killed processes. */
+/** Break only their own processes and disks: lost offsets, killed engines, full disks, and rejected or killed processes. */
 const OWN_FAULTS = [
+  'services/projector/src/lostOffsets.int.test.ts',
   'services/runtime/src/clickhouse/chdb/{engineProcess,engine/durability}.int.test.ts',
   'test/e2e/{diskFull,process,refusedStart}.test.ts',
 ];
