@@ -19,13 +19,7 @@ import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import {
-  type AssignedDraft,
-  type AssignedDrafts,
-  assignLanes,
-  bodyDigest,
-  sessionsOf,
-} from './core/accept.ts';
+import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf, sha256 } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
@@ -152,7 +146,7 @@ async function storeOnce(
     const { created, ...result } = await store(deps, request, drafts, null);
     return { stored: created, isReplay: false, ...result };
   }
-  const idempotency = { key: idempotencyKey, digest: bodyDigest(body) };
+  const idempotency = { key: idempotencyKey, digest: sha256(body) };
   const claim = await deps.replays.claim({
     tenantId: principal.tenant.id,
     projectId: principal.project.id,

@@ -11,7 +11,7 @@ import { isSkewed } from '../core/clockSkew.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { bodyDigest, type Idempotency, keyedAppendId, keyedTails } from './core/accept.ts';
+import { type Idempotency, keyedAppendId, keyedTails, sha256 } from './core/accept.ts';
 import {
   answerOf,
   type IdParts,
@@ -43,7 +43,7 @@ export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
   readonly #reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>;
-  readonly #replays: Pick<Replays, 'claim'>;
+  readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
   /** Arrays that all requests without a key share, because these requests do not use the arrays after an `await`. */
   readonly #shared = new RequestArrays();
@@ -55,7 +55,7 @@ export class OrdinaryIngest {
     storing: StoreEventsDeps,
     sessions: Pick<SessionCache, 'peek'>,
     reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>,
-    replays: Pick<Replays, 'claim'>,
+    replays: Pick<Replays, 'claim' | 'isCached'>,
     clock: Clock,
   ) {
     this.#storing = storing;
@@ -79,6 +79,8 @@ export class OrdinaryIngest {
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
+    // Takes the slow path at once, because the slow path would parse a retry again.
+    if (this.#replays.isCached(request.principal.project.id, key)) return undefined;
     const arrays = this.#free.pop() ?? this.#newArrays();
     if (arrays === undefined) return undefined;
     let claimed: Claimed | undefined;
@@ -119,14 +121,14 @@ export class OrdinaryIngest {
     if (!this.#isOrdinary(request, arrays)) return undefined;
     if (arrays.assignLanes(this.#sessions, this.#reports, request) === undefined) return undefined;
     const { tenant, project } = request.principal;
-    const idempotency = { key, digest: bodyDigest(request.body) };
+    const idempotency = { key, digest: sha256(request.body) };
     const claim = await this.#replays.claim({
       ...{ tenantId: tenant.id, projectId: project.id, indexes: indexesOf(arrays.found) },
       ...idempotency,
     });
     if (claim.isReplay) return undefined;
     if (claim.stored.length === 0) return { claim, idempotency };
-    // The slow path stores the missing events. It gets the stored events from the cache, because ClickHouse may lack them.
+    // The slow path stores the missing events, and gets the stored events from the cache.
     claim.complete([]);
     return undefined;
   }
@@ -257,7 +259,7 @@ interface Claimed {
   readonly idempotency: Idempotency;
 }
 
-/** Maximum number of requests with a key whose keys ingest looks up at a time on the fast path. Each takes 60 KB of memory. */
+/** Maximum number of idempotency keys that the fast path looks up at a time. Each lookup keeps 60 KB of memory. */
 const MAX_KEYED = 128;
 
 /** Values from which the ids of events and records are made. */

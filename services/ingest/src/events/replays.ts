@@ -27,6 +27,8 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
+  /** True if a request with the key is in the cache or in progress. */
+  isCached(projectId: string, key: string): boolean;
   /** Clears the cache, because a truncated log can lack cached events. */
   onTruncated(): void;
 }
@@ -74,9 +76,10 @@ export function openReplays(deps: {
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
   return {
+    isCached: (projectId, key) => cache.get(nameOf(projectId, key)) !== undefined,
     onTruncated: () => cache.onTruncated(),
     claim: async (request) => {
-      const name = `${request.projectId}/${request.key}`;
+      const name = nameOf(request.projectId, request.key);
       let stored: readonly StoredElement[] | undefined;
       let existing = cache.get(name);
       // Reads the cache again after each wait, because another waiting request can have claimed the key first.
@@ -107,6 +110,10 @@ export function openReplays(deps: {
       }
     },
   };
+}
+
+function nameOf(projectId: string, key: string): string {
+  return `${projectId}/${key}`;
 }
 
 class ReplayCache {

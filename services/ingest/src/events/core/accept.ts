@@ -116,12 +116,7 @@ export function keyedAppendId(projectId: string, { key, digest }: Idempotency, r
   return uuidV8(sha256(Buffer.concat([Buffer.from(`${projectId}/${key}/${recordName}/`), digest])));
 }
 
-/** Returns the SHA-256 of a body. Ingest compares a retry with this hash for 24 hours. */
-export function bodyDigest(body: Buffer): Buffer {
-  return sha256(body);
-}
-
-function sha256(bytes: Buffer | string): Buffer {
+export function sha256(bytes: Buffer | string): Buffer {
   return hash('sha256', bytes, 'buffer');
 }
 
