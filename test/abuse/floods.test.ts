@@ -10,16 +10,18 @@ import { ownProduct } from '../e2e/sharedProduct.ts';
 import { isLong, recordFigure } from './figures.ts';
 
 const shared = ownProduct();
+/** Separate product for the only flood that exceeds its address's limit, because the limit lasts for 30 s (decision 0026). */
+const limited = ownProduct();
 const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 2, 1_000, 100];
 /** Delay of some requests on a machine with fewer cores than processes, independent of the server. */
 const NOISE_MS = availableParallelism() > 2 ? 20 : 60;
 
-const url = (): string => `${shared.product.credentials.baseUrl}/v1/ingest/events`;
+const urlOf = ({ product }: typeof shared): string => `${product.credentials.baseUrl}/v1/ingest/events`;
 
-async function p99Of(tenant: TestProject, seconds: number): Promise<number> {
+async function p99Of(url: string, tenant: TestProject, seconds: number): Promise<number> {
   const body = Buffer.from(JSON.stringify([anEvent({ sessionId: tenant.sessionId })]));
-  const requests = [requestOf(url(), tenant.token, body)];
-  const target = { url: url(), status: 201, requests, connections: 8, warmUpMs: 500, forMs: seconds * 1_000 };
+  const requests = [requestOf(url, tenant.token, body)];
+  const target = { url, status: 201, requests, connections: 8, warmUpMs: 500, forMs: seconds * 1_000 };
   const { p99Ms, refused, timedOut } = await openLoad(target, WRITES_PER_SECOND);
   expect({ refused, timedOut }).toEqual({ refused: 0, timedOut: 0 });
   return p99Ms;
@@ -32,19 +34,20 @@ const CHUNKS = `POST /v1/ingest/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:
 const LARGE_HEAD = `GET /v1/quota HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(1_900)}\r\n`;
 
 test.each([
-  ['40 connections a second, each with 1,600 requests', 40, withoutToken(1_600)],
-  ['40 connections a second, each with 64 KiB of small chunks', 40, Buffer.from(CHUNKS.repeat(3))],
-  ['40 connections a second, each with 16 heads of 7 KiB', 40, Buffer.from(LARGE_HEAD.repeat(16))],
-  ['400 connections a second that send nothing that is HTTP', 400, Buffer.from('NOT HTTP\r\n\r\n')],
-])('another tenant waits at most twice as long: %s', async (flood, connections, bytes) => {
-  const victim = await shared.aProject({ revision: 'A' });
+  ['40 connections a second, each with 1,600 requests', limited, 40, withoutToken(1_600)],
+  ['40 connections a second, each with 64 KiB of small chunks', shared, 40, Buffer.from(CHUNKS.repeat(3))],
+  ['40 connections a second, each with 16 heads of 7 KiB', shared, 40, Buffer.from(LARGE_HEAD.repeat(16))],
+  ['400 connections a second that send nothing that is HTTP', shared, 400, Buffer.from('NOT HTTP\r\n\r\n')],
+])('another tenant waits at most twice as long: %s', async (flood, own, connections, bytes) => {
+  const url = urlOf(own);
+  const victim = await own.aProject({ revision: 'A' });
   const forMs = LEAD_MS + (SECONDS + 1) * 1_000;
   let [alone, duringFlood] = [0, Number.POSITIVE_INFINITY];
   for (let round = 1; round <= ROUNDS && duringFlood > Math.max(2 * alone, NOISE_MS); round += 1) {
-    alone = await p99Of(victim, SECONDS);
-    const attack = attacked({ kind: 'newConnections', url: url(), connections, bytes, forMs });
+    alone = await p99Of(url, victim, SECONDS);
+    const attack = attacked({ kind: 'newConnections', url, connections, bytes, forMs });
     await due(performance.now() + LEAD_MS);
-    duringFlood = await p99Of(victim, SECONDS);
+    duringFlood = await p99Of(url, victim, SECONDS);
     const { answers } = await attack;
     expect(answers[201]).toBeUndefined();
   }
@@ -58,11 +61,12 @@ test.each([
 
 test('1,000 clients of one address, 50 of them without a valid token, get no 429', async () => {
   const game = await shared.aProject({ revision: 'A' });
+  const url = urlOf(shared);
   const body = Buffer.from(JSON.stringify([anEvent({ sessionId: game.sessionId })]));
-  const [good, expired] = [game.token, 'expired'].map((token) => requestOf(url(), token, body));
+  const [good, expired] = [game.token, 'expired'].map((token) => requestOf(url, token, body));
   const answers: Record<number, number> = {};
   const clients = Array.from({ length: 1_000 }, (_, i) => ({
-    lane: new RawConnection(url()),
+    lane: new RawConnection(url),
     request: i % 20 === 0 ? expired : good,
   }));
   for (let round = 0; round < 5; round += 1) {
