@@ -4,9 +4,9 @@ import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports'
 import { DEFAULT_BOUNDS } from '@questlog/ingest/entityCache/entityIndex';
 import { table } from '../../tidy/reference/markdown.ts';
 import type { CostFigures } from '../path/pathFigures.ts';
-import { nameOf, type Shape } from '../path/pathOptions.ts';
-import { factsLine, grouped, mebibytes, micros, titleOf } from '../path/pathReport.ts';
-import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size } from './measureFlat.ts';
+import type { Shape } from '../path/pathOptions.ts';
+import { factsLine, grouped, titleOf } from '../path/pathReport.ts';
+import { changeName, type FlatFigures, type FlatResult, type FlatRow } from './measureFlat.ts';
 
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
@@ -18,21 +18,8 @@ The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and 
 with one query. An event is compared with each open report of its session. A request causes one append for each partition of its sessions.
 The time to process an event does not depend on the number of tenants or partitions.`;
 
-export function flatReport({ run, base, rows }: FlatResult): string {
-  const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
-  const shapes = new Map(measured.map((one) => [nameOf(one), one as Shape]));
-  return [
-    `${factsLine(run)}\nProperties of the base: ${changeName(base)}.`,
-    ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
-    ...spreadTable(rows, [...shapes.values()]),
-    ...rows.flatMap(({ change, figures }) =>
-      'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
-    ),
-  ].join('\n\n');
-}
-
 /** Returns one table with the ratios to the base for all shapes. */
-export function flatSummary({ run, base, rows }: FlatResult): string {
+export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
@@ -51,38 +38,10 @@ export function flatSummary({ run, base, rows }: FlatResult): string {
       ],
     ),
     ...spreadTable(rows, shapes),
-  ].join('\n\n');
-}
-
-function shapeTable(base: Size, rows: readonly FlatRow[], shape: Shape): string {
-  const ofShape = rows.flatMap(({ change, figures }) => {
-    const of = 'absent' in figures ? undefined : figures.find((one) => nameOf(one) === nameOf(shape));
-    return of === undefined ? [] : [{ change, of }];
-  });
-  return [
-    `${titleOf(shape)} events a request and connections:`,
-    '',
-    table(
-      [
-        ...['it has', 'instead of', 'CPU µs an event', 'base before / after', 'ratio'],
-        ...['events a second', 'of the base', 'RSS, MiB', 'base', 'refused / timed out'],
-      ],
-      ofShape.map(({ change, of: { base: both, changed } }) => [
-        changeName(change),
-        Object.keys(change)
-          .map((name) => grouped(base[name as keyof Size]))
-          .join(', '),
-        micros(changed.cpuMicrosPerEvent),
-        both.map(({ cpuMicrosPerEvent }) => micros(cpuMicrosPerEvent)).join(' / '),
-        ratio(both, changed, ({ cpuMicrosPerEvent }) => cpuMicrosPerEvent),
-        grouped(changed.requestsPerSecond * shape.events),
-        ratio(both, changed, ({ requestsPerSecond }) => requestsPerSecond),
-        mebibytes(changed.rssBytes),
-        both.map(({ rssBytes }) => mebibytes(rssBytes)).join(' / '),
-        `${changed.refused} / ${changed.timedOut}`,
-      ]),
+    ...rows.flatMap(({ change, figures }) =>
+      'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
     ),
-  ].join('\n');
+  ].join('\n\n');
 }
 
 function spreadTable(rows: readonly FlatRow[], shapes: readonly Shape[]): string[] {

@@ -6,6 +6,8 @@
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { measureFlat } from '../flat/measureFlat.ts';
+import { judgeKinds } from '../kinds/kindsReport.ts';
+import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
 import { measureRest } from '../rest/measureRest.ts';
@@ -48,11 +50,13 @@ async function run(args: readonly string[]): Promise<void> {
   say('');
   process.stdout.write(`${resultBlocks(results).join('\n\n')}\n`);
   if (options.json !== undefined) writeResults(options.json, results);
-  if (!options.isChecked || results.beside === undefined) return;
-  const { failures, notJudged } = judge(results.beside);
-  for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
-  for (const line of failures) process.stderr.write(`bench: ${line}\n`);
-  if (failures.length > 0) process.exitCode = 1;
+  if (!options.isChecked) return;
+  const judged = [results.kinds && judgeKinds(results.kinds), results.beside && judge(results.beside)];
+  for (const { failures, notJudged } of judged.filter((one) => one !== undefined)) {
+    for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
+    for (const line of failures) process.stderr.write(`bench: ${line}\n`);
+    if (failures.length > 0) process.exitCode = 1;
+  }
 }
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
@@ -62,8 +66,12 @@ async function measure(options: PathOptions, loadBefore: number): Promise<BenchR
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
   if (options.isFlat) return { flat: await measureFlat({ stack, options, say }, facts) };
-  if (options.against === undefined) return { beside: await besidePeers(stack, options, facts) };
-  return { against: await besideCommit(stack, options, facts, options.against) };
+  if (options.against !== undefined)
+    return { against: await besideCommit(stack, options, facts, options.against) };
+  const kinds = await measureKinds({ stack, options, say }, facts);
+  return options.shapes.length === 0
+    ? { kinds }
+    : { kinds, beside: await besidePeers(stack, options, facts) };
 }
 
 async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFacts): Promise<PathResult> {
@@ -107,7 +115,8 @@ async function besideCommit(
   const candidate = await startQuestlog(stack, { root: OWN_TREE, name: 'candidate' });
   const measured: AgainstRow[] = [];
   const bench = { stack, options, say };
-  for (const shape of options.shapes) measured.push(await compareRow(bench, parent, candidate, shape));
+  for (const shape of [...options.shapes, ...options.kindShapes])
+    measured.push(await compareRow(bench, parent, candidate, shape));
   const rows = options.isProfiled ? await profileBoth(bench, parent, candidate, measured) : measured;
   return { run, parent: before.commit, candidate: candidate.version, rows };
 }

@@ -1,4 +1,5 @@
 /** Measures the peers row by row: the same events, closed and then open load, and the projector at the end. */
+import { KINDS, PLAIN, renewKey, requestOfKind } from '../kinds/requestKinds.ts';
 import type { Peer } from '../peers/peer.ts';
 import { cpuMicrosOf, sampleMemory } from '../processFigures.ts';
 import { openTelemetry } from '../telemetry.ts';
@@ -8,7 +9,6 @@ import { closedLoad, type OpenFigures, openLoad, type Target } from './pathLoad.
 import { nameOf, type PathOptions, type Shape } from './pathOptions.ts';
 import { profiled } from './profile.ts';
 import type { QuestlogPeer } from './questlogPeer.ts';
-import { requestOf } from './rawHttp.ts';
 
 export interface PathBench {
   readonly stack: BenchStack;
@@ -51,7 +51,7 @@ export async function measureRow(
   for (const [peer, closed] of costs) {
     bench.say(`${nameOf(shape)}: ${peer.name} at ${openPerSecond} requests a second`);
     const open: OpenFigures = await openLoad(
-      { ...targetOf(bench, peer, questlog, shape), warmUpMs: WARM_UP_MS.open },
+      { ...(await targetOf(bench, peer, questlog, shape)), warmUpMs: WARM_UP_MS.open },
       openPerSecond,
     );
     figures.push([peer.name, { closed, open }]);
@@ -81,7 +81,7 @@ export async function measurePeer(
   questlog: QuestlogPeer,
   shape: Shape,
 ): Promise<CostFigures> {
-  return await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape);
+  return await measureCost(bench, peer, await targetOf(bench, peer, questlog, shape), shape);
 }
 
 /** Measures the projector during a load and until ClickHouse has all events. Earlier loads have warmed it up. */
@@ -94,7 +94,7 @@ export async function measureProjector(bench: PathBench, questlog: QuestlogPeer)
   const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];
   const [projector, clickhouse] = sample();
   await closedLoad(
-    targetOf(bench, questlog, questlog, PROJECTED),
+    await targetOf(bench, questlog, questlog, PROJECTED),
     () => {},
     () => {},
   );
@@ -164,7 +164,7 @@ export async function profileOf(
   inspectorUrl: string,
   shape: Shape,
 ): Promise<ProfileEntry[]> {
-  const target = targetOf(bench, questlog, questlog, shape);
+  const target = await targetOf(bench, questlog, questlog, shape);
   const load = (): Promise<unknown> =>
     closedLoad(
       target,
@@ -175,13 +175,34 @@ export async function profileOf(
 }
 
 /** Returns the same events for every peer: seed and sessions are the same. */
-function targetOf({ options }: PathBench, peer: Peer, { sessions }: QuestlogPeer, shape: Shape): Target {
+async function targetOf(
+  { options }: PathBench,
+  peer: Peer,
+  questlog: QuestlogPeer,
+  shape: Shape,
+): Promise<Target> {
+  const kind = shape.kind === undefined ? PLAIN : KINDS[shape.kind];
+  const { token, sessions } = await questlog.senderOf(kind);
   const telemetry = openTelemetry();
   const count = Math.min(POOLED_REQUESTS, Math.ceil(POOLED_EVENTS / shape.events));
   const requests = Array.from({ length: count }, () =>
-    requestOf(peer.url, peer.token, peer.bodyOf(telemetry.batch(shape.events, sessions))),
+    requestOfKind(
+      kind,
+      peer.url,
+      peer === questlog ? token : peer.token,
+      peer.bodyOf(telemetry.batch(shape.events, sessions)),
+    ),
   );
   const forMs = options.seconds * 1000;
-  const { url, status } = peer;
-  return { url, status, requests, connections: shape.connections, warmUpMs: WARM_UP_MS.closed, forMs };
+  const { url } = peer;
+  const status = kind.status ?? peer.status;
+  const target = {
+    url,
+    status,
+    requests,
+    connections: shape.connections,
+    warmUpMs: WARM_UP_MS.closed,
+    forMs,
+  };
+  return kind.hasNewKey ? { ...target, renew: renewKey } : target;
 }

@@ -1,6 +1,7 @@
 /** Defines the results of the benchmark, reads and writes them as JSON, and computes medians. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { FlatResult } from '../flat/measureFlat.ts';
+import type { KindsResult } from '../kinds/measureKinds.ts';
 import type { PeerName } from '../peers/peer.ts';
 import type { RestResult } from '../rest/measureRest.ts';
 import type { OpenFigures } from './pathLoad.ts';
@@ -9,6 +10,7 @@ import type { Shape } from './pathOptions.ts';
 /** Content of a result file: each part comes from the last run that measured it. */
 export interface BenchResults {
   readonly beside?: PathResult;
+  readonly kinds?: KindsResult;
   readonly against?: AgainstResult;
   readonly flat?: FlatResult;
   readonly rest?: RestResult;
@@ -135,7 +137,7 @@ export function medianRow(runs: readonly [RowFigures, ...RowFigures[]]): RowFigu
 }
 
 /** @param of objects with the same keys */
-function medians(of: readonly object[]): object {
+export function medians<T extends object>(of: readonly T[]): T {
   const names = Object.keys(of[0] ?? {});
   const runs = of.map((figures) => new Map<string, number>(Object.entries(figures)));
   return Object.fromEntries(
@@ -143,7 +145,7 @@ function medians(of: readonly object[]): object {
       const values = runs.map((figures) => figures.get(name) ?? Number.NaN);
       return [name, name === 'refused' || name === 'timedOut' ? Math.max(...values) : median(values)];
     }),
-  );
+  ) as T;
 }
 
 /** Returns the median; the upper one of an even count. A missing figure sorts last. */

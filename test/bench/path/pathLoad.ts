@@ -9,6 +9,8 @@ export interface Target {
   readonly status: number;
   /** Requests, sent in turn and repeated. */
   readonly requests: readonly Uint8Array[];
+  /** Changes a request before it is sent. */
+  readonly renew?: (request: Uint8Array) => void;
   readonly connections: number;
   readonly warmUpMs: number;
   readonly forMs: number;
@@ -139,8 +141,10 @@ export async function openLoad(
   return { p50Ms, p99Ms, p999Ms, refused, timedOut: left.length };
 }
 
-function requestAt({ requests }: Target, i: number): Uint8Array {
-  return requests[i % requests.length] as Uint8Array;
+function requestAt({ requests, renew }: Target, i: number): Uint8Array {
+  const request = requests[i % requests.length] as Uint8Array;
+  renew?.(request);
+  return request;
 }
 
 /** Requests without a response. */

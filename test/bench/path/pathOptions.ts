@@ -1,14 +1,25 @@
 /** Parses the flags of `npm run bench`, and defines its rows. */
 import { parseArgs } from 'node:util';
+import { KIND_NAMES, type KindName } from '../kinds/requestKinds.ts';
 
 /** Shape of requests: events per request, and concurrent connections. */
 export interface Shape {
   readonly events: number;
   readonly connections: number;
+  /** Undefined for plain requests. */
+  readonly kind?: KindName;
+}
+
+/** Shape of requests that are not plain. */
+export interface KindShape extends Shape {
+  readonly kind: KindName;
 }
 
 export interface PathOptions {
+  /** Rows of plain requests; empty if only kinds of requests are measured. */
   readonly shapes: readonly Shape[];
+  /** Rows of the kinds of requests. */
+  readonly kindShapes: readonly KindShape[];
   /** Seconds of each load. */
   readonly seconds: number;
   /** Measurements of each row; the figures are medians. */
@@ -36,9 +47,10 @@ export const TO_REACH: Readonly<Record<string, number>> = {
 };
 
 const FLAT_ROWS = '20x64,500x8';
+const KIND_ROWS = '500x8,20x64,1x64';
 
-export function nameOf({ events, connections }: Shape): string {
-  return `${events}x${connections}`;
+export function nameOf({ events, connections, kind }: Shape): string {
+  return `${events}x${connections}${kind === undefined ? '' : ` ${kind}`}`;
 }
 
 /** @throws Error with a message for the user */
@@ -56,6 +68,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
       flat: { type: 'boolean', default: false },
       only: { type: 'string' },
       rest: { type: 'boolean', default: false },
+      kinds: { type: 'string' },
     },
   });
   const seconds = Number(values.seconds);
@@ -69,9 +82,16 @@ export function pathOptions(args: readonly string[]): PathOptions {
     throw new Error('--against, --flat and --rest measure no peers: they go without --check and --runs');
   if (values.profile && (values.flat || values.rest)) throw new Error('--profile: not with --flat or --rest');
   if (values.only !== undefined && !values.flat) throw new Error('--only: with --flat alone');
+  if (values.kinds !== undefined && (values.flat || values.rest))
+    throw new Error('--kinds: not with --flat or --rest');
+  if (values.kinds !== undefined && values.profile && !isAgainst)
+    throw new Error('--kinds and --profile: with --against alone');
   const rows = values.rows ?? (values.flat ? FLAT_ROWS : Object.keys(TO_REACH).join(','));
+  const kinds = values.kinds?.split(',').map(kindOf) ?? (alone === 0 ? KIND_NAMES : []);
+  const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
   return {
-    shapes: rows.split(',').map(shapeOf),
+    shapes: values.kinds === undefined ? rows.split(',').map(shapeOf) : [],
+    kindShapes: kindRows.flatMap((shape) => kinds.map((kind) => ({ ...shape, kind }))),
     ...{ seconds, runs },
     json: values.json,
     isChecked: values.check,
@@ -81,6 +101,12 @@ export function pathOptions(args: readonly string[]): PathOptions {
     only: values.only ?? '',
     isAtRest: values.rest,
   };
+}
+
+function kindOf(text: string): KindName {
+  const kind = KIND_NAMES.find((name) => name === text);
+  if (kind === undefined) throw new Error(`--kinds: ${text} is not one of ${KIND_NAMES.join(', ')}`);
+  return kind;
 }
 
 /** Maximum events of a request (contract). */

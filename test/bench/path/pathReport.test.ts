@@ -46,7 +46,7 @@ test('does not judge a row without the Collector, and lists the reason', () => {
   const result = aResult({ questlog: 9 });
   const reason = 'there is no Go to build it with';
   expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
-  expect(pathReport(result)).toContain(`- Collector: not measured: ${reason}`);
+  expect(pathReport(result)).toContain(`Collector: not measured: ${reason}.`);
 });
 
 test('ignores a difference that is not larger than the noise of the commit', () => {

@@ -22,21 +22,11 @@ const TITLES: Readonly<Record<PeerName, string>> = {
 };
 const NAMES = Object.keys(TITLES) as PeerName[];
 /** Tolerance for the noise of a run. */
-const LEEWAY = 1.1;
-
-export function pathReport(result: PathResult): string {
-  const blocks = [
-    [factsLine(result.run), ...peerLines(result)].join('\n'),
-    costTable(result),
-    requestTable(result.rows),
-    projectorLine(result),
-  ];
-  return blocks.join('\n\n');
-}
+export const LEEWAY = 1.1;
 
 /** Returns the main figures: the cost of an event, and the throughput and latency of each server. */
-export function pathSummary(result: PathResult): string {
-  const { rows, run } = result;
+export function pathReport(result: PathResult): string {
+  const { rows, run, peers } = result;
   return [
     factsLine(run),
     table(
@@ -54,6 +44,9 @@ export function pathSummary(result: PathResult): string {
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),
     ),
     projectorLine(result),
+    ...peers.flatMap(({ name, absent }) =>
+      absent === undefined ? [] : [`${TITLES[name]}: not measured: ${absent}.`],
+    ),
   ].join('\n\n');
 }
 
@@ -73,12 +66,7 @@ export function profileTables(rows: readonly RowFigures[]): string[] {
 }
 
 export function againstReport(result: AgainstResult): string {
-  const { rows } = result;
-  return [againstTable(result), ...rows.flatMap((row) => profilesBeside(result, row))].join('\n\n');
-}
-
-/** Returns the result without the profiles. */
-export function againstTable({ run, parent, candidate, rows }: AgainstResult): string {
+  const { run, parent, candidate, rows } = result;
   return [
     `${factsLine(run)}\nCPU µs per event of ${parent}, ${candidate}, and ${parent} again.`,
     table(
@@ -91,6 +79,7 @@ export function againstTable({ run, parent, candidate, rows }: AgainstResult): s
         verdict(row),
       ]),
     ),
+    ...rows.flatMap((row) => profilesBeside(result, row)),
   ].join('\n\n');
 }
 
@@ -147,67 +136,6 @@ export function machineLine({ at, machine, node, loadBefore }: MachineFacts): st
   return `${at.slice(0, 10)}, ${machine}, Node ${node}, ${busy}`;
 }
 
-function peerLines({ peers }: PathResult): string[] {
-  return [
-    '',
-    ...peers.map(({ name, version, restBytes, absent }) => {
-      const rest = restBytes === undefined ? '' : `; ${mebibytes(restBytes)} MiB at start`;
-      return `- ${TITLES[name]}: ${absent === undefined ? version + rest : `not measured: ${absent}`}`;
-    }),
-  ];
-}
-
-function costTable({ rows }: PathResult): string {
-  const others = NAMES.filter((name) => name !== 'questlog');
-  return [
-    'CPU µs per event at full speed:',
-    '',
-    table(
-      [
-        'events × connections',
-        ...NAMES.map((name) => TITLES[name]),
-        ...others.map((name) => `/ ${TITLES[name]}`),
-        'target',
-      ],
-      rows.map((row) => [
-        titleOf(row),
-        ...NAMES.map((name) => micros(row.peers[name]?.closed.cpuMicrosPerEvent)),
-        ...others.map((name) => ratioTo(name, row)?.toFixed(2) ?? '–'),
-        TO_REACH[nameOf(row)]?.toString() ?? '–',
-      ]),
-    ),
-  ].join('\n');
-}
-
-function requestTable(rows: readonly RowFigures[]): string {
-  const cells = (row: RowFigures, name: PeerName, { closed, open }: PeerFigures): string[] => [
-    titleOf(row),
-    TITLES[name],
-    grouped(closed.requestsPerSecond),
-    mebibytes(closed.rssBytes),
-    closed.logBytesPerEvent === undefined ? '–' : closed.logBytesPerEvent.toFixed(0),
-    [open.p50Ms, open.p99Ms, open.p999Ms].map(millis).join('/'),
-    `${closed.refused + closed.timedOut + open.refused + open.timedOut}`,
-  ];
-  return [
-    'Requests per second, memory, and bytes are at full speed. Latencies are at half of the slowest server’s throughput. They',
-    'count from the time at which a request was due and include up to 1 ms of the sender’s timer.',
-    '',
-    table(
-      [
-        ...['events × connections', 'server', 'requests/s', 'RSS, MiB', 'log bytes per event'],
-        ...['p50/p99/p99.9, ms', 'failed'],
-      ],
-      rows.flatMap((row) =>
-        NAMES.flatMap((name) => {
-          const figures = row.peers[name];
-          return figures === undefined ? [] : [cells(row, name, figures)];
-        }),
-      ),
-    ),
-  ].join('\n');
-}
-
 function projectorLine({ projector }: PathResult): string {
   if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
@@ -226,7 +154,7 @@ function share({ percent }: ProfileEntry): string {
 }
 
 /** Undefined if a figure is missing. */
-function ratioTo(name: PeerName, { peers }: RowFigures): number | undefined {
+export function ratioTo(name: PeerName, { peers }: RowFigures): number | undefined {
   const [own, other] = [peers.questlog, peers[name]];
   if (!hasFigure(own) || !hasFigure(other)) return undefined;
   return own.closed.cpuMicrosPerEvent / other.closed.cpuMicrosPerEvent;
@@ -241,8 +169,8 @@ function isShort({ closed }: PeerFigures): boolean {
   return closed.refused + closed.timedOut > 0;
 }
 
-export function titleOf({ events, connections }: Shape): string {
-  return `${events} × ${grouped(connections)}`;
+export function titleOf({ events, connections, kind }: Shape): string {
+  return `${events} × ${grouped(connections)}${kind === undefined ? '' : `, ${kind}`}`;
 }
 
 /** A figure that could not be measured is null in JSON. */

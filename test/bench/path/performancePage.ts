@@ -1,30 +1,31 @@
 /** Builds `docs/evidence/performance.md` from the results of the benchmarks. */
 import { fileURLToPath } from 'node:url';
-import { FLAT_WORDS, flatReport, flatSummary } from '../flat/flatReport.ts';
+import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
+import { KINDS_WORDS, kindsReport } from '../kinds/kindsReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
-import { againstReport, pathReport, pathSummary, profileTables } from './pathReport.ts';
+import { againstReport, pathReport, profileTables } from './pathReport.ts';
 
 export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
 export const RESULTS = 'docs/evidence/performance.json';
 
 export function performancePage(): string {
   const results = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
-  const sections = SECTIONS.flatMap(({ title, flags, words, pageBlocks }) => {
-    const measured = pageBlocks?.(results);
-    if (measured === undefined) return [];
-    return [
-      `## ${title}`,
-      `\`npm run bench -- ${flags}\` ${words}`,
-      ...(measured.length === 0 ? ['This section has not been measured yet.'] : measured),
-    ];
-  });
+  const sections = SECTIONS.flatMap(({ title, flags, words, report }) => [
+    `## ${title}`,
+    `\`npm run bench -- ${flags}\` ${words}`,
+    report(results) ?? 'This section has not been measured yet.',
+  ]);
   return `${['# Performance results', GENERATED, ...HEAD, ...sections].join('\n\n')}\n`;
 }
 
-/** Returns all results with their profiles, without explanations. */
+/** Returns the results without explanations, and the results that the page does not show. */
 export function resultBlocks(results: BenchResults): string[] {
-  return SECTIONS.flatMap(({ blocks }) => blocks(results));
+  return [
+    ...SECTIONS.flatMap(({ report }) => report(results) ?? []),
+    ...profileTables(results.beside?.rows ?? []),
+    ...(results.against === undefined ? [] : [againstReport(results.against)]),
+  ];
 }
 
 interface Section {
@@ -32,10 +33,8 @@ interface Section {
   /** Options of the command that measures the section. */
   readonly flags: string;
   readonly words: string;
-  /** Returns the complete results, or no block if nothing was measured. */
-  blocks(results: BenchResults): string[];
-  /** Returns the part of the results that the page shows. Undefined if the page shows nothing. */
-  readonly pageBlocks?: (results: BenchResults) => string[];
+  /** Returns undefined if the section has not been measured. */
+  report(results: BenchResults): string | undefined;
 }
 
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
@@ -53,32 +52,28 @@ that receive the same events, one after the other, on one machine with one Kafka
 
 const SECTIONS: readonly Section[] = [
   {
+    title: 'Kinds of requests',
+    flags: '--runs 3',
+    words: KINDS_WORDS,
+    report: ({ kinds, beside }) => kinds && kindsReport(kinds, beside),
+  },
+  {
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
     words: `shows the medians of three runs. \`--check\` fails if the ratio to the Collector is more than 10 % above the target.
 \`npm run test:all\` also runs a short benchmark.`,
-    blocks: ({ beside }) => (beside === undefined ? [] : [pathReport(beside), ...profileTables(beside.rows)]),
-    pageBlocks: ({ beside }) => (beside === undefined ? [] : [pathSummary(beside)]),
-  },
-  {
-    title: 'Compared with an earlier commit',
-    flags: '--against COMMIT --profile',
-    words: `measures the commit, the current code, and the commit again. If the two measurements of the commit differ by more than 5 %,
-the verdict is "inconclusive".`,
-    blocks: ({ against }) => (against === undefined ? [] : [againstReport(against)]),
+    report: ({ beside }) => beside && pathReport(beside),
   },
   {
     title: 'Larger deployments',
     flags: '--flat',
     words: FLAT_WORDS,
-    blocks: ({ flat }) => (flat === undefined ? [] : [flatReport(flat)]),
-    pageBlocks: ({ flat }) => (flat === undefined ? [] : [flatSummary(flat)]),
+    report: ({ flat }) => flat && flatReport(flat),
   },
   {
     title: 'At rest',
     flags: '--rest',
     words: 'measures six starts with the same data folder, and the idle processes.',
-    blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
-    pageBlocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
+    report: ({ rest }) => rest && restReport(rest),
   },
 ];

@@ -3,23 +3,31 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { aProject, eventually, type Reached } from '../../e2e/builders.ts';
+import { aProject, eventually, type Reached, type TestProject } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
 import { collectOutput, type Output, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
 import { openConnections, registerSessions } from '../connections.ts';
+import { fileReports } from '../flat/fillDeployment.ts';
+import { PLAIN, type RequestKind } from '../kinds/requestKinds.ts';
 import { type Peer, spawnFor } from '../peers/peer.ts';
 import type { BenchStack } from './benchStack.ts';
 
 export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '');
 
 export interface QuestlogPeer extends Peer {
-  readonly sessions: readonly string[];
+  /** Returns the project for requests of a kind. */
+  senderOf(kind: RequestKind): Promise<Sender>;
   /** Opens the inspector permanently. @returns its URL */
   inspect(): Promise<string>;
   /** Starts a projector, which ends with the benchmark. Resolves with its process id when it is ready. */
   startProjector(): Promise<number>;
   /** Resolves with the number of events when ClickHouse has all events. */
   caughtUp(): Promise<number>;
+}
+
+export interface Sender {
+  readonly token: string;
+  readonly sessions: readonly string[];
 }
 
 export interface QuestlogOptions {
@@ -33,21 +41,27 @@ const ADMIN_TOKEN = 'qla_of_the_bench_and_long_enough';
 const READY_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 180_000;
 const INSPECTED_WITHIN_MS = 10_000;
-const QUOTA = 1_000_000_000;
+const PROJECT = { revision: 'A', monthlySoftQuota: 1_000_000_000 } as const;
 const SESSIONS = 1_000;
 const SESSION_CONNECTIONS = 16;
 
 export async function startQuestlog(stack: BenchStack, options: QuestlogOptions): Promise<QuestlogPeer> {
   const start = openDeployment(stack, options);
-  const { pid, reached, baseUrl, output } = await start('ingest');
-  const project = await aProject(reached, { revision: 'A', monthlySoftQuota: QUOTA });
-  const connections = openConnections(baseUrl, project.token, SESSION_CONNECTIONS);
-  const sessions = await registerSessions(connections, SESSIONS);
-  connections.close();
+  const ingest = await start('ingest');
+  const { pid, reached, baseUrl, output } = ingest;
+  const project = await aProject(reached, PROJECT);
+  const plain = await aSender(ingest, project, PLAIN);
+  const senders = new Map<RequestKind, Sender>();
   return {
-    ...{ name: 'questlog', version: versionOf(options.root), pid, status: 201, sessions },
+    ...{ name: 'questlog', version: versionOf(options.root), pid, status: 201 },
     ...{ url: `${baseUrl}/v1/ingest/events`, token: project.token, topics: `${options.name}.` },
     bodyOf: (batch) => batch,
+    senderOf: async (kind) => {
+      if (!(kind.switches || kind.hasReports)) return plain;
+      const sender = senders.get(kind) ?? (await aSender(ingest, await aProject(reached, PROJECT), kind));
+      senders.set(kind, sender);
+      return sender;
+    },
     inspect: async () => {
       process.kill(pid, 'SIGUSR1');
       const url = async () => /Debugger listening on (ws:\S+)/.exec(output.stderr)?.[1];
@@ -61,6 +75,23 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
       return answer.json().used;
     },
   };
+}
+
+/** Registers the sessions of a project, and sets its switches and reports. */
+async function aSender(
+  { baseUrl, reached }: StartedService,
+  { projectId, token }: TestProject,
+  { switches, hasReports }: RequestKind,
+): Promise<Sender> {
+  if (switches !== undefined) {
+    const { status } = await reached.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
+    if (status !== 200) throw new Error(`setting the switches failed with status ${status}`);
+  }
+  const connections = openConnections(baseUrl, token, SESSION_CONNECTIONS);
+  const sessions = await registerSessions(connections, SESSIONS);
+  if (hasReports) await fileReports(connections, sessions, SESSIONS, () => {});
+  connections.close();
+  return { token, sessions };
 }
 
 /**

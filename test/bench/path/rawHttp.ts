@@ -2,14 +2,28 @@
 import { connect, type Socket } from 'node:net';
 
 /** Builds a request in advance, so that sending needs no other work. */
-export function requestOf(url: string, token: string, body: Buffer): Buffer {
-  return Buffer.concat([headOf('POST', url, token, body.length), body]);
+export function requestOf(url: string, token: string, body: Buffer, headers: readonly string[] = []): Buffer {
+  return Buffer.concat([headOf('POST', url, token, body.length, headers), body]);
 }
 
-/** @param bytes length of the JSON body; undefined if there is no body */
-export function headOf(method: 'GET' | 'POST', url: string, token: string, bytes?: number): Buffer {
+/**
+ * @param bytes length of the JSON body; undefined if there is no body
+ * @param headers further header lines
+ */
+export function headOf(
+  method: 'GET' | 'POST',
+  url: string,
+  token: string,
+  bytes?: number,
+  headers: readonly string[] = [],
+): Buffer {
   const { host, pathname, search } = new URL(url);
-  const head = [`${method} ${pathname}${search} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
+  const head = [
+    `${method} ${pathname}${search} HTTP/1.1`,
+    `Host: ${host}`,
+    `Authorization: Bearer ${token}`,
+    ...headers,
+  ];
   if (bytes !== undefined) head.push('Content-Type: application/json', `Content-Length: ${bytes}`);
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n`);
 }

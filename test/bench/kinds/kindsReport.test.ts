@@ -1,0 +1,70 @@
+/** Tests the report and the judgement of the kinds of requests. */
+import { expect, test } from 'vitest';
+import { pathOptions } from '../path/pathOptions.ts';
+import { judgeKinds, kindsReport } from './kindsReport.ts';
+import type { KindRow, KindsResult } from './measureKinds.ts';
+import { KINDS, renewKey, requestOfKind } from './requestKinds.ts';
+
+test('shows the cost of each kind relative to plain requests, with the target', () => {
+  const report = kindsReport(aResult(aRow({ ratio: 1.238 }), aRow({ kind: 'gzip', ratio: 2, refused: 3 })));
+  expect(report).toContain('| plain, CPU µs per event | 4.00 |  |');
+  expect(report).toContain('| a new `Idempotency-Key` per request | 1.24 | 1.25 |');
+  expect(report).toContain('| compressed with gzip | 2.00; 3 failed | 1.3 at 500 |');
+});
+
+test('--check fails if a ratio exceeds its maximum by more than 10 %, or if no event was acknowledged', () => {
+  const judged = (row: Partial<KindRow>) => judgeKinds(aResult(aRow(row))).failures;
+  expect(judged({ ratio: 1.3 })).toEqual([]);
+  expect(judged({ ratio: 1.5 })).toEqual(['500x8 keyed: 1.50 times a plain request; the maximum is 1.25']);
+  expect(judged({ ratio: Number.NaN })).toHaveLength(1);
+  expect(judged({ kind: 'gzip', ratio: 9, events: 20 })).toEqual([]);
+  expect(judged({ kind: 'sampled', ratio: 9 })).toEqual([]);
+});
+
+test('does not judge a kind whose requests were refused', () => {
+  expect(judgeKinds(aResult(aRow({ ratio: 9, refused: 1 })))).toEqual({
+    failures: [],
+    notJudged: ['500x8 keyed: requests were refused or timed out'],
+  });
+});
+
+test('a renewed request has another key and otherwise the same bytes', () => {
+  const request = requestOfKind(KINDS.keyed, 'http://localhost/events', 'a token', Buffer.from('[]'));
+  const before = request.toString();
+  renewKey(request);
+  const keyOf = (text: string): string => /^Idempotency-Key: ([\da-f-]{36})\r$/m.exec(text)?.[1] ?? '';
+  expect(keyOf(request.toString())).not.toBe(keyOf(before));
+  expect(request.toString()).toBe(before.replace(keyOf(before), keyOf(request.toString())));
+});
+
+test('--kinds measures only the named kinds, and rejects an unknown kind', () => {
+  const { shapes, kindShapes } = pathOptions(['--kinds', 'keyed,lenient', '--rows', '20x64']);
+  const shape = { events: 20, connections: 64 };
+  expect(shapes).toEqual([]);
+  expect(kindShapes).toEqual([
+    { ...shape, kind: 'keyed' },
+    { ...shape, kind: 'lenient' },
+  ]);
+  expect(() => pathOptions(['--kinds', 'keyed,fast'])).toThrow('--kinds: fast is not one of keyed, ');
+});
+
+function aRow(of: Partial<KindRow>): KindRow {
+  return {
+    ...{ events: 500, connections: 8, kind: 'keyed', plainMicrosPerEvent: 4, ratio: 1 },
+    ...{ cpuMicrosPerEvent: 5, requestsPerSecond: 10, rssBytes: 1, refused: 0, timedOut: 0 },
+    ...of,
+  };
+}
+
+function aResult(...rows: KindRow[]): KindsResult {
+  const run = {
+    at: '2026-01-01T00:00:00Z',
+    machine: '',
+    node: '',
+    kafka: '',
+    loadBefore: 0,
+    seconds: 1,
+    runs: 1,
+  };
+  return { run, rows };
+}

@@ -1,0 +1,66 @@
+/** Formats the cost of the kinds of requests as Markdown, and judges the cost for `--check`. */
+import { table } from '../../tidy/reference/markdown.ts';
+import { median, type PathResult, type RowFigures } from '../path/pathFigures.ts';
+import { nameOf, type Shape } from '../path/pathOptions.ts';
+import { factsLine, type Judged, LEEWAY, micros, ratioTo, titleOf } from '../path/pathReport.ts';
+import type { KindRow, KindsResult } from './measureKinds.ts';
+import { KINDS, type RequestKind } from './requestKinds.ts';
+
+export const KINDS_WORDS = `measures each kind of request between two measurements of plain requests, in the same process.
+A cell is the CPU time of ingest per event, relative to plain requests. A column title has the events per request and the connections.
+\`--kinds keyed,lenient\` measures only two kinds. \`--against COMMIT --kinds keyed\` compares a kind with an earlier commit.`;
+
+/** @param beside comparison with the Collector; the report uses the comparison if it is from the same run */
+export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): string {
+  const byKind = [...Map.groupBy(rows, ({ kind }) => kind)];
+  const shapes: Shape[] = (byKind[0]?.[1] ?? []).map(({ events, connections }) => ({ events, connections }));
+  const plain = shapes.map((shape) => {
+    const of = rows.filter(({ events, connections }) => nameOf({ events, connections }) === nameOf(shape));
+    return micros(median(of.map(({ plainMicrosPerEvent }) => plainMicrosPerEvent)));
+  });
+  const peers = beside?.run.at === run.at ? beside.rows : [];
+  const collector = shapes.map((shape) => collectorCell(peers.find((row) => nameOf(row) === nameOf(shape))));
+  return [
+    factsLine(run),
+    table(
+      ['requests', ...shapes.map(titleOf), 'target'],
+      [
+        ['plain, CPU µs per event', ...plain, ''],
+        ...byKind.map(([kind, of]) => [KINDS[kind].title, ...of.map(cellOf), targetOf(KINDS[kind])]),
+        ...(peers.length === 0 ? [] : [['OpenTelemetry Collector, plain', ...collector, '']]),
+      ],
+    ),
+  ].join('\n\n');
+}
+
+export function judgeKinds({ rows }: KindsResult): Judged {
+  const failures: string[] = [];
+  const notJudged: string[] = [];
+  for (const row of rows) {
+    const { toReach, judgedEvents = row.events } = KINDS[row.kind];
+    if (failedOf(row) > 0) notJudged.push(`${nameOf(row)}: requests were refused or timed out`);
+    else if (toReach !== undefined && judgedEvents === row.events && !(row.ratio <= toReach * LEEWAY))
+      failures.push(
+        `${nameOf(row)}: ${row.ratio.toFixed(2)} times a plain request; the maximum is ${toReach}`,
+      );
+  }
+  return { failures, notJudged };
+}
+
+function cellOf(row: KindRow): string {
+  const failed = failedOf(row);
+  return `${row.ratio?.toFixed(2) ?? '–'}${failed === 0 ? '' : `; ${failed} failed`}`;
+}
+
+function failedOf({ refused, timedOut }: KindRow): number {
+  return refused + timedOut;
+}
+
+function targetOf({ toReach, judgedEvents }: RequestKind): string {
+  return `${toReach ?? '–'}${judgedEvents === undefined ? '' : ` at ${judgedEvents}`}`;
+}
+
+function collectorCell(row: RowFigures | undefined): string {
+  const ratio = row && ratioTo('collector', row);
+  return ratio === undefined ? '–' : (1 / ratio).toFixed(2);
+}
