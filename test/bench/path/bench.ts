@@ -49,7 +49,7 @@ async function run(args: readonly string[]): Promise<void> {
   const results = await measure(options, loadavg()[0] ?? 0);
   say('');
   process.stdout.write(`${resultBlocks(results).join('\n\n')}\n`);
-  if (options.json !== undefined) writeResults(options.json, results);
+  if (options.json !== undefined) writeResults(options.json, machineFacts(0).machine, results);
   if (!options.isChecked) return;
   const judged = [results.kinds && judgeKinds(results.kinds), results.beside && judge(results.beside)];
   for (const { failures, notJudged } of judged.filter((one) => one !== undefined)) {

@@ -7,7 +7,7 @@ import type { RestResult } from '../rest/measureRest.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
 
-/** Content of a result file: each part comes from the last run that measured it. */
+/** Results of one machine: each part comes from the last run that measured it. */
 export interface BenchResults {
   readonly beside?: PathResult;
   readonly kinds?: KindsResult;
@@ -16,14 +16,16 @@ export interface BenchResults {
   readonly rest?: RestResult;
 }
 
-/** Returns an empty object if the file does not exist. */
-export function readResults(path: string): BenchResults {
+/** Returns the results by machine. */
+export function readResults(path: string): Record<string, BenchResults> {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
 }
 
-/** Replaces the measured parts of the file and keeps the others. */
-export function writeResults(path: string, measured: BenchResults): void {
-  writeFileSync(path, `${JSON.stringify({ ...readResults(path), ...measured }, null, 2)}\n`);
+/** Replaces the measured parts of the machine, and keeps other parts and machines. */
+export function writeResults(path: string, machine: string, measured: BenchResults): void {
+  const results = readResults(path);
+  results[machine] = { ...results[machine], ...measured };
+  writeFileSync(path, `${JSON.stringify(results, null, 2)}\n`);
 }
 
 export interface PathResult {
