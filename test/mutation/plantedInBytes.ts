@@ -128,8 +128,16 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
     name: 'build of the first event in every record of the fast path',
     lost: 'an event is counted under a different build than its session',
     file: ORDINARY_BYTES,
-    text: 'fields.build = buildAt === ABSENT ? (sessionBuilds[event] ?? null) : body;',
-    by: 'fields.build = buildAt === ABSENT ? (sessionBuilds[0] ?? null) : body;',
+    text: 'fields.build = buildAt === ABSENT ? (sessions[event]?.build ?? null) : body;',
+    by: 'fields.build = buildAt === ABSENT ? (sessions[0]?.build ?? null) : body;',
     tests: [IN_ORDER_TEST],
+  },
+  {
+    name: 'same append id for the records of all sessions',
+    lost: 'an event of a retried lenient request is acknowledged, but dropped as a duplicate',
+    file: 'services/ingest/src/events/core/accept.ts',
+    text: "return `session ${sessionId ?? 'none'} ${",
+    by: 'return `session ${',
+    tests: ['services/ingest/src/events/core/accept.test.ts'],
   },
 ];

@@ -11,6 +11,7 @@ import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import {
   type LinkableEvent,
   MAX_OPEN_WINDOWS,
+  type OpenReport,
   OpenReports,
   type ReportCapacity,
   type RequestedLinks,
@@ -30,7 +31,8 @@ export interface ReportCache {
   append(record: ReportLink): Promise<void>;
   /** Returns the ids of the event's reports that are not retracted. `linked` contains the reports with a link in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
-  hasOpenWindow(projectId: string, sessionId: string): boolean;
+  /** Returns the open reports of the session to which the linker links new events. */
+  linkable(projectId: string, sessionId: string): readonly OpenReport[];
   /** True if an open report names the event. */
   isNamed(projectId: string, eventId: string): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
@@ -78,7 +80,7 @@ export async function openReportCache(
       await cache.caughtUp(tenantId);
       return projects.has(projectId) || !wasComplete;
     },
-    hasOpenWindow: (projectId, sessionId) => openReports.hasOpen(projectId, sessionId, clock.now()),
+    linkable: (projectId, sessionId) => openReports.linkable(projectId, sessionId, clock.now()),
     isNamed: (projectId, eventId) => openReports.isNamed(projectId, eventId, clock.now()),
     reportsOf: (projectId, event, linked = []) =>
       openReports.reportsOf(projectId, event, linked, clock.now()),

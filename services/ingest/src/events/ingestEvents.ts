@@ -19,7 +19,14 @@ import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf, sha256 } from './core/accept.ts';
+import {
+  type AssignedDraft,
+  type AssignedDrafts,
+  assignLanes,
+  recordShape,
+  sessionsOf,
+  sha256,
+} from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
@@ -68,7 +75,8 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const ordinary = await deps.ordinary.tryIngest(request);
   if (ordinary === undefined) return await ingestAny(deps, request);
   const { body, accepted } = ordinary;
-  return { status: 201, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
+  const status = request.isLenient ? 207 : 201;
+  return { status, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
 async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
@@ -179,10 +187,11 @@ interface StoredEvents {
 
 async function store(
   deps: IngestDeps,
-  { principal, isLenient }: IngestRequest,
+  request: IngestRequest,
   wanted: readonly AssignedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
 ): Promise<StoredEvents> {
+  const { principal, isLenient } = request;
   const receivedAt = deps.clock.now();
   const own = idempotency?.key;
   const {
@@ -201,8 +210,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event, so that a retry can add the missing events.
-    isSplit: isLenient || sampledOut.length > 0,
+    shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);
   const out = decided.sampledOut.map((event) => ({ ...withoutPayload(event), isSampledOut: true }));

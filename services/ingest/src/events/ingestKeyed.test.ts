@@ -13,18 +13,33 @@ import { openReplays } from './replays.ts';
 import { RandomPool } from './storeEvents.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
+const OTHER_KEY = KEY.replace('01a1', '01a2');
 const REPORT = 'a report';
+const ALWAYS = { fromMicros: 0n, toMicros: 2n ** 62n };
 const event = { sessionId: SESSION, eventType: 'checkpoint é', payload: { level: 3 }, sequence: 7 };
 const BATCH = [event, { eventType: 'no session' }, { ...event, occurredAt: '2026-11-21T11:59:59.123Z' }];
 
+const ONE_OF_BUILD = { ...event, buildId: KEY };
+const SWITCH = { eventType: 'other', buildId: null, playerShare: null, action: 'reject', until: null };
+
 test.each([
-  ['one event', 'A', event],
-  ['events of two lanes', 'B', BATCH],
-  ['events above the quota', 'A', Array(6).fill(event)],
-])('stores %s in revision %s as the slow path does, and a retry returns them', async (_, revision, body) => {
-  const [fast, slow] = [aProcess({ revision }), aProcess({ revision, isFast: false })];
+  ['one event', event, {}],
+  ['events of two lanes', BATCH, {}],
+  ['events above the quota', Array(6).fill(event), { revision: 'A' }],
+  ['a lenient request', BATCH, { isLenient: true }],
+  ['a lenient request of 120 events', Array(120).fill(event), { isLenient: true }],
+  [
+    'a lenient request within the rate limit',
+    BATCH,
+    { isLenient: true, limits: { eventsPerSecond: 60, burstSeconds: 1 } },
+  ],
+  ['a lenient request of a project with a switch', BATCH, { isLenient: true, switches: [SWITCH] }],
+  ['a token for one build', ONE_OF_BUILD, { buildIds: [KEY] }],
+  ['a switch for players', event, { switches: [{ ...SWITCH, eventType: null, playerShare: 1e-10 }] }],
+  ['an open report', BATCH, { hasReport: true }],
+])('stores %s as the slow path does, and a retry returns the same events', async (_, body, options) => {
+  const [fast, slow] = [aProcess(options), aProcess({ ...options, isFast: false })];
   const first = await fast.send(body);
-  expect([first.status, first.isReplay]).toEqual([201, false]);
   expect({ headers: {}, ...first }).toEqual(await slow.send(body));
   expect(fast.appended()).toEqual(slow.appended());
   expect([fast.taken(), slow.taken()]).toEqual([1, 0]);
@@ -32,8 +47,35 @@ test.each([
   expect(await fast.remembered(body)).toStrictEqual(await slow.remembered(body));
 
   const retry = await fast.send(body);
-  expect([retry.status, retry.isReplay, retry.body]).toEqual([200, true, first.body]);
+  expect([retry.isReplay, retry.body]).toEqual([true, first.body]);
   expect(fast.appended()).toEqual(slow.appended());
+});
+
+test.each([
+  ['another build', ONE_OF_BUILD, { buildIds: [SESSION] }, 'build_not_allowed'],
+  ['a switch', event, { switches: [{ ...SWITCH, eventType: event.eventType }] }, 'switched_off'],
+  [
+    'a switch for builds',
+    event,
+    { switches: [{ ...SWITCH, eventType: null, buildId: KEY }] },
+    'switched_off',
+  ],
+])('rejects the events of %s', async (_, body, options, code) => {
+  const { send, appended } = aProcess(options);
+  await expect(send(body)).rejects.toMatchObject({ errors: [{ code }] });
+  expect(appended()).toEqual([]);
+});
+
+test('stores the events of a lenient request that the rate limit allows, and a retry adds the others', async () => {
+  const { send, appended, clock, taken } = aProcess({ limits: { eventsPerSecond: 60, burstSeconds: 1 } });
+  await send(Array(50).fill(event), { key: OTHER_KEY });
+  const body = Array(15).fill(event);
+  const first = JSON.parse((await send(body, { isLenient: true })).body.toString());
+  expect(first.filter(({ code }: { code?: string }) => code === 'rate_limited')).toHaveLength(5);
+  clock.ms += 2_000;
+  expect((await send(body, { isLenient: true })).status).toBe(207);
+  expect(appended().map(({ message }) => message.events.length)).toEqual([50, ...Array(15).fill(1)]);
+  expect(taken()).toBe(1);
 });
 
 test('stores concurrent requests with the same key once, also after a failed append', async () => {
@@ -51,7 +93,7 @@ test('stores concurrent requests with the same key once, also after a failed app
 test('rejects a different body with the same key, and stores concurrent requests with different keys', async () => {
   const { send, appended } = aProcess();
   const other = { ...event, eventType: 'other' };
-  const answers = await Promise.all([send(event), send(other, { key: KEY.replace('01a1', '01a2') })]);
+  const answers = await Promise.all([send(event), send(other, { key: OTHER_KEY })]);
   const types = answers.map(({ body }) => JSON.parse(body.toString())[0].eventType);
   expect(types).toEqual([event.eventType, other.eventType]);
   expect(appended().map(({ message }) => message.events[0]?.eventType)).toEqual(types);
@@ -78,12 +120,22 @@ test.each(['hasReport', 'isNamed'] as const)(
   },
 );
 
-function aProcess({ isFast = true, revision = 'B' } = {}) {
+interface ProcessOptions {
+  readonly isFast?: boolean;
+  readonly isLenient?: boolean;
+  readonly revision?: string;
+  readonly switches?: readonly unknown[];
+  readonly buildIds?: readonly string[];
+  readonly hasReport?: boolean;
+  readonly limits?: unknown;
+}
+
+function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options }: ProcessOptions = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
-  const clock = { now: () => NOW_MS };
+  const clock = { ms: NOW_MS, now: () => clock.ms };
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
-  const lookUp = { hasReport: false, isNamed: false };
+  const lookUp = { hasReport, isNamed: false };
   let isBroken = false;
   let used = 0;
   const store = { query: async () => [] };
@@ -99,7 +151,7 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
     },
   };
   const session = { lane: 5, buildId: KEY, player: 1 };
-  const recent = { projectId: KEY, sessionId: SESSION, lane: 5, build: Buffer.from(KEY) };
+  const recent = { ...session, projectId: KEY, sessionId: SESSION, build: Buffer.from(KEY) };
   let taken = 0;
   const known = {
     ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
@@ -112,8 +164,9 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
         sessions.has(idOf()) ? recent : undefined,
     },
     reports: {
-      reportsOf: () => (lookUp.hasReport || lookUp.isNamed ? [REPORT] : []),
-      hasOpenWindow: () => lookUp.hasReport,
+      reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>
+        (lookUp.hasReport && sessionId !== null) || lookUp.isNamed ? [REPORT] : [],
+      linkable: () => (lookUp.hasReport ? [{ reportId: REPORT, window: ALWAYS }] : []),
       isNamed: () => lookUp.isNamed,
       hasReports: async () => false,
     },
@@ -138,9 +191,10 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
   };
   const deps = { ...known, ordinary: { tryIngest } } as IngestDeps;
   const tenant = { id: SESSION, monthlySoftQuota: 4, spread: 8 };
-  const principal = { tenant, project: { id: KEY }, revision } as never;
+  const { switches = [], limits = null, buildIds } = options;
+  const principal = { tenant, project: { id: KEY, switches, limits }, buildIds, revision } as never;
   return {
-    send: (body: unknown, { key = KEY, isLenient = false } = {}) =>
+    send: (body: unknown, { key = KEY, isLenient = options.isLenient ?? false } = {}) =>
       ingest(deps, {
         ...{ principal, idempotencyKey: key, isLenient, isStrict: false, requestId: '' },
         body: Buffer.from(JSON.stringify(body)),
@@ -154,7 +208,7 @@ function aProcess({ isFast = true, revision = 'B' } = {}) {
     breakNext: () => {
       isBroken = true;
     },
-    ...{ lookUp, sessions },
+    ...{ clock, lookUp, sessions },
     used: () => used,
     /** Returns the number of requests that took the fast path. */
     taken: () => taken,

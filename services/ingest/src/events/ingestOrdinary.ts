@@ -2,25 +2,40 @@
  * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Other requests,
  * such as retries or requests with invalid events, take the slow path in `ingestEvents.ts`.
  */
+import { activeSwitches, matches } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { freeBytes } from '@questlog/schemas/buffers';
 import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
+import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf, UUID_LENGTH, uuidV8 } from '@questlog/schemas/uuid';
 import { isSkewed } from '../core/clockSkew.ts';
+import { buildProblems } from '../core/tokenBuilds.ts';
+import { type OpenReport, reportsInWindow } from '../entityCache/core/openReports.ts';
+import type { RecentSession } from '../entityCache/core/recentSessions.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { type Idempotency, keyedAppendId, keyedTails, sha256 } from './core/accept.ts';
+import {
+  type Idempotency,
+  keyedAppendId,
+  keyedTails,
+  type RecordShape,
+  recordName,
+  recordShape,
+  sha256,
+} from './core/accept.ts';
 import {
   answerOf,
   type IdParts,
   microsOf,
   type OrdinaryBatch,
+  type ReportIds,
   recordOf,
   writeIds,
 } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
+import { type RecordPart, RecordParts } from './core/recordParts.ts';
 import { monthOf } from './quotas.ts';
 import type { ClaimedKey, Replays, StoredElement } from './replays.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
@@ -38,11 +53,13 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
+type OpenReportLookups = Pick<ReportCache, 'linkable' | 'isNamed' | 'reportsOf'>;
+
 /** Fast path for events. */
 export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
-  readonly #reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>;
+  readonly #reports: OpenReportLookups;
   readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
   /** Arrays that all requests without a key share, because these requests do not use the arrays after an `await`. */
@@ -54,7 +71,7 @@ export class OrdinaryIngest {
   constructor(
     storing: StoreEventsDeps,
     sessions: Pick<SessionCache, 'peek'>,
-    reports: Pick<ReportCache, 'hasOpenWindow' | 'isNamed'>,
+    reports: OpenReportLookups,
     replays: Pick<Replays, 'claim' | 'isCached'>,
     clock: Clock,
   ) {
@@ -70,10 +87,7 @@ export class OrdinaryIngest {
    * @throws Rejected if the rate limit is exceeded or the idempotency key was used with another body
    */
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
-    const { principal, idempotencyKey, isLenient } = request;
-    const { project, buildIds } = principal;
-    const { switches = [] } = project;
-    if (isLenient || buildIds !== undefined || switches.length > 0) return undefined;
+    const { idempotencyKey } = request;
     if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
     return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
   }
@@ -119,7 +133,7 @@ export class OrdinaryIngest {
     arrays: RequestArrays,
   ): Promise<Claimed | undefined> {
     if (!this.#isOrdinary(request, arrays)) return undefined;
-    if (arrays.assignLanes(this.#sessions, this.#reports, request) === undefined) return undefined;
+    if (!arrays.assignRecords(this.#sessions, request)) return undefined;
     const { tenant, project } = request.principal;
     const idempotency = { key, digest: sha256(request.body) };
     const claim = await this.#replays.claim({
@@ -141,42 +155,33 @@ export class OrdinaryIngest {
   ): Storing | undefined {
     const { principal, body } = request;
     const { tenant, project, revision } = principal;
-    const { quotas, limits, random, partitions } = this.#storing;
+    const { quotas, random } = this.#storing;
     const receivedAt = this.#clock.now();
     const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
-    const counts =
-      ledger === 'unopened' ? undefined : arrays.assignLanes(this.#sessions, this.#reports, request);
-    if (ledger === 'unopened' || counts === undefined) return undefined;
+    if (ledger === 'unopened' || !arrays.assignRecords(this.#sessions, request)) return undefined;
+    const active = activeSwitches(project.switches, receivedAt);
+    if (active.length > 0 && arrays.hasSwitchedEvent(active, request)) return undefined;
+    if (!this.#acquirePermit(request, arrays.found.count)) return undefined;
 
-    const { found, lanes, sessionBuilds, ids } = arrays;
+    const { found, lanes, next, sessions, ids, records } = arrays;
     const { count } = found;
     const names =
       idempotency === null
-        ? randomNames(random.take(count * 8 + counts.size * 16), receivedAt, count)
-        : keyedNames(project.id, idempotency, indexesOf(found));
+        ? randomNames(random.take(count * 8 + records.length * 16), receivedAt, count)
+        : keyedNames(project.id, idempotency, indexesOf(found), recordShape(principal, request));
     writeIds(arrays, names);
     const eventIds = idempotency === null ? [] : arrays.eventIds();
-    if (eventIds.some((id) => this.#reports.isNamed(project.id, id))) return undefined;
-
-    const rateLimited = isRestricted(principal)
-      ? limits.acquireEvents(principal, count, count).rejection
-      : undefined;
-    if (rateLimited !== undefined) throw rateLimited;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
     const batch: OrdinaryBatch = {
       ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
-      ...{ body, found, lanes, sessionBuilds, remaining, ids },
+      ...{ body, found, lanes, next, sessions, remaining, ids },
     };
-    const answer = answerOf(batch);
+    const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions, eventIds));
     const created = storedElements(batch, eventIds);
     const overQuota = Math.min(count, Math.max(0, count - remaining));
-    const appended = appendRecords(
-      this.#storing,
-      tenant.id,
-      this.#appends(batch, counts, partitions, names.appendId),
-      { ledger, overQuota },
-    );
+    const appends = this.#appends(batch, records, names);
+    const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
     const stored = appended.then(() => {
       freeBytes(body);
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
@@ -184,22 +189,57 @@ export class OrdinaryIngest {
     return { answer: stored, created };
   }
 
-  #appends(
+  /**
+   * Returns false if the rate limit allows only a part of a lenient request.
+   * @throws Rejected if the rate limit is exceeded
+   */
+  #acquirePermit({ principal, isLenient }: OrdinaryRequest, count: number): boolean {
+    if (!isRestricted(principal)) return true;
+    const { limits } = this.#storing;
+    if (isLenient && !limits.allowsEvents(principal, count)) return false;
+    const { rejection } = limits.acquireEvents(principal, count, count);
+    if (rejection !== undefined) throw rejection;
+    return true;
+  }
+
+  /** @param eventIds ids of the events of a request with a key, which open reports can name. Empty for other requests. */
+  #reportIds(
     batch: OrdinaryBatch,
-    counts: ReadonlyMap<number, number>,
-    partitions: number,
-    appendIdOf: Names['appendId'],
-  ): EventsAppend[] {
+    sessions: readonly (RecentSession | null)[],
+    eventIds: readonly string[],
+  ): ReportIds {
+    const { projectId } = batch;
+    let found: Map<number, readonly string[]> | undefined;
+    let open: readonly OpenReport[] = [];
+    for (let event = 0; event < batch.found.count; event++) {
+      const session = sessions[event] ?? null;
+      if (event === 0 || session !== sessions[event - 1])
+        open = session === null ? [] : this.#reports.linkable(projectId, session.sessionId);
+      const id = eventIds[event];
+      const isNamed = id !== undefined && this.#reports.isNamed(projectId, id);
+      if (open.length === 0 && !isNamed) continue;
+      const occurredAt = BigInt(microsOf(batch, event));
+      const ids = isNamed
+        ? this.#reports.reportsOf(projectId, { id, sessionId: session?.sessionId ?? null, occurredAt })
+        : reportsInWindow(open, occurredAt);
+      if (ids.length > 0) found = (found ?? new Map()).set(event, ids);
+    }
+    return found;
+  }
+
+  #appends(batch: OrdinaryBatch, records: readonly RecordPart[], names: Names): EventsAppend[] {
     const { tenantId, receivedAt } = batch;
+    const { partitions, codec } = this.#storing;
     const home = partitionOf(tenantId, 0, partitions);
-    const lanes = [...counts].map(([lane, events], position) => {
+    const appends = records.map((record, position) => {
+      const { first, events, lane } = record;
       const partition = partitionFromHome(home, lane, partitions);
-      return { lane, events, appendId: appendIdOf(lane, position), receivedAt, partition };
+      return { lane, first, events, appendId: names.appendId(record, position), receivedAt, partition };
     });
-    return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
+    return [...Map.groupBy(appends, ({ partition }) => partition)].map(([partition, some]) => ({
       partition,
-      records,
-      encode: () => records.map((one) => recordOf(batch, this.#storing.codec.schemaId, one)),
+      records: some,
+      encode: () => some.map((one) => recordOf(batch, codec.schemaId, one)),
     }));
   }
 }
@@ -208,8 +248,10 @@ export class OrdinaryIngest {
 class RequestArrays {
   readonly found = new OrdinaryEvents();
   readonly lanes = new Uint16Array(MAX_EVENTS);
+  readonly next = new Uint16Array(MAX_EVENTS);
   readonly ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
-  readonly sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
+  readonly sessions: (RecentSession | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
+  records: RecordPart[] = [];
 
   eventIds(): string[] {
     return indexesOf(this.found).map((index) =>
@@ -217,34 +259,53 @@ class RequestArrays {
     );
   }
 
-  /** Assigns lanes and returns the events per lane. Returns undefined if a session is not cached or has an open report. */
-  assignLanes(
-    sessions: Pick<SessionCache, 'peek'>,
-    reports: Pick<ReportCache, 'hasOpenWindow'>,
-    { principal, body, idempotencyKey }: OrdinaryRequest,
-  ): Map<number, number> | undefined {
-    const { tenant, project } = principal;
-    const { count, sessionAt, sessionWords } = this.found;
-    const counts = new Map<number, number>();
+  /** Assigns events to records. Returns false if a session is not cached, or if the token may not write for a build. */
+  assignRecords(sessions: Pick<SessionCache, 'peek'>, request: OrdinaryRequest): boolean {
+    const { principal, body, idempotencyKey } = request;
+    const { tenant, project, buildIds } = principal;
+    const { found, lanes } = this;
+    const { count, sessionAt, sessionWords } = found;
+    const records = new RecordParts(recordShape(principal, request), this.next);
     let requestLane: number | undefined;
     for (let event = 0; event < count; event++) {
       const at = sessionAt[event] ?? ABSENT;
-      let lane: number;
+      let session: RecentSession | null = null;
       if (at === ABSENT) {
         requestLane ??= laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
-        lane = requestLane;
-        this.sessionBuilds[event] = null;
       } else {
         const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
-        const session = sessions.peek(project.id, sessionWords, event * 4, idOf);
-        if (session === undefined || reports.hasOpenWindow(project.id, session.sessionId)) return undefined;
-        lane = session.lane;
-        this.sessionBuilds[event] = session.build;
+        session = sessions.peek(project.id, sessionWords, event * 4, idOf) ?? null;
+        if (session === null) return false;
       }
-      this.lanes[event] = lane;
-      counts.set(lane, (counts.get(lane) ?? 0) + 1);
+      if (buildIds !== undefined) {
+        const builds = { buildId: found.buildIdOf(body, event), sessionId: session?.buildId };
+        if (buildProblems(buildIds, builds).length > 0) return false;
+      }
+      const lane = session?.lane ?? requestLane ?? 0;
+      this.sessions[event] = session;
+      lanes[event] = lane;
+      records.add(event, lane, session?.sessionId ?? null);
     }
-    return counts;
+    this.records = records.all;
+    return true;
+  }
+
+  /** True if a switch applies to an event. */
+  hasSwitchedEvent(switches: readonly Switch[], { body, idempotencyKey }: OrdinaryRequest): boolean {
+    const { found, sessions } = this;
+    for (let event = 0; event < found.count; event++) {
+      const session = sessions[event] ?? null;
+      const buildId = found.buildIdOf(body, event) ?? session?.buildId ?? null;
+      const eventType = body.toString('utf8', found.typeAt[event], found.typeEnd[event]);
+      const draft = { index: event, eventType, buildId, player: session?.player };
+      const isSwitched = (one: Switch): boolean => {
+        // Without a session and a key, only a random number decides whether the switch applies. The slow path draws the number.
+        if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
+        return matches(one, draft, idempotencyKey ?? '');
+      };
+      if (switches.some(isSwitched)) return true;
+    }
+    return false;
   }
 }
 
@@ -264,7 +325,7 @@ const MAX_KEYED = 128;
 
 /** Values from which the ids of events and records are made. */
 interface Names extends IdParts {
-  appendId(lane: number, position: number): string;
+  appendId(record: RecordPart, position: number): string;
 }
 
 /** @param random 8 bytes for each event, followed by 16 bytes for each record */
@@ -273,11 +334,17 @@ function randomNames(random: Buffer, receivedAt: number, count: number): Names {
   return { idMillis: receivedAt, tails: random, appendId };
 }
 
-function keyedNames(projectId: string, idempotency: Idempotency, indexes: readonly number[]): Names {
+function keyedNames(
+  projectId: string,
+  idempotency: Idempotency,
+  indexes: readonly number[],
+  shape: RecordShape,
+): Names {
   return {
     idMillis: millisOf(idempotency.key),
     tails: keyedTails(projectId, idempotency, indexes),
-    appendId: (lane) => keyedAppendId(projectId, idempotency, `lane ${lane}`),
+    appendId: ({ lane, sessionId, first: index }) =>
+      keyedAppendId(projectId, idempotency, recordName(shape, { index, lane, sessionId })),
   };
 }
 

@@ -120,7 +120,7 @@ test('frees the bytes of a large record after it is in the log', async () => {
 test('counts each record of a batch until the rollup has its offset', async () => {
   const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
   const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
-  const request = { ...aRequest([0, 0, 0]), idempotency, isSplit: true };
+  const request = { ...aRequest([0, 0, 0]), idempotency, shape: 'event' as const };
   await appendEvents(deps, principal, await decideEvents(deps, principal, request));
   const partition = partitions[0] ?? 0;
   const left = [0, 1, 2].map((i) => {
@@ -253,5 +253,5 @@ function aRequest(lanes: readonly number[]): Parameters<typeof decideEvents>[2] 
     payload: Buffer.from('{}'),
     sequence: null,
   }));
-  return { receivedAt: NOW_MS, drafts, idempotency: null, isSplit: false };
+  return { receivedAt: NOW_MS, drafts, idempotency: null, shape: 'lane' as const };
 }

@@ -26,7 +26,7 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: OwnCodec<EventsAccepted>;
   readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
-  readonly limits: Pick<Limits, 'acquireEvents'>;
+  readonly limits: Pick<Limits, 'acquireEvents' | 'allowsEvents'>;
   readonly received: RequestOutcomes;
   readonly ownAppends: OwnAppends;
   readonly random: RandomPool;
@@ -58,7 +58,7 @@ export interface DecidedEvents extends AcceptedBatch {
 }
 
 interface EventsToStore
-  extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
+  extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'shape' | 'reportId'> {
   /** Elements that a sampling switch dropped. Each dropped element gets an event id for the response, but is not stored. */
   readonly sampledOut?: readonly AssignedDraft[];
 }

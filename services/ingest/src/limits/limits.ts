@@ -16,6 +16,8 @@ export interface Limits {
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /** @param minimum if the rate limit allows fewer events than this number, all events are rejected */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
+  /** True if the rate limit allows all events now. */
+  allowsEvents(principal: Principal, count: number): boolean;
 }
 
 export interface EventPermit {
@@ -38,20 +40,24 @@ export function openLimits(
   ingestCountOf: (tenantId: string) => number,
 ): Limits {
   const buckets = new Map<string, Bucket>();
+  const currentStates = (principal: Principal, unit: LimitedUnit): readonly State[] => {
+    const policies = policiesOf(principal, unit, buckets);
+    if (policies.length === 0) return [];
+    return statesOf(policies, ingestCountOf(principal.tenant.id), clock.now());
+  };
   const acquire = (
     principal: Principal,
     unit: LimitedUnit,
     requested: number,
     minimum: number,
   ): EventPermit => {
-    const policies = policiesOf(principal, unit, buckets);
-    if (policies.length === 0) return { count: requested };
-    const states = statesOf(policies, ingestCountOf(principal.tenant.id), clock.now());
-    const isEnough = states.every(({ rate, level }) => level >= neededFor(requested, rate));
+    const states = currentStates(principal, unit);
+    if (states.length === 0) return { count: requested };
+    const isEnough = areEnough(states, requested);
     const available = Math.floor(Math.min(...states.map(({ level }) => level)));
     const partial = available >= minimum ? available : 0;
     const count = isEnough ? requested : partial;
-    for (const { bucket } of policies) bucket.take(count);
+    for (const { policy } of states) policy.bucket.take(count);
     if (isEnough) return { count };
     const remaining = states.map((state) => ({ ...state, level: state.level - count }));
     const rejection = rejectionOf(unit, requested - count, remaining);
@@ -77,6 +83,7 @@ export function openLimits(
     },
     acquireEvents: (principal, count, minimum) =>
       count === 0 ? { count } : acquire(principal, 'events', count, minimum),
+    allowsEvents: (principal, count) => areEnough(currentStates(principal, 'events'), count),
   };
 }
 
@@ -114,6 +121,10 @@ interface State {
   readonly policy: Policy;
   readonly rate: Rate;
   readonly level: number;
+}
+
+function areEnough(states: readonly State[], requested: number): boolean {
+  return states.every(({ rate, level }) => level >= neededFor(requested, rate));
 }
 
 function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): State[] {

@@ -116,7 +116,7 @@ async function storeMissing(
     receivedAt,
     drafts: missing,
     idempotency: null,
-    isSplit: false,
+    shape: 'lane',
     reportId,
   });
   await appendInlineEvents(deps, principal, reportId, decided);

@@ -217,7 +217,7 @@ async function fileReport(
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
   if (refusal !== undefined) throw refusal;
   const receivedAt = deps.clock.now();
-  const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
+  const toStore = { receivedAt, drafts, idempotency: null, shape: 'lane' as const, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);
   const record = recordOf(deps, principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record, hasGeneratedId(checked)).catch((error: unknown) => {

@@ -109,8 +109,9 @@ export class OpenReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
-  hasOpen(projectId: string, sessionId: string, nowMs: number): boolean {
-    return this.#bySession.openAt(projectId, sessionId, nowMs).some(isNotRetracted);
+  /** Returns the open reports of the session to which the linker links new events: no retracted and no erased reports. */
+  linkable(projectId: string, sessionId: string | null, nowMs: number): readonly OpenReport[] {
+    return this.#linkable(this.#bySession, projectId, sessionId, nowMs);
   }
 
   /**
@@ -118,7 +119,7 @@ export class OpenReports {
    * an idempotency key is derived from the request.
    */
   isNamed(projectId: string, eventId: string, nowMs: number): boolean {
-    return this.#byEvent.openAt(projectId, eventId, nowMs).some(isNotRetracted);
+    return this.#linkable(this.#byEvent, projectId, eventId, nowMs).length > 0;
   }
 
   /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
@@ -128,17 +129,31 @@ export class OpenReports {
     linked: readonly string[],
     nowMs: number,
   ): readonly string[] {
-    const open = this.#bySession.openAt(projectId, sessionId, nowMs);
-    const named = this.#byEvent.openAt(projectId, id, nowMs);
+    const open = this.linkable(projectId, sessionId, nowMs);
+    const named = this.#linkable(this.#byEvent, projectId, id, nowMs).map(({ reportId }) => reportId);
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
-    const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
-    // Excludes erased reports, because the linker creates no links for erased reports.
-    const matching = [...inWindow, ...named].filter(
-      (report) => isNotRetracted(report) && !this.#isErased({ projectId, ...report }),
-    );
-    const all = new Set([...linked, ...matching.map(({ reportId }) => reportId)]);
+    const all = new Set([...linked, ...named, ...reportsInWindow(open, occurredAt)]);
     return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
+
+  #linkable(
+    reports: ReportsByKey,
+    projectId: string,
+    id: string | null,
+    nowMs: number,
+  ): readonly OpenReport[] {
+    const open = reports.openAt(projectId, id, nowMs);
+    if (open.length === 0) return NONE;
+    return open.filter((report) => !report.isRetracted && !this.#isErased({ projectId, ...report }));
+  }
+}
+
+/** Returns the ids of the reports whose window contains the time, in order. */
+export function reportsInWindow(reports: readonly OpenReport[], occurredAt: bigint): string[] {
+  return reports
+    .filter(({ window }) => isInWindow(occurredAt, window))
+    .map(({ reportId }) => reportId)
+    .sort();
 }
 
 export interface ReportCapacity {
@@ -146,7 +161,7 @@ export interface ReportCapacity {
   readonly eventIds: readonly string[];
 }
 
-interface OpenReport {
+export interface OpenReport {
   readonly reportId: string;
   readonly sessionId: string | null;
   readonly receivedAt: number;
@@ -155,10 +170,6 @@ interface OpenReport {
   readonly keys: readonly string[];
   /** True if the report was retracted. A retracted report still counts against the limit of open reports. */
   isRetracted: boolean;
-}
-
-function isNotRetracted({ isRetracted }: OpenReport): boolean {
-  return !isRetracted;
 }
 
 /** Number of reports that each insertion checks for expiry, starting with the oldest report. */

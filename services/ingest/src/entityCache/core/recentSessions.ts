@@ -1,10 +1,8 @@
 /** Cache of recently used sessions. Compares the 16 bytes of session ids, and does not create strings. */
 import type { CachedSession } from './packedSessions.ts';
 
-export interface RecentSession {
+export interface RecentSession extends Pick<CachedSession, 'sessionId' | 'buildId' | 'lane' | 'player'> {
   readonly projectId: string;
-  readonly sessionId: string;
-  readonly lane: number;
   /** Build id as UTF-8 text. Null if the session has no build. */
   readonly build: Buffer | null;
 }
@@ -37,13 +35,13 @@ export class RecentSessions {
 
   add(
     projectId: string,
-    { sessionId, lane, buildId }: CachedSession,
+    { sessionId, lane, buildId, player }: CachedSession,
     words: Uint32Array,
     at: number,
   ): RecentSession {
     const slot = this.#slotOf(words, at);
     const build = buildId === null ? null : Buffer.from(buildId);
-    const session = { projectId, sessionId, lane, build };
+    const session = { projectId, sessionId, lane, buildId, player, build };
     this.#sessions[slot] = session;
     for (let word = 0; word < 4; word++) this.#words[slot * 4 + word] = words[at + word] ?? 0;
     return session;

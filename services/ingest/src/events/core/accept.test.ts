@@ -38,7 +38,7 @@ function input(of: Partial<AcceptInput> = {}): AcceptInput {
     drafts: given,
     remaining: Number.POSITIVE_INFINITY,
     idempotency: null,
-    isSplit: false,
+    shape: 'lane',
     partitions: 4,
     random: randomBytes(randomBytesFor(given.length)),
     ...of,
@@ -60,8 +60,8 @@ test('one request of one lane is one record, in request order', () => {
   expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });
 
-test('a request without a key is one record, also if invalid elements are excluded', () => {
-  expect(accept(input({ isSplit: true })).appends[0]?.messages).toHaveLength(1);
+test.each(['lane', 'session', 'event'] as const)('a request without a key is one record: %s', (shape) => {
+  expect(accept(input({ shape })).appends[0]?.messages).toHaveLength(1);
 });
 
 test('an omitted occurredAt is the time of receipt', () => {
@@ -109,16 +109,36 @@ describe('a keyed request', () => {
     expect(new Set(ids).size).toBe(8);
   });
 
-  test('with excluded elements has an append id per event, so that a fuller retry adds only the new ones', () => {
+  const appendIdsOf = ({ appends }: ReturnType<typeof keyed>) =>
+    appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
+
+  test('with sampled elements has an append id per event, so that a fuller retry adds only the new ones', () => {
     const [first, second, third] = drafts([0, 0, 0]);
     if (first === undefined || second === undefined || third === undefined) throw new Error('three drafts');
-    const partial = keyed({ drafts: [first, third], isSplit: true });
-    const whole = keyed({ drafts: [first, second, third], isSplit: true });
-    const ids = (of: typeof partial) =>
-      of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
-    expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
-    const inLanes = keyed({ drafts: drafts([0, 1, 2]) });
-    expect(new Set([...ids(whole), ...ids(inLanes)]).size).toBe(6);
+    const partial = appendIdsOf(keyed({ drafts: [first, third], shape: 'event' }));
+    const whole = appendIdsOf(keyed({ drafts: [first, second, third], shape: 'event' }));
+    expect(whole).toEqual([partial[0], expect.any(String), partial[1]]);
+    const inLanes = appendIdsOf(keyed({ drafts: drafts([0, 1, 2]) }));
+    expect(new Set([...whole, ...inLanes]).size).toBe(6);
+  });
+
+  test('that is lenient has an append id per session and 50 elements, so that a retry can add a session', () => {
+    const of = (sessionId: string | null, index: number) =>
+      ({ ...drafts([0])[0], sessionId, index, eventType: `${index}` }) as AssignedDraft;
+    const whole = [of('one', 0), of(null, 1), of('other', 2), of('one', 49), of('one', 50)];
+    const partial = whole.filter((_, at) => at !== 2);
+    const { appends } = keyed({ drafts: whole, shape: 'session' });
+    expect(appends[0]?.messages.map(({ events }) => events.map(({ eventType }) => eventType))).toEqual([
+      ['0', '49'],
+      ['1'],
+      ['2'],
+      ['50'],
+    ]);
+    const [wholeIds, partialIds] = [whole, partial].map((some) =>
+      appendIdsOf(keyed({ drafts: some, shape: 'session' })),
+    );
+    expect(wholeIds?.filter((_, at) => at !== 2)).toEqual(partialIds);
+    expect(new Set(wholeIds).size).toBe(4);
   });
 });
 

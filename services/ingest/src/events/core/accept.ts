@@ -1,5 +1,6 @@
 /** Creates the events of a request: their ids, over-quota flags, records, and partitions. Pure. */
 import { hash } from 'node:crypto';
+import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -33,14 +34,35 @@ export interface AcceptInput {
   /** Number of events that the tenant's monthly quota still allows. The number is negative if the quota is already exceeded. */
   readonly remaining: number;
   readonly idempotency: Idempotency | null;
-  /** True if each event of a request with an idempotency key becomes a record. A retry can then add the missing events. */
-  readonly isSplit: boolean;
+  readonly shape: RecordShape;
   /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
   readonly reportId?: string;
   readonly partitions: number;
   /** Random bytes for ids. The buffer starts with 8 bytes for each event, followed by 16 bytes for each record. */
   readonly random: Buffer;
 }
+
+/**
+ * Events of a request with an idempotency key that share a record, and so an append id: the events of a lane, a part of the events of
+ * a session, or no events. A retry can add only whole records, because consumers drop a record whose append id was stored.
+ * Without an idempotency key, each lane has one record.
+ */
+export type RecordShape = 'lane' | 'session' | 'event';
+
+/** Returns the shape of the records of a request whose events are not sampled. */
+export function recordShape(
+  principal: Principal,
+  { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },
+): RecordShape {
+  if (!isLenient || idempotencyKey === undefined) return 'lane';
+  const { buildIds, project } = principal;
+  // Switches, rate limits, and tokens for some builds can exclude some events of a session, which a retry then adds.
+  const canExclude = buildIds !== undefined || (project.switches ?? []).length > 0 || isRestricted(principal);
+  return canExclude ? 'event' : 'session';
+}
+
+/** Number of elements of the request body after which a session gets another record. */
+export const ELEMENTS_PER_RECORD = 50;
 
 export interface CreatedEvent extends AcceptedEvent {
   readonly index: number;
@@ -62,28 +84,37 @@ export function randomBytesFor(drafts: number): number {
 
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
-  const isRecordPerEvent = input.idempotency !== null && input.isSplit;
-  const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
+  const shape = input.idempotency === null ? 'lane' : input.shape;
+  const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
   const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {
     const event = createdEvent(input, draft, position, ids);
     created.push(event);
     const { lane } = draft;
-    const recordName = isRecordPerEvent ? event.index : lane;
-    const record = records.get(recordName);
-    if (record === undefined) records.set(recordName, { lane, events: [event] });
+    const name = recordName(shape, draft);
+    const record = records.get(name);
+    if (record === undefined) records.set(name, { lane, events: [event] });
     else record.events.push(event);
   });
   const byPartition = new Map<number, EventsAccepted[]>();
   let position = 0;
-  for (const [at, { lane, events }] of records) {
-    const recordName = `${isRecordPerEvent ? 'event' : 'lane'} ${at}`;
+  for (const [name, { lane, events }] of records) {
     const partition = partitionOf(input.tenantId, lane, input.partitions);
     const messages = byPartition.get(partition) ?? [];
-    messages.push(messageOf(input, appendIdOf(input, recordName, events, position++), events));
+    messages.push(messageOf(input, appendIdOf(input, name, events, position++), events));
     byPartition.set(partition, messages);
   }
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
+}
+
+/** Returns the name of an event's record. A retry gets the same name, also if it stores other elements than the first attempt. */
+export function recordName(
+  shape: RecordShape,
+  { index, lane, sessionId }: Pick<AssignedDraft, 'index' | 'lane' | 'sessionId'>,
+): string {
+  if (shape === 'event') return `event ${index}`;
+  if (shape === 'lane') return `lane ${lane}`;
+  return `session ${sessionId ?? 'none'} ${Math.floor(index / ELEMENTS_PER_RECORD)}`;
 }
 
 /**

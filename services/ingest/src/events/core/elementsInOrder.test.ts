@@ -22,6 +22,7 @@ import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './ans
 import { type Draft, type Elements, isValid, problemsOf, readElements, Uuids } from './envelope.ts';
 import { answerOf, recordOf, writeIds } from './ordinaryBytes.ts';
 import { OrdinaryEvents } from './ordinaryEvents.ts';
+import { RecordParts } from './recordParts.ts';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
 
@@ -196,6 +197,7 @@ function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
 }
 
 const ordinary = new OrdinaryEvents();
+const SHAPES = ['lane', 'session', 'event'] as const;
 
 /** Expects that the slow path accepts an ordinary request, with the same record and response. */
 function expectSameOrdinary(
@@ -214,30 +216,40 @@ function expectSameOrdinary(
   const random = Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256)));
   const remaining = dice.below(4);
   const idempotency = dice.below(2) === 0 ? null : { key: KEY, digest: Buffer.alloc(32, dice.below(256)) };
+  const shape = idempotency === null ? 'lane' : dice.one(SHAPES);
   const of = { tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, idempotency, remaining };
-  const { created, appends } = accept({ ...of, drafts: placed, isSplit: false, partitions: 4, random });
+  const { created, appends } = accept({ ...of, drafts: placed, shape, partitions: 4, random });
+  const next = new Uint16Array(drafts.length);
+  const records = new RecordParts(shape, next);
+  for (const { index, lane, sessionId } of placed) records.add(index, lane, sessionId);
   const lanes = placed.map(({ lane }) => lane);
-  const sessionBuilds = builds.map((build) => (build === null ? null : Buffer.from(build)));
+  const sessions = builds.map((build) => ({ build: build === null ? null : Buffer.from(build) }));
   const ids = Buffer.alloc(UUID_LENGTH * drafts.length);
   const indexes = drafts.map(({ index }) => index);
   const tails = idempotency === null ? random : keyedTails(KEY, idempotency, indexes);
   const idMillis = idempotency === null ? NOW : millisOf(KEY);
-  const batch = { ...of, body: bytes, found: ordinary, lanes, sessionBuilds, ids };
+  const batch = { ...of, body: bytes, found: ordinary, lanes, next, sessions, ids };
   writeIds(batch, { tails, idMillis });
   const schemaId = dice.below(2 ** 31);
-  const byLane = Map.groupBy(created, ({ index }) => lanes[index] ?? 0);
-  for (const message of appends.flatMap(({ messages }) => messages)) {
-    const [lane = 0] = [...byLane].find(([, [first]]) => first?.id === message.events[0]?.id) ?? [];
-    const { appendId, events } = message;
-    const record = recordOf(batch, schemaId, { appendId, lane, events: events.length });
-    expectSame(record, eventsAccepted.framed(schemaId, message), bytes);
+  const messages = new Map(
+    appends.flatMap((append) => append.messages.map((one) => [one.events[0]?.id, one])),
+  );
+  expectSame(records.all.length, messages.size, bytes);
+  for (const { first, events } of records.all) {
+    const message = messages.get(created[first]?.id);
+    const { appendId = '' } = message ?? {};
+    const record = recordOf(batch, schemaId, { appendId, first, events });
+    expectSame(record, message && eventsAccepted.framed(schemaId, message), bytes);
   }
+  const reportIds = new Map(
+    indexes.filter(() => dice.below(4) === 0).map((index) => [index, [KEY, SESSION]]),
+  );
   const answered = created.map((event) => ({
     ...event,
     overQuota: revision === 'A' ? event.overQuota : undefined,
-    reportIds: [],
+    reportIds: reportIds.get(event.index) ?? [],
   }));
-  expectSame(answerOf(batch), eventArray(answered), bytes);
+  expectSame(answerOf(batch, reportIds), eventArray(answered), bytes);
 }
 
 /** Reads the elements with the schema only. */
@@ -280,7 +292,7 @@ function expectSameStored(
   }));
   const input: AcceptInput = {
     ...{ tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, drafts: placed },
-    ...{ remaining: dice.below(4), isSplit: dice.below(2) === 0, partitions: 4 },
+    ...{ remaining: dice.below(4), shape: dice.one(SHAPES), partitions: 4 },
     idempotency: dice.below(2) === 0 ? null : { key: KEY, digest: Buffer.alloc(32, dice.below(256)) },
     random: Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256))),
   };

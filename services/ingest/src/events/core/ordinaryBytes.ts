@@ -5,19 +5,26 @@ import { formatMicros } from '@questlog/schemas/isoTime';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { EventFields, EventsEncoder } from '@questlog/schemas/topics/eventsAccepted';
 import { UUID_LENGTH, writeEventId } from '@questlog/schemas/uuid';
+import type { RecentSession } from '../../entityCache/core/recentSessions.ts';
 import { ABSENT, type OrdinaryEvents } from './ordinaryEvents.ts';
 
-/** Valid events of a request. `found` and `lanes` have the same order as the request. */
+/** Valid events of a request. All arrays have the order of the request. */
 export interface OrdinaryBatch
   extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision' | 'idempotency'> {
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  readonly sessionBuilds: readonly (Buffer | null)[];
+  /** For each event, the next event of the same record. 0 if the event is the last event of its record. */
+  readonly next: ArrayLike<number>;
+  /** Null if the event has no session. */
+  readonly sessions: readonly (Pick<RecentSession, 'build'> | null)[];
   readonly remaining: number;
   /** Event ids: 36 bytes per event. */
   readonly ids: Buffer;
 }
+
+/** Report ids by the position of the event in the request. Undefined if no event has reports. */
+export type ReportIds = ReadonlyMap<number, readonly string[]> | undefined;
 
 export interface IdParts {
   /** Time in the event ids, in milliseconds since the epoch. */
@@ -28,7 +35,8 @@ export interface IdParts {
 
 export interface OrdinaryRecord {
   readonly appendId: string;
-  readonly lane: number;
+  /** Position of the first event in the request. */
+  readonly first: number;
   readonly events: number;
 }
 
@@ -45,26 +53,26 @@ export function writeIds(
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,
-  { appendId, lane, events }: OrdinaryRecord,
+  { appendId, first, events }: OrdinaryRecord,
 ): Buffer {
-  const { body, ids, found, lanes, sessionBuilds, remaining } = batch;
+  const { body, ids, found, next, sessions, remaining } = batch;
   const { tenantId, projectId, receivedAt, revision, idempotency } = batch;
   const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency, count: events };
   let bytes = 0;
-  for (let event = 0; event < found.count; event++) if (lanes[event] === lane) bytes += found.bytesOf(event);
+  for (let left = events, event = first; left > 0; left--, event = next[event] ?? 0)
+    bytes += found.bytesOf(event);
   const encoder = new EventsEncoder(schemaId, head, bytes);
-  // The sample rate stays null, because this code handles only projects without sampling switches.
+  // The sample rate stays null, because a request with sampled events takes the slow path.
   const fields = new EventFields();
   fields.id = ids;
   fields.type = body;
-  for (let event = 0; event < found.count; event++) {
-    if (lanes[event] !== lane) continue;
+  for (let left = events, event = first; left > 0; left--, event = next[event] ?? 0) {
     fields.idAt = event * UUID_LENGTH;
     const sessionAt = found.sessionAt[event] ?? ABSENT;
     fields.session = sessionAt === ABSENT ? null : body;
     fields.sessionAt = sessionAt;
     const buildAt = found.buildAt[event] ?? ABSENT;
-    fields.build = buildAt === ABSENT ? (sessionBuilds[event] ?? null) : body;
+    fields.build = buildAt === ABSENT ? (sessions[event]?.build ?? null) : body;
     fields.buildAt = buildAt === ABSENT ? 0 : buildAt;
     fields.typeAt = found.typeAt[event] ?? 0;
     fields.typeBytes = (found.typeEnd[event] ?? 0) - fields.typeAt;
@@ -86,9 +94,9 @@ export function microsOf({ found, receivedAt }: OrdinaryBatch, event: number): n
   return found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
 }
 
-/** Returns the JSON array of the created events. No report is linked to these events yet. */
-export function answerOf(batch: OrdinaryBatch): Buffer {
-  const { body, ids, found, sessionBuilds, remaining, receivedAt, revision } = batch;
+/** Returns the JSON array of the created events. @param reportIds ids of the reports of each event that has reports */
+export function answerOf(batch: OrdinaryBatch, reportIds: ReportIds): Buffer {
+  const { body, ids, found, sessions, remaining, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
   const received = Buffer.from(formatMicros(BigInt(receivedAt) * 1000n));
   for (let event = 0; event < found.count; event++) {
@@ -98,7 +106,7 @@ export function answerOf(batch: OrdinaryBatch): Buffer {
     writeQuotedUuid(out, body, found.sessionAt[event] ?? ABSENT);
     out.bytes(BUILD);
     const buildAt = found.buildAt[event] ?? ABSENT;
-    const build = sessionBuilds[event] ?? null;
+    const build = sessions[event]?.build ?? null;
     if (buildAt === ABSENT && build !== null) writeQuotedUuid(out, build, 0);
     else writeQuotedUuid(out, body, buildAt);
     out.bytes(TYPE);
@@ -118,8 +126,11 @@ export function answerOf(batch: OrdinaryBatch): Buffer {
     const payloadAt = found.payloadAt[event] ?? ABSENT;
     if (payloadAt === ABSENT) out.bytes(NO_PAYLOAD);
     else out.part(body, payloadAt, found.payloadEnd[event] ?? 0);
-    if (revision === 'B') out.bytes(END_B);
-    else out.bytes(event < remaining ? END_WITHIN : END_OVER);
+    const reports = reportIds?.get(event);
+    if (reports === undefined) out.bytes(NO_REPORTS);
+    else out.text(`,"reportIds":["${reports.join('","')}"]`);
+    if (revision === 'B') out.uint8(CLOSE_OBJECT);
+    else out.bytes(event < remaining ? WITHIN_QUOTA : OVER_QUOTA);
   }
   out.uint8(CLOSE_ARRAY);
   return out.written();
@@ -137,6 +148,7 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
 
 const QUOTE = 0x22;
 const CLOSE_ARRAY = 0x5d;
+const CLOSE_OBJECT = 0x7d;
 const ANSWER_BYTES = 330;
 const FIRST = Buffer.from('[{"id":"');
 const NEXT = Buffer.from(',{"id":"');
@@ -148,6 +160,6 @@ const NO_MILLIS = Buffer.from('.000Z');
 const PAYLOAD = Buffer.from(',"payload":');
 const NO_PAYLOAD = Buffer.from('{}');
 const NULL_TEXT = Buffer.from('null');
-const END_B = Buffer.from(',"reportIds":[]}');
-const END_WITHIN = Buffer.from(',"reportIds":[],"overQuota":false}');
-const END_OVER = Buffer.from(',"reportIds":[],"overQuota":true}');
+const NO_REPORTS = Buffer.from(',"reportIds":[]');
+const WITHIN_QUOTA = Buffer.from(',"overQuota":false}');
+const OVER_QUOTA = Buffer.from(',"overQuota":true}');

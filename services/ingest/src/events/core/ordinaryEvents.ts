@@ -61,6 +61,12 @@ export class OrdinaryEvents {
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
   }
 
+  /** Returns the build id that the event contains. */
+  buildIdOf(body: Buffer, event: number): string | undefined {
+    const at = this.buildAt[event] ?? ABSENT;
+    return at === ABSENT ? undefined : body.toString('latin1', at, at + UUID_LENGTH);
+  }
+
   #array(json: JsonBytes, i: number, revision: Revision): number {
     for (;;) {
       if (this.count === BATCH_CAP[revision]) return FAILED;

@@ -60,9 +60,10 @@ export function playerNumber(player: string | null, sessionId: string): number {
   return hash32(`player/${player ?? sessionId}`);
 }
 
-function matches(
+/** True if the switch applies to the event. */
+export function matches(
   { eventType, buildId, playerShare }: Switch,
-  draft: Switchable,
+  draft: Omit<Switchable, 'sessionId'>,
   fallbackKey: string,
 ): boolean {
   if (eventType !== null && eventType !== draft.eventType) return false;

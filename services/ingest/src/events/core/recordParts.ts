@@ -1,0 +1,53 @@
+/** Assigns the events of a request to the records of the log. Pure. */
+import { ELEMENTS_PER_RECORD, type RecordShape } from './accept.ts';
+
+/** Events of a request that are appended as one record. */
+export interface RecordPart {
+  readonly lane: number;
+  readonly sessionId: string | null;
+  /** Positions of the first and the last event of the record in the request. */
+  readonly first: number;
+  last: number;
+  events: number;
+}
+
+export class RecordParts {
+  readonly all: RecordPart[] = [];
+  readonly #shape: RecordShape;
+  readonly #next: Uint16Array;
+  readonly #byKey = new Map<string | number | null, RecordPart>();
+  #record: RecordPart | undefined;
+  #key: string | number | null = null;
+
+  /** @param next receives the next event of the same record for each event */
+  constructor(shape: RecordShape, next: Uint16Array) {
+    this.#shape = shape;
+    this.#next = next;
+  }
+
+  add(event: number, lane: number, sessionId: string | null): void {
+    const key = this.#keyOf(event, lane, sessionId);
+    if (this.#record === undefined || key !== this.#key) {
+      this.#record = this.#byKey.get(key);
+      this.#key = key;
+    }
+    if (this.#record === undefined) {
+      this.#record = { lane, sessionId, first: event, last: event, events: 0 };
+      this.#byKey.set(key, this.#record);
+      this.all.push(this.#record);
+    }
+    this.#next[this.#record.last] = event;
+    this.#record.last = event;
+    this.#record.events += 1;
+  }
+
+  #keyOf(event: number, lane: number, sessionId: string | null): string | number | null {
+    if (this.#shape === 'lane') return lane;
+    if (this.#shape === 'event') return event;
+    if (event % ELEMENTS_PER_RECORD === 0) {
+      this.#byKey.clear();
+      this.#record = undefined;
+    }
+    return sessionId;
+  }
+}
