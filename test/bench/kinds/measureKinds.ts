@@ -23,6 +23,9 @@ type KindsBench = Omit<PathBench, 'options'> & {
   options: Pick<PathOptions, 'seconds' | 'runs' | 'kindShapes'>;
 };
 
+/** Warm-up before each measurement. An earlier, longer load has warmed up the process. */
+const WARM_UP_MS = 1_000;
+
 /** Starts a process for each run, because the compiled code of two processes can differ. */
 export async function measureKinds(bench: KindsBench, run: RunFacts): Promise<KindsResult> {
   const runs: KindFigures[][] = [];
@@ -45,6 +48,7 @@ async function measureRun(bench: KindsBench, name: string): Promise<KindFigures[
   // Warms up the process with the first row of each kind.
   const warmedUp = new Map(kindShapes.toReversed().map((shape) => [shape.kind, shape]));
   for (const shape of warmedUp.values()) await costOf(bench, questlog, shape);
+  const warm = { ...bench, warmUpMs: WARM_UP_MS };
   const rows: KindFigures[] = [];
   let last: Shape | undefined;
   let plain = Number.NaN;
@@ -54,8 +58,8 @@ async function measureRun(bench: KindsBench, name: string): Promise<KindFigures[
       plain = (await costOf(bench, questlog, plainShape)).cpuMicrosPerEvent;
     last = plainShape;
     const before = plain;
-    const figures = await costOf(bench, questlog, shape);
-    plain = (await costOf(bench, questlog, plainShape)).cpuMicrosPerEvent;
+    const figures = await costOf(warm, questlog, shape);
+    plain = (await costOf(warm, questlog, plainShape)).cpuMicrosPerEvent;
     const plainMicrosPerEvent = (before + plain) / 2;
     rows.push({ ...figures, plainMicrosPerEvent, ratio: figures.cpuMicrosPerEvent / plainMicrosPerEvent });
   }

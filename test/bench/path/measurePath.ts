@@ -13,6 +13,8 @@ import type { QuestlogPeer } from './questlogPeer.ts';
 export interface PathBench {
   readonly stack: BenchStack;
   readonly options: Pick<PathOptions, 'seconds'>;
+  /** Warm-up before each measurement. Undefined if the process is not warm yet. */
+  readonly warmUpMs?: number;
   /** Prints a line of progress. */
   say(line: string): void;
 }
@@ -176,7 +178,7 @@ export async function profileOf(
 
 /** Returns the same events for every peer: seed and sessions are the same. */
 async function targetOf(
-  { options }: PathBench,
+  { options, warmUpMs = WARM_UP_MS.closed }: PathBench,
   peer: Peer,
   questlog: QuestlogPeer,
   shape: Shape,
@@ -201,7 +203,7 @@ async function targetOf(
     status,
     requests,
     connections: shape.connections,
-    warmUpMs: WARM_UP_MS.closed,
+    warmUpMs,
     forMs,
   };
   return kind.hasNewKey ? { ...target, renew: renewKey } : target;
