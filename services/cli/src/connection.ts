@@ -2,7 +2,7 @@
 
 import type { Settings } from '@questlog/questlog/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
+import { retry } from '@questlog/runtime/process/waiting';
 import {
   type BodyOf,
   type Operation,
@@ -77,15 +77,13 @@ class Endpoint<T extends { readonly [Id in keyof T]: Operation }> {
 
   /** Sends a request, and retries for a minute after the first failure. @throws Unavailable if all attempts fail. */
   async retried<Id extends keyof T>(id: Id, ...options: Options<T[Id]>): Promise<Response> {
-    const limit = new AbortController();
     let failedMs: number | undefined;
-    const response = await retryUntilAvailable(() => this.request(id, ...options), {
-      signal: limit.signal,
-      onDelay: ({ message }) => {
+    const response = await retry(() => this.request(id, ...options), {
+      isRetryable: (error) => {
         failedMs ??= performance.now();
-        if (performance.now() - failedMs >= MAX_RETRY_MS) limit.abort();
-        else this.#outage.failed(message);
+        return error instanceof Unavailable && performance.now() - failedMs < MAX_RETRY_MS;
       },
+      onDelay: ({ message }) => this.#outage.failed(message),
     });
     this.#outage.ended();
     return response;

@@ -1,5 +1,5 @@
 /** The command `questlog verify`. It compares the accepted events with the log and ClickHouse, and prints the differences. */
-import { setTimeout as delay } from 'node:timers/promises';
+import { Backoff, retry } from '@questlog/runtime/process/waiting';
 import type { Difference, VerifyInput, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from './connection.ts';
@@ -69,14 +69,10 @@ export function parseTime(text: string): string {
 }
 
 async function startVerification({ admin }: Connection, body: VerifyInput): Promise<Response> {
-  for (;;) {
-    try {
-      return await admin.request('verify', { body });
-    } catch (error) {
-      if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'already_running') throw error;
-      await delay(RETRY_MS);
-    }
-  }
+  return await retry(() => admin.request('verify', { body }), {
+    backoff: new Backoff(RETRY_MS, RETRY_MS),
+    isRetryable: (error) => Reflect.get(error, 'code') === 'already_running',
+  });
 }
 
 async function* chunksOf({ body }: Response): AsyncGenerator<Buffer> {

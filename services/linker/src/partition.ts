@@ -2,7 +2,7 @@
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import { Backoff, pause } from '@questlog/runtime/process/waiting';
+import { Backoff, pause, retry } from '@questlog/runtime/process/waiting';
 import { excludeErased, isErasedReport } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { DEAD_LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
@@ -36,7 +36,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
   const { partition, signal } = owned;
   const deadLetters = deps.deadLettersFor(signal);
   const backoff = new Backoff();
-  while (!signal.aborted) {
+  const run = async (): Promise<void> => {
     const stopped = new AbortController();
     const runSignal = AbortSignal.any([signal, stopped.signal]);
     try {
@@ -46,18 +46,20 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       watched.set(partition, lookUps);
       void source.loadSessions();
       await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
-    } catch (error) {
-      if (signal.aborted) return;
-      // A previous owner that has not noticed the rebalance can fence this process, so a `Fenced` error is retried.
-      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
-      const backoffMs = backoff.next();
-      logger.error('linking_delayed', error, { partition, backoffMs });
-      await pause(backoffMs, signal);
     } finally {
       watched.delete(partition);
       stopped.abort();
     }
-  }
+  };
+  await retry(run, {
+    signal,
+    backoff,
+    // A previous owner that has not noticed the rebalance can fence this process, so a `Fenced` error is retried.
+    isRetryable: (error) => error instanceof Unavailable || error instanceof Fenced,
+    onDelay: (error, backoffMs) => logger.error('linking_delayed', error, { partition, backoffMs }),
+  }).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
 }
 
 interface Run {

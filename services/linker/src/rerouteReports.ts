@@ -10,13 +10,7 @@ import {
   RecordTooLarge,
 } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, messageOf } from '@questlog/runtime/process/errors';
-import {
-  Failure,
-  pause,
-  type RetryOptions,
-  retryUntilAvailable,
-  settledSoon,
-} from '@questlog/runtime/process/waiting';
+import { Failure, pause, type RetryOptions, retry, settledSoon } from '@questlog/runtime/process/waiting';
 import { partitionOf } from '@questlog/schemas/partition';
 import { REROUTE_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
 
@@ -95,8 +89,8 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
       const batch = await nextBatch(owned);
       if (batch === undefined) return;
       const { records, nextOffset } = batch;
-      await retryUntilAvailable(() => Promise.all(records.map(reroute)), patience);
-      await retryUntilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
+      await retry(() => Promise.all(records.map(reroute)), patience);
+      await retry(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
       if (records.length > 0)
         logger.info('reports_carried_home', { topic: TOPIC, partition, records: records.length });
     };

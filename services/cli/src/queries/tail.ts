@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { Backoff, pause, withinLimit } from '@questlog/runtime/process/waiting';
+import { Backoff, retry, withinLimit } from '@questlog/runtime/process/waiting';
 import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from '../connection.ts';
@@ -76,28 +76,31 @@ async function tail(
 ): Promise<void> {
   const backoff = new Backoff(500, 5_000);
   const counts = new CountReporter();
-  for (let hasConnected = false; !signal.aborted; ) {
-    try {
-      const stream = await (await connect()).admin.request('streamEvents', { query, signal });
-      printStatus(
-        hasConnected ? 'connected again; events in between are not shown' : 'following; Ctrl-C stops',
-      );
-      hasConnected = true;
-      backoff.reset();
-      for await (const { event, data } of serverSentEvents(stream)) {
-        if (event === 'events') await onEvents(JSON.parse(data));
-        if (event === 'count') counts.update(JSON.parse(data));
-      }
-    } catch (error) {
-      if (signal.aborted) break;
-      if (!hasConnected || !(error instanceof Unavailable)) throw error;
+  let hasConnected = false;
+  const follow = async (): Promise<void> => {
+    const stream = await (await connect()).admin.request('streamEvents', { query, signal });
+    printStatus(
+      hasConnected ? 'connected again; events in between are not shown' : 'following; Ctrl-C stops',
+    );
+    hasConnected = true;
+    backoff.reset();
+    for await (const { event, data } of serverSentEvents(stream)) {
+      if (event === 'events') await onEvents(JSON.parse(data));
+      if (event === 'count') counts.update(JSON.parse(data));
     }
-    counts.report();
-    if (signal.aborted) break;
-    const pauseMs = backoff.next();
-    printStatus(`Questlog does not answer; retrying in ${(pauseMs / 1000).toFixed(1)} s`);
-    await pause(pauseMs, signal);
-  }
+    throw new Unavailable('the connection ended');
+  };
+  await retry(follow, {
+    signal,
+    backoff,
+    isRetryable: (error) => hasConnected && error instanceof Unavailable,
+    onDelay: (_, pauseMs) => {
+      counts.report();
+      printStatus(`Questlog does not answer; retrying in ${(pauseMs / 1000).toFixed(1)} s`);
+    },
+  }).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
 }
 
 class CountReporter {

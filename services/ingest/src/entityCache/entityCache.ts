@@ -10,7 +10,7 @@ import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { Failure, retryUntilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
+import { Failure, retry, withinLimit } from '@questlog/runtime/process/waiting';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -248,7 +248,7 @@ async function openTails<Message, Entity>(
       if (tail === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
       return tail;
     };
-    const tail = await retryUntilAvailable(followed, {
+    const tail = await retry(followed, {
       signal: closed.signal,
       onDelay: ({ message }, backoffMs) =>
         deps.logger.warn('first_records_awaited', { ...where, backoffMs, cause: message }),

@@ -4,7 +4,7 @@ import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionPr
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { retryUntilAvailable } from '@questlog/runtime/process/waiting';
+import { retry } from '@questlog/runtime/process/waiting';
 import { UnprojectedRecords } from './unprojectedRecords.ts';
 
 interface TruncationRepairDeps {
@@ -60,7 +60,7 @@ export class TruncationRepair {
     const where = { topic: this.#topic, partition };
     try {
       for (const batch of batchesOf(records)) {
-        await retryUntilAvailable(() => log.append(this.#topic, partition, batch), {
+        await retry(() => log.append(this.#topic, partition, batch), {
           signal: this.#closed.signal,
           onDelay: (cause, backoffMs) =>
             logger.error('appending_again_delayed', cause, { ...where, backoffMs }),

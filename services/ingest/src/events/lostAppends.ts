@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import { pause, retryUntilAvailable } from '@questlog/runtime/process/waiting';
+import { pause, retry } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { IngestContext } from '../context.ts';
@@ -27,7 +27,7 @@ export async function reportLostAppends(
   const onDelay = (cause: Error, backoffMs: number): void =>
     logger.error('lost_appends_delayed', cause, { topic, partition, backoffMs });
   const retryOptions = { signal, onDelay };
-  const projectedIds = await retryUntilAvailable(() => projected(store, lost), retryOptions);
+  const projectedIds = await retry(() => projected(store, lost), retryOptions);
   const missing = lost.filter(({ appendId }) => !projectedIds.has(appendId));
   if (missing.length === 0) return;
   const times = missing.map(({ receivedAt }) => receivedAt);
@@ -37,7 +37,7 @@ export async function reportLostAppends(
   logger.error('acknowledged_appends_lost', APPENDS_LOST, { topic, partition, offset, ...summary });
   metrics.lostAppends.inc({ topic, partition }, missing.length);
   const row = rowOf(log.id, truncated, missing, { firstMs, lastMs, foundMs: clock.now() });
-  await retryUntilAvailable(() => store.insert(row), retryOptions);
+  await retry(() => store.insert(row), retryOptions);
 }
 
 const APPENDS_LOST =

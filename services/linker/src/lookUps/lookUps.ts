@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
-import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import { Backoff, pause } from '@questlog/runtime/process/waiting';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { retry } from '@questlog/runtime/process/waiting';
 import { isErasedReport } from '@questlog/schemas/erased';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -49,20 +49,18 @@ export class LookUps {
   async loadSessions(): Promise<void> {
     const { sessions, logger, log } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
-    const backoff = new Backoff();
     let filed: ReadonlyMap<number, RequiredOffset> | undefined;
-    while (!this.#signal.aborted) {
-      try {
-        filed ??= onAllPartitions(await log.endOffsets(TOPICS.reportLinks));
-        await this.#waitForReports(filed);
-        if (await sessions.load()) sessionsWithReports.complete();
-        return;
-      } catch (error) {
-        if (this.#signal.aborted) return;
-        logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause: messageOf(error) });
-        await pause(backoff.next(), this.#signal);
-      }
-    }
+    const load = async (): Promise<void> => {
+      filed ??= onAllPartitions(await log.endOffsets(TOPICS.reportLinks));
+      await this.#waitForReports(filed);
+      if (await sessions.load()) sessionsWithReports.complete();
+    };
+    const where = { partition: this.#partition };
+    await retry(load, {
+      signal: this.#signal,
+      isRetryable: () => true,
+      onDelay: ({ message }) => logger.warn('sessions_of_reports_unknown', { ...where, cause: message }),
+    }).catch(() => undefined);
   }
 
   async #waitForReports(filed: ReadonlyMap<number, RequiredOffset>): Promise<void> {

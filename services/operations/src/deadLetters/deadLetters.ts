@@ -6,12 +6,7 @@ import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/r
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
-import {
-  coalesceCalls,
-  retryUntilAvailable,
-  withinLimit,
-  yieldToEventLoop,
-} from '@questlog/runtime/process/waiting';
+import { coalesceCalls, retry, withinLimit, yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
 import type { ErasedData } from '@questlog/schemas/erased';
 import type {
@@ -247,9 +242,9 @@ class DeadLetterView {
     this.#codec = codec;
     this.#open = coalesceCalls(() => this.#follow());
     const { signal } = this.#stopped;
-    const onDelay = (cause: Unavailable): void => context.logger.error('dead_letters_unread', cause);
+    const onDelay = (cause: Error): void => context.logger.error('dead_letters_unread', cause);
     context.health.warn('dead_letters', () => openWarning(this.#index));
-    retryUntilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
+    retry(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
   }
 
   async caughtUp(): Promise<DeadLetterIndex> {
@@ -303,8 +298,8 @@ class DeadLetterView {
     if (id === undefined || value === null) return;
     await yieldToEventLoop();
     try {
-      const retry = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
-      const deadLetter = await retryUntilAvailable(() => this.#codec.decode(value), retry);
+      const options = { signal: this.#stopped.signal, onDelay: (cause: Error) => this.#failed(cause) };
+      const deadLetter = await retry(() => this.#codec.decode(value), options);
       index.put(indexedDeadLetter(id, deadLetter, { partition, offset }));
     } catch (error) {
       if (!(error instanceof Invalid)) throw error;

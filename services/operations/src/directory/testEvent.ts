@@ -3,10 +3,10 @@
  * one minute. The test event thus proves that games can reach the listener and that their events are stored.
  */
 import { createHash } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { Backoff, retry } from '@questlog/runtime/process/waiting';
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
 import type { administer } from './administer.ts';
@@ -39,17 +39,18 @@ export async function sendTestEvent(
   const { body: created } = await tokens.createToken({ projectId, scopes: ['events:write'], expiresAt });
   try {
     const deadlineMs = performance.now() + TOKEN_DELAY_MS;
-    const post = async (path: string, body: object): Promise<unknown> => {
-      for (;;) {
-        const { status, answer } = await postJson(`${gamesUrl}${path}`, body, {
-          token: created.token,
-          requestId,
-        });
-        if (status < 300) return answer;
-        if (status !== 401 || performance.now() >= deadlineMs) throw problemFrom(status, answer);
-        await delay(RETRY_INTERVAL_MS);
-      }
+    const headers = { token: created.token, requestId };
+    const postOnce = async (path: string, body: object): Promise<unknown> => {
+      const { status, answer } = await postJson(`${gamesUrl}${path}`, body, headers);
+      if (status < 300) return answer;
+      throw problemFrom(status, answer);
     };
+    const post = (path: string, body: object) =>
+      retry(() => postOnce(path, body), {
+        backoff: new Backoff(RETRY_INTERVAL_MS, RETRY_INTERVAL_MS),
+        isRetryable: (error) =>
+          error instanceof Rejected && error.code === 'unauthorized' && performance.now() < deadlineMs,
+      });
     const sessionId = testSession(projectId);
     await post('/v1/ingest/sessions', { id: sessionId });
     const event = { sessionId, eventType: 'questlog.test', payload: { sentBy: 'an operator' } };

@@ -6,9 +6,8 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../process/errors.ts';
-import { Backoff } from '../process/waiting.ts';
+import { Backoff, retry } from '../process/waiting.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 import { requireSupportedClickHouse } from './waitForClickHouse.ts';
 
@@ -55,19 +54,15 @@ async function migrate(store: Store, directory: string): Promise<void> {
  * cause many different errors.
  */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
-  const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
-  for (let attempt = 1; ; attempt++) {
-    try {
-      for (const statement of sql.split(/^;$/m)) {
-        if (statement.trim() !== '') await store.command(statement).catch(ignoreExistingTable);
-      }
-      await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
-      return;
-    } catch (error) {
-      if (attempt === MAX_ATTEMPTS) throw error;
-      await delay(backoff.next());
+  const applyOnce = async (): Promise<void> => {
+    for (const statement of sql.split(/^;$/m)) {
+      if (statement.trim() !== '') await store.command(statement).catch(ignoreExistingTable);
     }
-  }
+    await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
+  };
+  let failures = 0;
+  const isRetryable = (): boolean => ++failures < MAX_ATTEMPTS;
+  await retry(applyOnce, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
 }
 
 function ignoreExistingTable(error: unknown): void {

@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { retryUntilAvailable } from '../process/waiting.ts';
+import { retry } from '../process/waiting.ts';
 import type { Store } from './store.ts';
 
 const START_TIMEOUT_MS = 30_000;
@@ -14,7 +14,7 @@ export async function waitForClickHouse(
   logger: Logger,
   timeoutMs = START_TIMEOUT_MS,
 ): Promise<void> {
-  await retryUntilAvailable(() => connected(new URL(address)), {
+  await retry(() => connected(new URL(address)), {
     signal: AbortSignal.timeout(timeoutMs),
     onDelay: ({ message }, backoffMs) => logger.warn('clickhouse_awaited', { backoffMs, cause: message }),
   });

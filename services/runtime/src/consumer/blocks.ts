@@ -15,7 +15,7 @@ import {
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { pause, retryUntilAvailable } from '../process/waiting.ts';
+import { pause, retry } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
 import { metadataOf, resumeAt } from './commitMetadata.ts';
 import {
@@ -368,7 +368,7 @@ class BlockRun<Plan> {
   async #retry<T>(work: () => Promise<T>): Promise<T> {
     const { topic, logger } = this.#options;
     const { partition, signal } = this.#owned;
-    return await retryUntilAvailable(work, {
+    return await retry(work, {
       signal,
       onDelay: (cause, backoffMs) => logger.error('block_delayed', cause, { topic, partition, backoffMs }),
     });

@@ -7,7 +7,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log, LogRecord } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { retryUntilAvailable } from '../process/waiting.ts';
+import { retry } from '../process/waiting.ts';
 import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
 import { EffectiveRecords } from './effectiveRecords.ts';
 
@@ -50,7 +50,7 @@ export async function repairTruncation(
 ): Promise<RebuiltDirectory> {
   const { offset, signal } = truncation;
   const fields = { topic: TOPICS.directory, offset };
-  const rebuilt = await retryUntilAvailable(() => rebuild(log, decode, truncation), {
+  const rebuilt = await retry(() => rebuild(log, decode, truncation), {
     signal,
     onDelay: (cause, backoffMs) => logger.error('directory_mending_delayed', cause, { ...fields, backoffMs }),
   });

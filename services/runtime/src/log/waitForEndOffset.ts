@@ -1,6 +1,6 @@
 /** When a process starts, waits until a partition has a leader. The process does not exit, because a restart would not help. */
 import type { Logger } from '../process/logger.ts';
-import { retryUntilAvailable } from '../process/waiting.ts';
+import { retry } from '../process/waiting.ts';
 import type { Log } from './log.ts';
 
 /** Returns the end offset of a topic with one partition. While the partition has no leader, logs a warning and waits. */
@@ -10,9 +10,7 @@ export function waitForEndOffset(
   topic: string,
 ): Promise<number> {
   const partition = 0;
-  return retryUntilAvailable(() => log.endOffset(topic, partition), {
-    // The wait needs no abort signal, because a process that is stopped during the wait ends immediately.
-    signal: new AbortController().signal,
+  return retry(() => log.endOffset(topic, partition), {
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),
   });

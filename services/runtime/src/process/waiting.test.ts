@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import { Unavailable } from './errors.ts';
 import { aPause } from './testing/aPause.ts';
-import { Backoff, limitConcurrency, Notifier, yieldToEventLoop } from './waiting.ts';
+import { Backoff, limitConcurrency, Notifier, retry, yieldToEventLoop } from './waiting.ts';
 
 it('doubles the pause after each failure up to its maximum, and starts again after a success', () => {
   const backoff = new Backoff(500, 4_000);
@@ -15,6 +16,15 @@ it('gives processes that failed at the same time different pauses', () => {
   expect(new Set(pauses).size).toBeGreaterThan(50);
   expect(Math.min(...pauses)).toBeLessThan(2_400);
   expect(Math.max(...pauses)).toBeGreaterThan(3_600);
+});
+
+it('repeats failed work until an error is not retryable', async () => {
+  const failing = (...errors: Error[]) =>
+    retry(() => Promise.reject(errors.shift()), { backoff: new Backoff(1, 1) });
+  await expect(failing(new Unavailable('first'), new Error('second'))).rejects.toThrow('second');
+  let failures = 0;
+  const isRetryable = (): boolean => ++failures < 3;
+  await expect(retry(() => Promise.reject(new Error(`${failures}`)), { isRetryable })).rejects.toThrow('2');
 });
 
 it('wakes a waiter once, even if the wait begins after the notification', async () => {

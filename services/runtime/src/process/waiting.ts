@@ -29,35 +29,42 @@ export class Backoff {
   }
 }
 
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { signal }).catch(() => undefined);
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, signal && { signal }).catch(() => undefined);
 }
 
 export interface RetryOptions {
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
   readonly backoff?: Backoff;
-  onDelay(cause: Unavailable, backoffMs: number): void;
+  /** True if `work` can succeed after a pause of `backoffMs`. The default is true for `Unavailable`. */
+  isRetryable?(cause: Error, backoffMs: number): boolean;
+  onDelay?(cause: Error, backoffMs: number): void;
 }
 
 /**
- * Calls `work` until it succeeds. Waits with growing pauses while `work` throws `Unavailable`. Throws other errors immediately.
- * @throws Unavailable if the signal aborts.
+ * Calls `work` until it succeeds, with growing pauses between the calls.
+ * @throws the error of `work` if the error is not retryable, or if the signal aborts.
  */
-export async function retryUntilAvailable<T>(
+export async function retry<T>(
   work: () => T | Promise<T>,
-  { signal, backoff = new Backoff(), onDelay }: RetryOptions,
+  { signal, backoff = new Backoff(), isRetryable = isUnavailable, onDelay }: RetryOptions,
 ): Promise<T> {
   for (;;) {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof Unavailable) || signal.aborted) throw error;
+      if (!(error instanceof Error) || signal?.aborted) throw error;
       const backoffMs = backoff.next();
-      onDelay(error, backoffMs);
+      if (!isRetryable(error, backoffMs)) throw error;
+      onDelay?.(error, backoffMs);
       await pause(backoffMs, signal);
-      if (signal.aborted) throw error;
+      if (signal?.aborted) throw error;
     }
   }
+}
+
+function isUnavailable(error: Error): boolean {
+  return error instanceof Unavailable;
 }
 
 export class Notifier {

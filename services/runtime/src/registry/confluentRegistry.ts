@@ -7,7 +7,7 @@ import type { Compatibility } from '@questlog/schemas/topics/contract';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { retryUntilAvailable } from '../process/waiting.ts';
+import { retry } from '../process/waiting.ts';
 import { LruMap } from './lruMap.ts';
 import type { SchemaRegistry } from './registry.ts';
 import {
@@ -42,11 +42,11 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
       const subject = `${options.subjectPrefix}${name}`;
       const retryOptions = {
         signal: AbortSignal.timeout(timeoutMs),
-        onDelay: ({ message }: Unavailable, backoffMs: number) =>
+        onDelay: ({ message }: Error, backoffMs: number) =>
           options.logger.warn('schema_registry_awaited', { subject, backoffMs, cause: message }),
       };
       try {
-        return await retryUntilAvailable(
+        return await retry(
           () =>
             registerOnce({ address, client, subject, schema, compatibility }).catch(
               rejectUntrustedCertificate,

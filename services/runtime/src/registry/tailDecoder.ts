@@ -1,7 +1,7 @@
 /** Decodes the records of a tail (a reader of a topic). Retries while the registry fails, because an error ends the tail. */
 import type { LogRecord } from '../log/log.ts';
 import type { Logger } from '../process/logger.ts';
-import { retryUntilAvailable } from '../process/waiting.ts';
+import { retry } from '../process/waiting.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {
@@ -18,7 +18,7 @@ export function openTailDecoder<T>(deps: { codec: Codec<T>; logger: Logger; topi
   const closed = new AbortController();
   return {
     decode: ({ offset, value }, partition) =>
-      retryUntilAvailable(() => codec.decode(value), {
+      retry(() => codec.decode(value), {
         signal: closed.signal,
         onDelay: (cause, backoffMs) =>
           logger.error('tail_delayed', cause, { topic, partition, offset, backoffMs }),

@@ -1,7 +1,7 @@
 /** Copies the file of the embedded log for a backup while the log is in use. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { backup, DatabaseSync } from 'node:sqlite';
-import { setTimeout as delay } from 'node:timers/promises';
+import { Backoff, retry } from '../../process/waiting.ts';
 import { MAX_OFFSET } from './topicCatalog.ts';
 
 export interface LogCopy {
@@ -59,21 +59,17 @@ async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () =
     hasStarted = true;
     onStep();
   };
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      await backup(sqlite, to, { rate: PAGES_PER_STEP, progress });
-      return;
-    } catch (error) {
-      const isLocked = error instanceof Error && 'errcode' in error && error.errcode === SQLITE_OK;
-      if (hasStarted || !isLocked || attempt === MAX_ATTEMPTS) throw error;
-      await delay(PAUSE_MS);
-    }
-  }
+  const deadlineMs = performance.now() + MAX_LOCKED_MS;
+  await retry(() => backup(sqlite, to, { rate: PAGES_PER_STEP, progress }), {
+    backoff: new Backoff(PAUSE_MS, PAUSE_MS),
+    isRetryable: (error) =>
+      !hasStarted && Reflect.get(error, 'errcode') === SQLITE_OK && performance.now() < deadlineMs,
+  });
 }
 
 const SQLITE_OK = 0;
 const PAUSE_MS = 20;
-const MAX_ATTEMPTS = 250;
+const MAX_LOCKED_MS = 5_000;
 
 /** Flushes the file continuously during the copy, so that the final flush is short. */
 class FileFlusher {

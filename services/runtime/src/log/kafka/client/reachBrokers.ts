@@ -3,7 +3,7 @@ import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import { retryUntilAvailable } from '../../../process/waiting.ts';
+import { retry } from '../../../process/waiting.ts';
 import type { KafkaConnection } from './kafkaClient.ts';
 import { TokenRejected } from './oauthTokens.ts';
 
@@ -25,12 +25,12 @@ export async function reachBrokers(contact: BrokerContact): Promise<void> {
   const { connection, logger, limitMs = START_LIMIT_MS } = contact;
   const retryOptions = {
     signal: AbortSignal.timeout(limitMs),
-    onDelay: ({ message }: Unavailable, backoffMs: number) =>
+    onDelay: ({ message }: Error, backoffMs: number) =>
       logger.warn('kafka_awaited', { backoffMs, cause: message }),
   };
-  await retryUntilAvailable(() => contactAnyBroker(connection), retryOptions);
+  await retry(() => contactAnyBroker(connection), retryOptions);
   const { sasl } = connection;
-  if (sasl?.mechanism === 'oauthbearer') await retryUntilAvailable(() => checkToken(sasl), retryOptions);
+  if (sasl?.mechanism === 'oauthbearer') await retry(() => checkToken(sasl), retryOptions);
 }
 
 async function checkToken(sasl: { token(): Promise<string> }): Promise<void> {

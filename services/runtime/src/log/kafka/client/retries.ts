@@ -1,7 +1,7 @@
 /** Retries requests that Kafka brokers cannot process yet, for example because a leader moves or a broker is unavailable. */
 
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
-import { Backoff } from '../../../process/waiting.ts';
+import { Backoff, retry } from '../../../process/waiting.ts';
 import { hasErrorType, toLogError } from './errors.ts';
 
 export interface RetryOptions {
@@ -15,17 +15,12 @@ export interface RetryOptions {
 /** @throws Unavailable if all attempts within the time limit fail. @throws Error if a retry cannot help. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
-  const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
-  for (;;) {
-    const pauseMs = backoff.next();
-    try {
-      return await attempt();
-    } catch (error) {
-      const remainingMs = limitOf(error, options) - (performance.now() - startMs);
-      if (remainingMs < pauseMs) throw failureOf(error, options);
-    }
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-  }
+  return await retry(attempt, {
+    backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS),
+    isRetryable: (error, pauseMs) => performance.now() - startMs + pauseMs <= limitOf(error, options),
+  }).catch((error) => {
+    throw failureOf(error, options);
+  });
 }
 
 function limitOf(error: unknown, options: RetryOptions): number {

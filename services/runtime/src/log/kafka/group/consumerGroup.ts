@@ -1,6 +1,6 @@
 /** Member of a Kafka consumer group. Runs `process` for each owned partition. kafkajs only manages the membership. */
 import type { Cluster } from 'kafkajs';
-import { Failure, retryUntilAvailable, settledWithin } from '../../../process/waiting.ts';
+import { Failure, retry, settledWithin } from '../../../process/waiting.ts';
 import { commonPartitionCount, GroupPartition, isPartitionLoss, NOT_OWNED } from '../../groupPartition.ts';
 import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
 import { clusterForTopics, type ReplaceableClient } from '../client/replaceableClient.ts';
@@ -184,7 +184,7 @@ class GroupMember implements Consumer {
         startOffset: range?.startOffset ?? 0,
       }));
     };
-    const byTopic = await retryUntilAvailable(() => Promise.all(topics.map(pointsOf)), {
+    const byTopic = await retry(() => Promise.all(topics.map(pointsOf)), {
       signal: this.#stopped.signal,
       onDelay: (cause, backoffMs) => logger.error('assignment_delayed', cause, { group, backoffMs }),
     });

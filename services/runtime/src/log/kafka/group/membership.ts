@@ -4,7 +4,7 @@
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { Backoff, Failure, pause, settledWithin } from '../../../process/waiting.ts';
+import { Backoff, Failure, retry, settledWithin } from '../../../process/waiting.ts';
 import { skipOffsetFetch } from '../client/clusterAccess.ts';
 import { hasErrorType } from '../client/errors.ts';
 import { Outage } from '../client/outage.ts';
@@ -66,29 +66,25 @@ export class Membership {
   constructor(options: MembershipOptions) {
     this.#options = options;
     this.#outage = new Outage(options.logger, 'log_membership', { group: options.group });
-    this.#ended = this.#run();
+    const { group, onLost, onFailed } = options;
+    const session = (): Promise<void> =>
+      this.#session().catch((error: unknown) => {
+        onLost();
+        throw error;
+      });
+    this.#ended = retry(session, {
+      signal: this.#closing.signal,
+      backoff: this.#backoff,
+      isRetryable: (error) => !hasErrorType(error, ...PERMANENT_ERRORS),
+      onDelay: (error) => this.#outage.failed(group, error),
+    }).catch((error) => {
+      if (this.#isOpen) onFailed(error);
+    });
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#ended;
-  }
-
-  async #run(): Promise<void> {
-    while (this.#isOpen) {
-      try {
-        await this.#session();
-      } catch (error) {
-        this.#options.onLost();
-        if (!this.#isOpen) return;
-        if (hasErrorType(error, ...PERMANENT_ERRORS)) {
-          this.#options.onFailed(error);
-          return;
-        }
-        this.#outage.failed(this.#options.group, error);
-        await pause(this.#backoff.next(), this.#closing.signal);
-      }
-    }
   }
 
   async #session(): Promise<void> {

@@ -1,7 +1,7 @@
 /** Fetches records ahead for one reader, with one Fetch request at a time per broker. Retries failing partitions separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
-import { Backoff, pause } from '../../../process/waiting.ts';
+import { Backoff, pause, retry } from '../../../process/waiting.ts';
 import { FollowingTail } from '../../followingTail.ts';
 import type { TailOptions } from '../../log.ts';
 import { hasErrorType } from '../client/errors.ts';
@@ -149,16 +149,7 @@ export class Fetcher {
   async #connect(): Promise<void> {
     if (this.#isConnecting) return;
     this.#isConnecting = true;
-    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
-    while (this.#options.cluster.current === undefined && this.#isOpen) {
-      try {
-        await this.#options.cluster.get();
-      } catch (error) {
-        if (!this.#isOpen) break;
-        this.#outage.failed(CONNECTING, error);
-        await this.#pause(backoff.next());
-      }
-    }
+    await this.#retry(CONNECTING, () => this.#options.cluster.get());
     this.#isConnecting = false;
     this.#schedule();
   }
@@ -284,17 +275,22 @@ export class Fetcher {
 
   /** Loads the size limits of a topic. The topic is fetched only after its limits are known. */
   async #loadLimits(topic: string): Promise<void> {
-    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
-    while (!this.#limits.has(topic) && this.#isOpen) {
-      try {
-        this.#limits.set(topic, await this.#deps.catalog.limits(topic));
-      } catch (error) {
-        this.#outage.failed(topic, error);
-        await this.#pause(backoff.next());
-      }
+    if (!this.#limits.has(topic)) {
+      const limits = await this.#retry(topic, () => this.#deps.catalog.limits(topic));
+      if (limits !== undefined) this.#limits.set(topic, limits);
     }
     this.#outage.recovered(topic);
     this.#schedule();
+  }
+
+  /** Retries after every error. Resolves with undefined if the fetcher is closed. */
+  #retry<T>(name: string, work: () => Promise<T>): Promise<T | undefined> {
+    return retry(work, {
+      signal: this.#closed.signal,
+      backoff: new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS),
+      isRetryable: () => true,
+      onDelay: (error) => this.#outage.failed(name, error),
+    }).catch(() => undefined);
   }
 
   /** Reloads the size limits of a topic. A batch that exceeded the old limits can be valid with the new limits. */
