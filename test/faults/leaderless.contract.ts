@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import {
   aName,
   aRecord,
@@ -15,6 +14,7 @@ import {
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { unreplicatedTopics } from '@questlog/runtime/log/kafka/testing/unreplicated';
 import type { Log, TopicSpec } from '@questlog/runtime/log/log';
+import { watchProjection } from '@questlog/runtime/log/projection/projection';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -168,7 +168,7 @@ const SESSIONS = topicDefinitions(3).filter(
 async function anIngest(log: Log) {
   const of = { log, clock: steadyClock, group: GROUPS.projectSessions, topic: TOPICS.sessions };
   const sessions = await openSessionCache({
-    ...{ log, logger: silentLogger, registry: await openLogRegistry(log), projection: watchProgress(of) },
+    ...{ log, logger: silentLogger, registry: await openLogRegistry(log), projection: watchProjection(of) },
     store: { query: async () => [] } as unknown as Store,
   });
   onTestFinished(() => sessions.close());

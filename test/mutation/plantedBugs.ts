@@ -32,6 +32,7 @@ const OUTBOX = 'services/linker/src/outbox.ts';
 const KAFKA = 'services/runtime/src/log/kafka';
 const APPENDER = `${KAFKA}/append/partitionAppender.ts`;
 const APPENDER_TEST = `${KAFKA}/append/partitionAppender.test.ts`;
+const PROJECTION = 'services/runtime/src/log/projection/projection.ts';
 const EMBEDDED = 'services/runtime/src/log/embedded';
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -118,18 +119,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'look-ups in restored tables',
     lost: 'a linker that starts on a restored ClickHouse omits links permanently',
-    file: 'services/linker/src/lookUps/lookUps.ts',
-    text: 'if (tableUuids.length === 0) return undefined;',
+    file: PROJECTION,
+    text: 'if (table === undefined || tableUuids.length === 0) return undefined;',
     by: 'if (tableUuids.length >= 0) return undefined;',
     tests: ['services/linker/src/lookUps/lookUps.test.ts'],
   },
   {
     name: 'reads of restored tables',
     lost: 'on a restored ClickHouse, files are deleted while their reports are not restored yet',
-    file: 'services/runtime/src/consumer/projectionProgress.ts',
-    text: 'if (currentTableUuid === undefined || tableUuids.length === 0) return true;',
-    by: 'if (tableUuids.length >= 0) return true;',
-    tests: ['services/runtime/src/consumer/projectionProgress.test.ts'],
+    file: PROJECTION,
+    text: 'return tableUuids.every((uuid) => uuid === current)',
+    by: 'return tableUuids.some((uuid) => uuid === current)',
+    tests: ['services/runtime/src/log/projection/projection.test.ts'],
   },
   {
     name: 'rejected record without a dead letter',
@@ -166,7 +167,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'progress in a truncated log trusted',
     lost: 'after a truncation, a report is never linked to events that reuse the offsets of lost events',
-    file: 'services/linker/src/lookUps/lookUps.ts',
+    file: PROJECTION,
     text: 'known < leaderEpoch;',
     by: 'false;',
     tests: ['services/linker/src/lookUps/lookUps.test.ts'],

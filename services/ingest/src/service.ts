@@ -2,13 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import type { BlockList } from 'node:net';
 
-import { watchLinks, watchProjections } from '@questlog/runtime/consumer/projectionProgress';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openCursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import { warnWithoutHeartbeat } from '@questlog/runtime/directory/heartbeat';
 import { openAddressLimits } from '@questlog/runtime/http/limits/addresses';
 import { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
 import { malformedRequest } from '@questlog/runtime/http/problems';
 import type { Log } from '@questlog/runtime/log/log';
+import { watchLinks, watchProjections } from '@questlog/runtime/log/projection/projection';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
@@ -58,7 +59,7 @@ export async function startIngest(
   const { log, store, directory, clock, logger, metrics, lifecycle } = context;
   const { projects, erased } = directory.current;
   const partitions = await log.partitionCount(TOPICS.events);
-  const projections = watchProjections(log, store);
+  const projections = watchProjections(log, cachedTableUuids(store));
 
   const quotas = openQuotas(context, projections.events);
   lifecycle.onStop('quotas', () => quotas.close());

@@ -1,6 +1,7 @@
 /** Dependencies of the linker and of its partitions. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { watchProjections } from '@questlog/runtime/log/projection/projection';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -31,8 +32,7 @@ export interface PartitionDeps extends LinkerDeps {
   readonly partitions: number;
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
   readonly sessions: SharedSessions;
-  /** Returns the UUID of a ClickHouse table. The UUID is cached for at most one second. */
-  readonly tableUuid: (table: string) => Promise<string>;
+  readonly projections: ReturnType<typeof watchProjections>;
   /** Limits the number of concurrent restores, because each restore needs memory for records of the changelog. */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
   readonly activePartitions: Map<number, { problem(): string | undefined }>;

@@ -3,6 +3,7 @@ import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { Consumer } from '@questlog/runtime/log/log';
+import { watchProjections } from '@questlog/runtime/log/projection/projection';
 import { coalesceCalls, limitConcurrency } from '@questlog/runtime/process/waiting';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
@@ -64,14 +65,15 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
 const MAX_CONCURRENT_RESTORES = 4;
 
 export function sharedDeps({
+  log,
   bounds,
   store,
-}: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'queueRestore'> {
+}: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'projections' | 'queueRestore'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
   const load = coalesceCalls(() => addSessionsWithReports(store, filter));
   return {
     sessions: { filter, load },
-    tableUuid: cachedTableUuids(store),
+    projections: watchProjections(log, cachedTableUuids(store)),
     queueRestore: limitConcurrency(MAX_CONCURRENT_RESTORES),
   };
 }

@@ -2,8 +2,9 @@
  * Commits the results and the state of one partition in one transaction. The changelog also contains the linker's position,
  * because the offsets of the consumer group can be lost or reset.
  */
-import { positionsOf } from '@questlog/runtime/consumer/progress';
+
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
+import { positionsOf } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { type LinkerPosition, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';

@@ -1,8 +1,8 @@
 /** Type of the objects that the parts of operations share. */
 import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
-import type { Projections } from '@questlog/runtime/consumer/projectionProgress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Projections } from '@questlog/runtime/log/projection/projection';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { OperationsMetrics } from './metrics.ts';

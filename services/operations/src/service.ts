@@ -1,13 +1,14 @@
 /** Starts the operations service: constructs its parts and the operators' listener. */
 import type { BlockList } from 'node:net';
 
-import { watchProjections } from '@questlog/runtime/consumer/projectionProgress';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { sharedSecret } from '@questlog/runtime/cursors/cursorCiphers';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { writeHeartbeats } from '@questlog/runtime/directory/heartbeat';
 import { BEARER } from '@questlog/runtime/http/bearerToken';
 import { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
 import { malformedRequest, rejectLimitedAddresses } from '@questlog/runtime/http/problems';
+import { watchProjections } from '@questlog/runtime/log/projection/projection';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -46,7 +47,7 @@ export async function startOperations(
   settings: OperationsSettings,
 ): Promise<Operations> {
   const { log, store, directory, clock, logger, lifecycle } = shared;
-  const context = { ...shared, projections: watchProjections(log, store) };
+  const context = { ...shared, projections: watchProjections(log, cachedTableUuids(store)) };
   const deadLetters = await openDeadLetterAdmin(context);
   lifecycle.onStop('dead letters', () => deadLetters.close());
   lifecycle.onStop('lag of the groups', watchLag(context));

@@ -1,6 +1,7 @@
 /** Publishes metrics about confirmed events that are missing in ClickHouse. */
-import { positionsOf } from '@questlog/runtime/consumer/progress';
+
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { positionsOf } from '@questlog/runtime/log/projection/projection';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';

@@ -19,9 +19,9 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
-import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { NO_ERASURES, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { watchProjection } from '@questlog/runtime/log/projection/projection';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -190,7 +190,7 @@ async function startIngest(
 ): Promise<{ failed: Promise<never>; it: Ingest }> {
   const { log, store, clock } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
-  const watch = (group: string, topic: string) => watchProgress({ log, clock: steadyClock, group, topic });
+  const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);

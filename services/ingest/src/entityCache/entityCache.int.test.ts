@@ -1,9 +1,9 @@
 /** Tests the session cache while the projector's progress is unavailable. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import type { RecordIdentity } from '@questlog/runtime/log/projection/commitMetadata';
 import { withMethods, withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';

@@ -4,9 +4,9 @@
  * The reverse order could miss a session that is projected between the two reads.
  */
 import { recordIdOf } from '@questlog/runtime/consumer/blocks';
-import type { RecordIdentity } from '@questlog/runtime/consumer/findTruncation';
-import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/consumer/projectionProgress';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
+import type { RecordIdentity } from '@questlog/runtime/log/projection/commitMetadata';
+import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';

@@ -1,5 +1,5 @@
 /** Opens the caches of sessions and reports of an ingest process. */
-import type { Projections } from '@questlog/runtime/consumer/projectionProgress';
+import type { Projections } from '@questlog/runtime/log/projection/projection';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { IngestContext } from '../context.ts';

@@ -1,7 +1,7 @@
 /** Type of the objects that the handlers of GET requests share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Projections, WaitForLinks } from '@questlog/runtime/consumer/projectionProgress';
 import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
+import type { Projections, WaitForLinks } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ReportCache } from './reportCache.ts';
 import type { SessionCache } from './sessionCache.ts';

@@ -4,10 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { watchProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import { watchProjection } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -121,7 +121,7 @@ async function aProduct() {
       clock.ms += 1_001;
     },
   };
-  const query = async (sql: string, { ids = [] }: { ids?: readonly string[] }) => {
+  const query = async (sql: string, { ids = [] }: { ids?: readonly string[] } = {}) => {
     if (!sql.includes('system.tables'))
       return clickHouse.rows.filter(({ sessionId }) => ids.includes(sessionId));
     clickHouse.asked += 1;
@@ -129,7 +129,7 @@ async function aProduct() {
   };
   const store = { query } as unknown as Store;
   const clock = { ms: 0, now: () => clock.ms };
-  const projection = watchProgress({ log, clock, ...OF_SESSIONS });
+  const projection = watchProjection({ log, clock, ...OF_SESSIONS });
   const table = watchRestoredTable({ log, store, clock }, { ...OF_SESSIONS, table: 'sessions' });
   const startIngest = async () => {
     const opened = await openSessionCache({

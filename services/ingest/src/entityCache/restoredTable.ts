@@ -3,8 +3,8 @@
  * UUID of the table, and a restored table has a different UUID (docs/decisions/0040).
  */
 import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
-import { metadataOf } from '@questlog/runtime/consumer/commitMetadata';
 import type { Log } from '@questlog/runtime/log/log';
+import { metadataOf } from '@questlog/runtime/log/projection/commitMetadata';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';

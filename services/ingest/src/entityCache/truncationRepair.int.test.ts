@@ -1,11 +1,11 @@
 /** Tests sessions and reports after truncations of the log, while ingest runs or before it starts. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { until } from '@questlog/runtime/log/contract/harness';
 import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -1,7 +1,7 @@
 /** Appends the records that a truncated topic lost, because ingest had already acknowledged these records to clients. */
 
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { retry } from '@questlog/runtime/process/waiting';

@@ -1,7 +1,7 @@
 /** Counts the events of tenants with a monthly soft quota. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';

@@ -1,8 +1,8 @@
 /** Detects retries of requests with an idempotency key. Uses a cache, and ClickHouse's table `appends`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { Rejected } from '@questlog/runtime/http/rejected';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';

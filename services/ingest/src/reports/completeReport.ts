@@ -1,9 +1,9 @@
 /** Stores the inline events (the events in a report request) that are missing after a failed request. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { IncompleteReport } from '@questlog/runtime/http/rejected';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { partitionsOf } from '@questlog/schemas/partition';

@@ -1,10 +1,10 @@
 /** Test support: bug reports on a real log with a simulated ClickHouse. The test can make the log unavailable. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { READ_TIMEOUT_MS } from '@questlog/runtime/consumer/projectionProgress';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import { READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';

@@ -4,11 +4,11 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
 import type { Span } from '@questlog/runtime/http/core/scanObject';
 import { IncompleteReport, Rejected } from '@questlog/runtime/http/rejected';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { ErasedData } from '@questlog/schemas/erased';

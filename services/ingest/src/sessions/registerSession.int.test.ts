@@ -1,10 +1,10 @@
 /** Tests registrations at a process that does not read the end of the log. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { withPausedTails } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';

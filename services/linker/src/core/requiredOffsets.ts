@@ -1,4 +1,5 @@
 /** Determines which offsets the projector must reach before a lookup can read ClickHouse. */
+import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
 import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
@@ -8,12 +9,6 @@ import type { Job } from './jobs.ts';
 export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
-
-export interface RequiredOffset {
-  readonly offset: number;
-  /** Leader epoch of the latest record that the linker has processed in the partition. Null if the leader epoch is unknown. */
-  readonly leaderEpoch: number | null;
-}
 
 /** If an event is below the offset `events`, its links are below the offset `links`. */
 export interface CommittedPosition

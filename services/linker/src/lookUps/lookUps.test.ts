@@ -5,6 +5,7 @@ import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import { watchProjections } from '@questlog/runtime/log/projection/projection';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -33,11 +34,12 @@ async function aLookUp(
   onTestFinished(() => log.close());
   await log.ensureTopics(topicDefinitions(1));
   const known = await partitionDeps(log);
+  const altered = withMethods<Log>(log, methods);
   const deps = {
     ...known,
-    log: withMethods<Log>(log, methods),
+    log: altered,
     store: { ...known.store, query },
-    tableUuid: cachedTableUuids({ query }),
+    projections: watchProjections(altered, cachedTableUuids({ query })),
     sessions: { ...known.sessions, load: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };

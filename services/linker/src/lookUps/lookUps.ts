@@ -1,8 +1,7 @@
 /** Runs lookups in ClickHouse. A lookup first waits until the projector has passed the required offsets. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/commitMetadata';
-import { positionsOf } from '@questlog/runtime/consumer/progress';
-import type { Committed, Log } from '@questlog/runtime/log/log';
+import type { Log } from '@questlog/runtime/log/log';
+import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { retry } from '@questlog/runtime/process/waiting';
 import { isErasedReport } from '@questlog/schemas/erased';
@@ -14,7 +13,6 @@ import {
   type EndOffsets,
   homePartitionsOf,
   needsSessionLanes,
-  type RequiredOffset,
   requiredOffsetsOf,
 } from '../core/requiredOffsets.ts';
 import type { PartitionDeps } from '../deps.ts';
@@ -24,7 +22,6 @@ import { projectedReports, reportsOfSessions } from './storedReports.ts';
 
 const MIN_POLL_MS = 20;
 const MAX_POLL_MS = 250;
-const SESSIONS_POLL_MS = 500;
 const REPORTS_LIMIT_MS = 5_000;
 
 type OutboxView = Pick<Outbox, 'state' | 'committed'>;
@@ -47,30 +44,24 @@ export class LookUps {
 
   /** Waits until ClickHouse contains all existing reports, then loads the sessions of these reports. */
   async loadSessions(): Promise<void> {
-    const { sessions, logger, log } = this.#deps;
+    const { sessions, logger, log, projections } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
     let filed: ReadonlyMap<number, RequiredOffset> | undefined;
     const load = async (): Promise<void> => {
       filed ??= onAllPartitions(await log.endOffsets(TOPICS.reportLinks));
-      await this.#waitForReports(filed);
+      const left = await projections.reports.unprojected(filed, { mayBeTruncated: true });
+      if (left !== undefined) throw new Unavailable(`the reports wait for ${left}`);
       if (await sessions.load()) sessionsWithReports.complete();
     };
-    const where = { partition: this.#partition };
+    const warnAtMs = performance.now() + REPORTS_LIMIT_MS;
     await retry(load, {
       signal: this.#signal,
       isRetryable: () => true,
-      onDelay: ({ message }) => logger.warn('sessions_of_reports_unknown', { ...where, cause: message }),
+      onDelay: ({ message: cause }) => {
+        if (performance.now() > warnAtMs)
+          logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause });
+      },
     }).catch(() => undefined);
-  }
-
-  async #waitForReports(filed: ReadonlyMap<number, RequiredOffset>): Promise<void> {
-    const untilMs = performance.now() + REPORTS_LIMIT_MS;
-    for (;;) {
-      const waitsFor = await this.#unprojected('reports', filed, { mayBeTruncated: true });
-      if (waitsFor === undefined) return;
-      if (performance.now() > untilMs) throw new Unavailable(`the reports wait for ${waitsFor}`);
-      await delay(SESSIONS_POLL_MS, undefined, { signal: this.#signal });
-    }
   }
 
   /** Runs a new or suspended lookup. Resolves with undefined if the lookup is overdue. Throws `Unavailable` after an error. */
@@ -92,8 +83,9 @@ export class LookUps {
   async #isProjected(lookUp: LookUp, position: CommittedPosition, ends: EndOffsets): Promise<boolean> {
     const needs = requiredOffsetsOf(lookUp.job, this.#outbox.state, position, ends);
     for (const rows of Object.keys(PROJECTED) as Projected[]) {
+      const projection = this.#deps.projections[rows];
       const left = () =>
-        this.#unprojected(rows, needs[rows] ?? new Map(), { mayBeTruncated: lookUp.isOverdue });
+        projection.unprojected(needs[rows] ?? new Map(), { mayBeTruncated: lookUp.isOverdue });
       if (!(await this.#waitUntil(lookUp, left))) return false;
     }
     return true;
@@ -152,57 +144,6 @@ export class LookUps {
     if (this.#outbox.committed.events >= end) return undefined;
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
-
-  /**
-   * Describes which required records ClickHouse does not contain yet. If `mayBeTruncated` is true, the projector must reach
-   * only the log's end.
-   */
-  async #unprojected(
-    of: Projected,
-    needs: ReadonlyMap<number, RequiredOffset>,
-    { mayBeTruncated }: { readonly mayBeTruncated: boolean },
-  ): Promise<string | undefined> {
-    const { group, topic } = PROJECTED[of];
-    const { log } = this.#deps;
-    const ends = [...needs].filter(([, { offset }]) => offset > 0);
-    if (ends.length === 0) return undefined;
-    const commits = await log.committed(group, topic);
-    const known = { committed: async () => commits, offsetRanges: () => log.offsetRanges(topic) };
-    const positions = await positionsOf(known, group, topic, (partition) => needs.has(partition));
-    const isAt = (partition: number, end: number, { leaderEpoch }: RequiredOffset): boolean =>
-      (positions[partition] ?? 0) >= end && !isOfOlderLog(commits[partition], leaderEpoch);
-    const left = ends.filter(([partition, need]) => !isAt(partition, need.offset, need));
-    const isAtEnd = async ([partition, need]: readonly [number, RequiredOffset]): Promise<boolean> =>
-      isAt(partition, await endOffsetOrInfinity(log, topic, partition), need);
-    const isProjected =
-      left.length === 0 || (mayBeTruncated && (await Promise.all(left.map(isAtEnd))).every(Boolean));
-    if (!isProjected) return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
-    const tableUuids = ends.flatMap(([partition]) => tableOf(commits[partition]) ?? []);
-    return await this.#pendingTable(of, tableUuids);
-  }
-
-  async #pendingTable(of: Projected, tableUuids: readonly string[]): Promise<string | undefined> {
-    if (tableUuids.length === 0) return undefined;
-    const { group, table } = PROJECTED[of];
-    try {
-      const now = await this.#deps.tableUuid(table);
-      return tableUuids.every((one) => one === now)
-        ? undefined
-        : `${group} to fill the restored table ${table}`;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      return `the UUID of ${table} in ClickHouse`;
-    }
-  }
-}
-
-/**
- * True if the leader epoch of the commit is older than the epoch of a required record. The log was then truncated and grew
- * again, but the projector has not detected the truncation. False if an epoch is unknown.
- */
-function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
-  const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
-  return leaderEpoch !== null && known !== undefined && known < leaderEpoch;
 }
 
 const NO_OFFSETS: readonly number[] = [];
@@ -230,16 +171,6 @@ async function endOffsetsOf(
     reports: await of(TOPICS.reportLinks, homePartitionsOf(job, state.partitions)),
     sessions: needsSessionLanes(job) ? await of(TOPICS.sessions, own) : NO_OFFSETS,
   };
-}
-
-/** Returns the end offset, or infinity if the brokers do not answer, so that the lookup does not treat any record as lost. */
-async function endOffsetOrInfinity(log: Log, topic: string, partition: number): Promise<number> {
-  try {
-    return await log.endOffset(topic, partition);
-  } catch (error) {
-    if (!(error instanceof Unavailable)) throw error;
-    return Number.POSITIVE_INFINITY;
-  }
 }
 
 /** Time after which a lookup without an answer is suspended and the partition is reported as unhealthy. */

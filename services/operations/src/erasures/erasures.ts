@@ -1,12 +1,12 @@
 /** Handles requests of `/admin/erasures`. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { problem, rejectionOf } from '@questlog/runtime/http/core/fieldProblems';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import type { Log } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';

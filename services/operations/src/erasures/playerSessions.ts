@@ -1,8 +1,8 @@
 /** Finds the sessions of a player in ClickHouse, in the log, in dead letters, and in unfinished erasures. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';

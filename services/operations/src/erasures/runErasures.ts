@@ -1,8 +1,8 @@
 /** Runs erasures, the oldest first. An interrupted step can run again, because each step erases the remaining data. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';

@@ -3,9 +3,9 @@
  * expired, not projected yet, a dead letter, or a duplicate of another record.
  */
 
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';

@@ -1,9 +1,9 @@
 /** Serves DELETE /admin/projects/{id}/reports/{reportId}: an operator retracts a report, whoever filed it. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ProjectionProgress } from '@questlog/runtime/consumer/projectionProgress';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import type { Log } from '@questlog/runtime/log/log';
+import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { isErasedReport } from '@questlog/schemas/erased';
 import { partitionOf } from '@questlog/schemas/partition';

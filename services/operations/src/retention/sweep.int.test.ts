@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addReports, numbered, sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
-import type { ProjectionProgress, Projections } from '@questlog/runtime/consumer/projectionProgress';
+import type { ProjectionProgress, Projections } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';

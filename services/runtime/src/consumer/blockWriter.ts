@@ -1,7 +1,7 @@
 /** Interface between `blocks.ts`, which reads a topic in blocks, and the service that writes the rows of the blocks. */
 import type { LogRecord } from '../log/log.ts';
+import type { RecordIdentity } from '../log/projection/commitMetadata.ts';
 import type { Invalid } from '../process/errors.ts';
-import type { RecordIdentity } from './findTruncation.ts';
 
 export interface Block {
   readonly topic: string;

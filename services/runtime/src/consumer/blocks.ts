@@ -12,19 +12,13 @@ import {
   LogTruncated,
   type OwnedPartition,
 } from '../log/log.ts';
+import { type CommitMetadata, metadataOf, resumeAt } from '../log/projection/commitMetadata.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, retry } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
-import { metadataOf, resumeAt } from './commitMetadata.ts';
-import {
-  type CommitMetadata,
-  findTruncation,
-  offsetRangeOf,
-  type StoredRows,
-  type Truncation,
-} from './findTruncation.ts';
+import { findTruncation, offsetRangeOf, type StoredRows, type Truncation } from './findTruncation.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;

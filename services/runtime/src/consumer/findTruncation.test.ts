@@ -2,15 +2,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import type { CommitMetadata } from '../log/projection/commitMetadata.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
 import { Unavailable } from '../process/errors.ts';
-import {
-  type CommitMetadata,
-  findTruncation,
-  offsetRangeOf,
-  type StoredRow,
-  type StoredRows,
-} from './findTruncation.ts';
+import { findTruncation, offsetRangeOf, type StoredRow, type StoredRows } from './findTruncation.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 

@@ -1,27 +1,7 @@
 /** Detects that the log has lost records after their rows were written. */
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
+import type { CommitMetadata } from '../log/projection/commitMetadata.ts';
 import { Unavailable } from '../process/errors.ts';
-
-export interface CommitMetadata {
-  readonly offset: number;
-  /** Offset after the pending block. Undefined if no block is pending. */
-  readonly pendingTo?: number;
-  /**
-   * Last record below `pendingTo`, or below `offset` if `pendingTo` is undefined. The log was truncated if it now has another
-   * record at this offset.
-   */
-  readonly last?: RecordIdentity;
-  /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
-  readonly upToEpoch?: number;
-  /** Id of the set of ClickHouse tables into which the consumer group writes rows. */
-  readonly tables?: string;
-}
-
-export interface RecordIdentity {
-  readonly offset: number;
-  readonly id: string;
-  readonly leaderEpoch?: number;
-}
 
 export interface StoredRows {
   /** Returns true if rows of records at or above the offset are stored. A second insert of the rows would create duplicates. */

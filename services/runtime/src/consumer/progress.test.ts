@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type EmbeddedExtras, openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
+import { positionsOf } from '../log/projection/projection.ts';
 import { withMethods, withoutLeader } from '../log/testing/alteredLog.ts';
 import { createHealth, type Health } from '../process/health.ts';
-import { checkProgress, positionsOf, watchProgress } from './progress.ts';
+import { checkProgress, watchProgress } from './progress.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const TOPIC = 'progress';

@@ -1,5 +1,5 @@
 /** Checks the progress of consumer groups. A process is not ready if its consumer has lag and does not advance. */
-import type { Log } from '../log/log.ts';
+import { positionsOf } from '../log/projection/projection.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
 export interface GroupProgress {
@@ -102,22 +102,4 @@ export function checkProgress(
   deps.health.check(name, check);
   const timer = setInterval(() => void check().catch(() => {}), CHECK_INTERVAL_MS);
   return () => clearInterval(timer);
-}
-
-/**
- * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The offset
- * is 0 if the partition has neither a commit nor a leader.
- * @param isRelevant returns true for a partition whose offset the caller uses. Irrelevant partitions without a commit can get
- * the offset 0.
- */
-export async function positionsOf(
-  log: Pick<Log, 'committed' | 'offsetRanges'>,
-  group: string,
-  topic: string,
-  isRelevant: (partition: number) => boolean = () => true,
-): Promise<number[]> {
-  const commits = await log.committed(group, topic);
-  const isNeeded = commits.some((commit, partition) => commit === undefined && isRelevant(partition));
-  const ranges = isNeeded ? await log.offsetRanges(topic) : [];
-  return commits.map((commit, partition) => commit?.offset ?? ranges[partition]?.startOffset ?? 0);
 }

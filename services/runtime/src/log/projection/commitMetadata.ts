@@ -1,6 +1,26 @@
 /** Decodes the commits of a consumer group, and computes the commit from which the group continues after a truncation. */
-import type { Committed } from '../log/log.ts';
-import type { CommitMetadata, RecordIdentity } from './findTruncation.ts';
+import type { Committed } from '../log.ts';
+
+export interface CommitMetadata {
+  readonly offset: number;
+  /** Offset after the pending block. Undefined if no block is pending. */
+  readonly pendingTo?: number;
+  /**
+   * Last record below `pendingTo`, or below `offset` if `pendingTo` is undefined. The log was truncated if it now has another
+   * record at this offset.
+   */
+  readonly last?: RecordIdentity;
+  /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
+  readonly upToEpoch?: number;
+  /** Id of the set of ClickHouse tables into which the consumer group writes rows. */
+  readonly tables?: string;
+}
+
+export interface RecordIdentity {
+  readonly offset: number;
+  readonly id: string;
+  readonly leaderEpoch?: number;
+}
 
 /** Decodes a commit of this or an older version of Questlog. */
 export function metadataOf({ offset, metadata }: Committed): CommitMetadata {

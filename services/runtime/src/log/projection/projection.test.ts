@@ -1,10 +1,10 @@
 /** Tests how reads wait for the projection, and their requests to the brokers. */
 
 import { expect, test } from 'vitest';
-import type { Committed } from '../log/log.ts';
-import { systemClock } from '../process/clock.ts';
-import { Unavailable } from '../process/errors.ts';
-import { type ProjectionProgress, watchProgress } from './projectionProgress.ts';
+import { systemClock } from '../../process/clock.ts';
+import { Unavailable } from '../../process/errors.ts';
+import type { Committed } from '../log.ts';
+import { type ProjectionProgress, watchProjection } from './projection.ts';
 
 /** Time that is far longer than a read without a wait, even on a busy machine. */
 const LONG_MS = 200;
@@ -105,15 +105,15 @@ test('waits while a commit names the table from before a restore, and accepts on
 
 const NO_LEADER = -1;
 
-type AskedLog = Parameters<typeof watchProgress>[0]['log'];
+type AskedLog = Parameters<typeof watchProjection>[0]['log'];
 
 function watch(log: AskedLog, tableNow?: () => Promise<string>): ProjectionProgress {
-  return watchProgress({
+  return watchProjection({
     log,
     clock: systemClock,
     group: 'g',
     topic: 't',
-    ...(tableNow && { currentTableUuid: tableNow }),
+    ...(tableNow && { table: { name: 'rows', uuid: tableNow } }),
   });
 }
 
