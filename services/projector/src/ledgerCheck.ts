@@ -1,9 +1,9 @@
 /** Publishes metrics about confirmed events that are missing in ClickHouse. */
 
+import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
-import { positionsOf } from '@questlog/runtime/log/projection/projection';
+import { type RequiredOffset, watchProjection } from '@questlog/runtime/log/projection/projection';
 import { messageOf } from '@questlog/runtime/process/errors';
-import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { ProjectorMetrics } from './metrics.ts';
 
@@ -31,20 +31,19 @@ export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
 }
 
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
-  let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
+  const projection = watchProjection({ log, clock, group: GROUPS.projectEvents, topic: TOPICS.events });
+  let end: { readonly offsets: ReadonlyMap<number, RequiredOffset>; readonly atMs: number } | undefined;
   let settledMs: number | undefined;
   return async () => {
-    const positions = await positionsOf(log, GROUPS.projectEvents, TOPICS.events);
-    if (end?.offsets.every((offset, partition) => (positions[partition] ?? 0) >= offset)) {
+    if (end !== undefined && (await projection.unprojected(end.offsets)) === undefined) {
       settledMs = end.atMs;
       end = undefined;
     }
     const atMs = clock.now();
-    end ??= { atMs, offsets: await log.endOffsets(TOPICS.events) };
+    end ??= { atMs, offsets: await projection.ends('all') };
     if (settledMs === undefined) return;
-    const [row] = await store.query<LedgerDifferenceRow>(LEDGER_DIFFERENCE, { settledMs });
-    const events = Number(row?.events ?? 0);
+    const { events, ageSeconds } = await ledgerDifference(store, settledMs, atMs);
     metrics.ledgerDifference.set(events);
-    metrics.ledgerDifferenceAge.set(events === 0 ? 0 : atMs / 1000 - Number(row?.sinceS ?? 0));
+    metrics.ledgerDifferenceAge.set(ageSeconds);
   };
 }

@@ -44,11 +44,11 @@ export class LookUps {
 
   /** Waits until ClickHouse contains all existing reports, then loads the sessions of these reports. */
   async loadSessions(): Promise<void> {
-    const { sessions, logger, log, projections } = this.#deps;
+    const { sessions, logger, projections } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
     let filed: ReadonlyMap<number, RequiredOffset> | undefined;
     const load = async (): Promise<void> => {
-      filed ??= onAllPartitions(await log.endOffsets(TOPICS.reportLinks));
+      filed ??= await projections.reports.ends('all');
       const left = await projections.reports.unprojected(filed, { mayBeTruncated: true });
       if (left !== undefined) throw new Unavailable(`the reports wait for ${left}`);
       if (await sessions.load()) sessionsWithReports.complete();
@@ -147,10 +147,6 @@ export class LookUps {
 }
 
 const NO_OFFSETS: readonly number[] = [];
-
-function onAllPartitions(ends: readonly number[]): ReadonlyMap<number, RequiredOffset> {
-  return new Map(ends.map((offset, partition) => [partition, { offset, leaderEpoch: null }]));
-}
 
 async function endOffsetsOf(
   log: Log,

@@ -1,9 +1,9 @@
 /** Reads events from ClickHouse by event id, either with all fields or only with their positions in the log. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
 import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { millisOf } from '@questlog/schemas/uuid';
 import { LINK_OVERHEAD_BYTES } from '../core/decision.ts';
 
 export interface EventLocation {
@@ -75,19 +75,7 @@ async function eventsById<Row>(
 ): Promise<Row[]> {
   const found: Row[] = [];
   for (const part of chunksOf(ids)) {
-    const rows = await store.query<Row>(
-      `SELECT ${columns} FROM events
-       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
-         AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
-         AND id IN {ids:Array(UUID)} LIMIT 1 BY project_id, id`,
-      {
-        tenants: [...new Set(owners.map(({ tenantId }) => tenantId))],
-        projects: [...new Set(owners.map(({ projectId }) => projectId))],
-        millis: [...new Set(part.map(millisOf))],
-        ids: part,
-      },
-    );
-    found.push(...rows);
+    found.push(...(await storedEvents<Row>(store, columns, { ids: part, owners })));
   }
   return found;
 }

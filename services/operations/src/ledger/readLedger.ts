@@ -1,9 +1,9 @@
 /** Serves GET /admin/ledger: the ledger entries of a time range and the number of missing events of the last day. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { LedgerAnswer, LedgerMinute } from '@questlog/schemas/http/ledger';
-import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
@@ -42,14 +42,8 @@ export async function readLedger(
   );
   return {
     settledUntil: settledMs === undefined ? null : new Date(settledMs).toISOString(),
-    difference: settledMs === undefined ? null : await differenceAt(store, settledMs),
+    difference: settledMs === undefined ? null : await ledgerDifference(store, settledMs),
     minutes: rows.slice(0, MAX_MINUTES),
     isWhole: rows.length <= MAX_MINUTES,
   };
-}
-
-async function differenceAt(store: Store, settledMs: number): Promise<LedgerAnswer['difference']> {
-  const [row] = await store.query<LedgerDifferenceRow>(LEDGER_DIFFERENCE, { settledMs });
-  const events = Number(row?.events ?? 0);
-  return { events, ageSeconds: events === 0 ? 0 : Math.round(settledMs / 1000 - Number(row?.sinceS)) };
 }

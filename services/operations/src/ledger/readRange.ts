@@ -1,6 +1,7 @@
 /** Reads a range of a topic without a consumer group and at a limited rate, because the process also serves games. */
 import type { Batch, Log } from '@questlog/runtime/log/log';
-import { pause, settledWithin } from '@questlog/runtime/process/waiting';
+import { recordTimes } from '@questlog/runtime/log/recordTimes';
+import { pause } from '@questlog/runtime/process/waiting';
 
 export interface Range {
   readonly topic: string;
@@ -69,13 +70,14 @@ const PROBE_LIMIT_MS = 5_000;
 
 /** Returns an offset for each partition, found by binary search. All records before the offset are older than `sinceMs`. */
 export async function offsetsBefore(
-  log: Pick<Log, 'tail'>,
+  log: Pick<Log, 'tail' | 'partitionCount'>,
   topic: string,
   { starts, ends }: { readonly starts: readonly number[]; readonly ends: readonly number[] },
   sinceMs: number,
 ): Promise<number[]> {
   const low = [...starts];
   const high = [...ends];
+  const endOf = new Map(ends.entries());
   for (;;) {
     const probes = new Map<number, number>();
     for (const [partition, from] of low.entries()) {
@@ -83,41 +85,10 @@ export async function offsetsBefore(
       if (to - from > MAX_SKIPPED_RECORDS) probes.set(partition, from + Math.floor((to - from) / 2));
     }
     if (probes.size === 0) return low;
-    const timestamps = await timestampsAt(log, topic, ends, probes);
+    const timestamps = await recordTimes(log, topic, probes, { ends: endOf, limitMs: PROBE_LIMIT_MS });
     for (const [partition, offset] of probes) {
       const timestampMs = timestamps.get(partition) ?? Number.POSITIVE_INFINITY;
       (timestampMs < sinceMs ? low : high)[partition] = offset;
     }
   }
-}
-
-/** Reads one record per partition and returns the time of each record. Omits partitions that do not respond in time. */
-async function timestampsAt(
-  log: Pick<Log, 'tail'>,
-  topic: string,
-  ends: readonly number[],
-  probes: ReadonlyMap<number, number>,
-): Promise<Map<number, number>> {
-  const timestamps = new Map<number, number>();
-  const all = Promise.withResolvers<void>();
-  const tail = await log.tail({
-    topic,
-    from: ends.map((end, partition) => probes.get(partition) ?? end),
-    onBatch: async ({ partition, records: [first] }) => {
-      if (first === undefined || !probes.has(partition)) return;
-      timestamps.set(partition, first.timestampMs);
-      if (timestamps.size === probes.size) all.resolve();
-      await all.promise;
-    },
-  });
-  try {
-    await settledWithin(
-      Promise.race([all.promise, tail.failed]).catch(() => undefined),
-      PROBE_LIMIT_MS,
-    );
-  } finally {
-    all.resolve();
-    await tail.close();
-  }
-  return timestamps;
 }

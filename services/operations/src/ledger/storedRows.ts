@@ -1,8 +1,8 @@
 /** Queries the stored rows that a verification compares with log records. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
-import { millisOf } from '@questlog/schemas/uuid';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
 
 export interface TimeRange {
@@ -79,21 +79,8 @@ async function storedByOtherRecords(
 ): Promise<ReadonlySet<LoggedRecord>> {
   const storedIds = new Set<string>();
   for (const part of chunksOf(records)) {
-    const millis = part.map(({ firstId }) => millisOf(firstId));
-    const rows = await store.query<{ id: string }>(
-      `SELECT id FROM events
-       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
-         AND id_at BETWEEN fromUnixTimestamp64Milli({first:Int64}) AND fromUnixTimestamp64Milli({last:Int64})
-         AND id IN {ids:Array(UUID)}`,
-      {
-        tenants: [...new Set(part.map(({ tenantId }) => tenantId))],
-        projects: [...new Set(part.map(({ projectId }) => projectId))],
-        first: millis.reduce((a, b) => Math.min(a, b)),
-        last: millis.reduce((a, b) => Math.max(a, b)),
-        ids: part.map(({ firstId }) => firstId),
-      },
-    );
-    for (const { id } of rows) storedIds.add(id);
+    const filter = { ids: part.map(({ firstId }) => firstId), owners: part };
+    for (const { id } of await storedEvents<{ id: string }>(store, 'id', filter)) storedIds.add(id);
   }
   return new Set(records.filter(({ firstId }) => storedIds.has(firstId)));
 }

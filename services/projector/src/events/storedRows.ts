@@ -1,8 +1,8 @@
 /** Reads the rows of a partition from ClickHouse: counts, recent append ids, and offsets that already have rows. */
 import { createHash } from 'node:crypto';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import { storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
-import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
 import {
   type AcceptedRecord,
@@ -176,22 +176,12 @@ export async function appendIdsOfStoredEvents(
   );
   const found = new Set<string>();
   for (const part of chunksOf([...appends])) {
-    const ids = part.map(([id]) => id);
-    const rows = await store.query<{ id: string }>(
-      `SELECT DISTINCT id FROM events
-       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
-         AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
-         AND id IN {ids:Array(UUID)}
-         AND ${BELOW_START}`,
-      {
-        ...source,
-        start,
-        ids,
-        tenants: distinct(part.map(([, { tenantId }]) => tenantId)),
-        projects: distinct(part.map(([, { projectId }]) => projectId)),
-        millis: distinct(ids.map(millisOf)),
-      },
-    );
+    const rows = await storedEvents<{ id: string }>(store, 'id', {
+      ids: part.map(([id]) => id),
+      owners: part.map(([, message]) => message),
+      where: `(${BELOW_START})`,
+      parameters: { ...source, start },
+    });
     for (const { id } of rows) found.add(appends.get(id)?.appendId ?? id);
   }
   return found;

@@ -2,8 +2,8 @@
 import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
+import { recordTimes } from '../log/recordTimes.ts';
 import type { Clock } from '../process/clock.ts';
-import { settledWithin } from '../process/waiting.ts';
 
 type LagLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
 
@@ -119,7 +119,9 @@ export class GroupLag {
       lagRecords <= LARGE_LAG_RECORDS || measurement.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
     if (unknown.length > 0 && isDue) {
       this.#readAtMs = measurement.atMs;
-      const read = await readTimestamps(this.#log, this.topic, unknown);
+      const offsets = new Map(unknown.map(({ partition, offset }) => [partition, offset]));
+      const ends = new Map(unknown.map(({ partition, end }) => [partition, end]));
+      const read = await recordTimes(this.#log, this.topic, offsets, { ends, limitMs: READ_TIMEOUT_MS });
       for (const { partition, offset } of unknown) {
         const timestampMs = read.get(partition);
         if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });
@@ -139,39 +141,6 @@ export class GroupLag {
     const share = (now.offset - before.end + 1) / (now.end - before.end + 1);
     return this.#previous.atMs + share * (atMs - this.#previous.atMs);
   }
-}
-
-async function readTimestamps(
-  log: LagLog,
-  topic: string,
-  positions: readonly Position[],
-): Promise<Map<number, number>> {
-  const timestamps = new Map<number, number>();
-  const wanted = new Map(positions.map((position) => [position.partition, position]));
-  const all = Promise.withResolvers<void>();
-  const every = Array.from({ length: await log.partitionCount(topic) }, (_, partition) =>
-    wanted.get(partition),
-  );
-  const tail = await log.tail({
-    topic,
-    from: every.map((position) => position?.offset ?? 0),
-    partitions: [...wanted.keys()],
-    onBatch: async ({ partition, records: [first] }) => {
-      if (first === undefined) return;
-      timestamps.set(partition, first.timestampMs);
-      if (timestamps.size === wanted.size) all.resolve();
-      // Prevents more reads, because only the first batch of each partition is needed.
-      await all.promise;
-    },
-  });
-  const reached = tail.waitForOffsets(every.map((position) => position?.end ?? 0));
-  await settledWithin(
-    Promise.race([all.promise, reached, tail.failed]).catch(() => {}),
-    READ_TIMEOUT_MS,
-  );
-  all.resolve();
-  await tail.close();
-  return timestamps;
 }
 
 function sum(numbers: readonly number[]): number {

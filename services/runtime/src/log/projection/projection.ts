@@ -40,13 +40,15 @@ export interface ProjectionProgress {
 }
 
 export interface Projection extends ProjectionProgress {
+  /** Returns the current end offsets of the partitions. */
+  ends(partitions: readonly number[] | 'all'): Promise<ReadonlyMap<number, RequiredOffset>>;
   /**
    * Returns the consumer group or table that lacks records below the required offsets, as text for operators. Undefined if
    * ClickHouse has all these records. @throws Unavailable
    */
   unprojected(
     required: ReadonlyMap<number, RequiredOffset>,
-    check: ProjectionCheck,
+    check?: ProjectionCheck,
   ): Promise<string | undefined>;
 }
 
@@ -96,7 +98,7 @@ export function watchProjection(deps: {
   };
   const unprojected: Projection['unprojected'] = async (
     required,
-    { isCurrent = false, mayBeTruncated = false },
+    { isCurrent = false, mayBeTruncated = false } = {},
   ) => {
     const needs = new Map([...required].filter(([, { offset }]) => offset > 0));
     if (needs.size === 0) return undefined;
@@ -126,36 +128,33 @@ export function watchProjection(deps: {
       ? undefined
       : `${group} to fill the restored table ${table.name}`;
   };
+  const ends: Projection['ends'] = async (partitions) => {
+    const asRequired = (offset: number, partition: number) => [partition, { offset }] as const;
+    if (partitions === 'all') return new Map((await log.endOffsets(topic)).map(asRequired));
+    // Another partition without a leader does not matter.
+    return new Map(
+      await Promise.all(partitions.map(async (one) => asRequired(await log.endOffset(topic, one), one))),
+    );
+  };
   const caughtUp = async (
     partitions: readonly number[] | 'all',
     deadlineMs: number,
     signal: AbortSignal | undefined,
   ): Promise<void> => {
-    const ends = await endsOf(log, topic, partitions);
-    while ((await unprojected(ends, { isCurrent: true })) !== undefined) {
+    const required = await ends(partitions);
+    while ((await unprojected(required, { isCurrent: true })) !== undefined) {
       if (clock.now() >= deadlineMs || signal?.aborted) throwLagging();
       await delay(POLL_MS);
     }
   };
   return {
+    ends,
     unprojected,
     projected: () => positionsOf(shared, group, topic),
     lastRecords: async () => (await log.committed(group, topic)).map(lastRecordOf),
     caughtUp: (partitions, limitMs = READ_TIMEOUT_MS, signal) =>
       withinLimit(caughtUp(partitions, clock.now() + limitMs, signal), limitMs, throwLagging),
   };
-}
-
-async function endsOf(
-  log: ProjectionLog,
-  topic: string,
-  partitions: readonly number[] | 'all',
-): Promise<ReadonlyMap<number, RequiredOffset>> {
-  const asRequired = (offset: number, partition: number) => [partition, { offset }] as const;
-  if (partitions === 'all') return new Map((await log.endOffsets(topic)).map(asRequired));
-  // Another partition without a leader does not matter.
-  const ends = partitions.map(async (one) => asRequired(await log.endOffset(topic, one), one));
-  return new Map(await Promise.all(ends));
 }
 
 /**
