@@ -2,13 +2,12 @@
  * Detects ClickHouse tables that were restored from a backup and still lack rows. Each commit of the projector contains the
  * UUID of the table, and a restored table has a different UUID (docs/decisions/0040).
  */
-import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
-import type { Log } from '@questlog/runtime/log/log';
-import { metadataOf } from '@questlog/runtime/log/projection/commitMetadata';
+import { coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { type ProjectionLog, watchProjection } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
-import { coalesceCalls, withinLimit } from '@questlog/runtime/process/waiting';
+import { withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
   /** Returns an error if ClickHouse's table lacks records below the given offsets (one offset per partition). */
@@ -23,55 +22,37 @@ export class TableIncomplete extends Unavailable {}
 
 interface TableCheck {
   readonly atMs: number;
-  /** For each partition, the committed offset, the table UUIDs in the commit, and the topic's end offset. */
-  readonly commits: readonly { readonly offset: number; readonly tables?: string; readonly end: number }[];
-  readonly table: string;
+  readonly below: number;
+  readonly isComplete: boolean;
 }
 
 export function watchRestoredTable(
-  { log, store, clock }: { log: Pick<Log, 'committed' | 'offsetRanges'>; store: Store; clock: Clock },
-  { group, topic, table }: { group: string; topic: string; table: string },
+  { log, store, clock }: { log: ProjectionLog; store: Pick<Store, 'query'>; clock: Clock },
+  { group, topic, table: name }: { group: string; topic: string; table: string },
 ): RestoredTable {
-  let latest: TableCheck | undefined;
-  const checkedBelow: number[] = [];
-  const check = coalesceCalls(async (): Promise<TableCheck> => {
+  const uuidOf = coalescedTableUuids(store);
+  const table = { name, uuid: () => uuidOf(name) };
+  const projection = watchProjection({ log, clock, group, topic, table });
+  const checks: TableCheck[] = [];
+  const isComplete = async (below: number, partition: number): Promise<boolean> => {
+    if (below === 0) return true;
+    const latest = checks[partition];
+    if (latest !== undefined && clock.now() - latest.atMs <= CACHE_TTL_MS) {
+      if (below === latest.below) return latest.isComplete;
+      if (below < latest.below && latest.isComplete) return true;
+    }
     const atMs = clock.now();
-    const commits = await log.committed(group, topic);
-    const ranges = await log.offsetRanges(topic);
-    latest = {
-      ...{ atMs, table: await tableUuid(store, table) },
-      commits: commits.map((commit, partition) => {
-        const { startOffset = 0, endOffset = Number.POSITIVE_INFINITY } = ranges[partition] ?? {};
-        return { ...(commit === undefined ? { offset: startOffset } : metadataOf(commit)), end: endOffset };
-      }),
-    };
-    return latest;
-  });
-  const incompletenessOf = (
-    { commits, table: current }: TableCheck,
-    below: readonly number[],
-  ): Unavailable | undefined => {
-    const incomplete = below.findIndex((up, partition) => {
-      const { offset = 0, tables = current, end = up } = commits[partition] ?? {};
-      return up > 0 && (tables !== current || offset < Math.min(up, end));
-    });
-    if (incomplete === -1) return undefined;
-    const missing = `${topic}/${incomplete}, which it had up to offset ${below[incomplete]}`;
-    const message = `ClickHouse's table ${table} was restored and does not have all rows of ${missing} yet; missing rows may come back`;
-    return new TableIncomplete(message, { retryAfterS: RETRY_AFTER_S });
+    const required = new Map([[partition, { offset: below }]]);
+    const lacks = await projection.unprojected(required, { mayBeTruncated: true });
+    checks[partition] = { atMs, below, isComplete: lacks === undefined };
+    return lacks === undefined;
   };
   const errorIfIncomplete = async (below: readonly number[]): Promise<Unavailable | undefined> => {
-    if (below.every((end) => end === 0)) return undefined;
-    if (latest !== undefined && clock.now() - latest.atMs <= CACHE_TTL_MS) {
-      const incomplete = incompletenessOf(latest, below);
-      if (incomplete === undefined || below.every((end, partition) => end <= (checkedBelow[partition] ?? 0)))
-        return incomplete;
-    }
-    const current = await check();
-    below.forEach((end, partition) => {
-      checkedBelow[partition] = Math.max(end, checkedBelow[partition] ?? 0);
-    });
-    return incompletenessOf(current, below);
+    const incomplete = (await Promise.all(below.map(isComplete))).indexOf(false);
+    if (incomplete === -1) return undefined;
+    const missing = `${topic}/${incomplete}, which it had up to offset ${below[incomplete]}`;
+    const message = `ClickHouse's table ${name} was restored and does not have all rows of ${missing} yet; missing rows may come back`;
+    return new TableIncomplete(message, { retryAfterS: RETRY_AFTER_S });
   };
   const timedOut = () => new Unavailable('ClickHouse has not yet shown if its table is complete; try again');
   return {

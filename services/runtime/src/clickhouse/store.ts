@@ -81,10 +81,6 @@ interface NamedTable {
 }
 
 /** Returns the UUID of a table. A restored table has another UUID. An ALTER does not change the UUID. */
-export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
-  return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
-}
-
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());

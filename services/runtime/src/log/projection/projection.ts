@@ -82,7 +82,7 @@ interface ProjectedTable {
   uuid(): Promise<string>;
 }
 
-type ProjectionLog = Pick<Log, 'endOffsets' | 'endOffset' | 'offsetRanges' | 'committed'>;
+export type ProjectionLog = Pick<Log, 'endOffsets' | 'endOffset' | 'offsetRanges' | 'committed'>;
 
 export function watchProjection(deps: {
   log: ProjectionLog;
