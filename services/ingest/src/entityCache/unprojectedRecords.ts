@@ -1,5 +1,6 @@
 /** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
+import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECORDS_PER_UPDATE = 256;
@@ -11,20 +12,18 @@ interface CopiedRecord extends NewRecord {
 }
 
 export class UnprojectedRecords {
-  readonly #maxBytes: number;
   readonly #recordsPerUpdate: number;
-  readonly #records = new Set<CopiedRecord>();
-  #bytes = 0;
+  readonly #records: BoundedMap<CopiedRecord, CopiedRecord>;
   #recordsSinceUpdate = 0;
   #projected: readonly number[] = [];
 
   constructor({ maxBytes = MAX_BYTES, recordsPerUpdate = RECORDS_PER_UPDATE } = {}) {
-    this.#maxBytes = maxBytes;
+    this.#records = new BoundedMap(maxBytes, (record) => record.bytes);
     this.#recordsPerUpdate = recordsPerUpdate;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#records.weight;
   }
 
   get needsProjected(): boolean {
@@ -35,19 +34,15 @@ export class UnprojectedRecords {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
     // Copies the record's value, because a view would keep the whole buffer of the fetch response in memory.
     const copied = value === null ? null : Buffer.from(value);
-    this.#records.add({ partition, offset, key, headers, value: copied, bytes });
-    this.#bytes += bytes;
+    const record = { partition, offset, key, headers, value: copied, bytes };
+    this.#records.set(record, record);
     this.#recordsSinceUpdate += 1;
-    for (const oldest of this.#records) {
-      if (this.#bytes <= this.#maxBytes) return;
-      this.#remove(oldest);
-    }
   }
 
   /** Removes the records below the offsets of the previous call. New offsets can count records that replaced lost records. */
   setProjected(projected: readonly number[]): void {
-    for (const record of this.#records) {
-      if (record.offset < (this.#projected[record.partition] ?? 0)) this.#remove(record);
+    for (const record of this.#records.values()) {
+      if (record.offset < (this.#projected[record.partition] ?? 0)) this.#records.delete(record);
     }
     this.#projected = projected;
     this.#recordsSinceUpdate = 0;
@@ -55,15 +50,10 @@ export class UnprojectedRecords {
 
   truncate(partition: number, offset: number): NewRecord[] {
     this.#projected = [];
-    const lost = [...this.#records].filter(
+    const lost = [...this.#records.values()].filter(
       (record) => record.partition === partition && record.offset >= offset,
     );
-    for (const record of lost) this.#remove(record);
+    for (const record of lost) this.#records.delete(record);
     return lost.map(({ key, value, headers }) => ({ key, value, ...(headers && { headers }) }));
-  }
-
-  #remove(record: CopiedRecord): void {
-    this.#records.delete(record);
-    this.#bytes -= record.bytes;
   }
 }

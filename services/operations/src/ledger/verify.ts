@@ -6,6 +6,7 @@
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
+import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
@@ -117,7 +118,7 @@ class Verification {
     ...{ pastRetention: ZERO_AMOUNT, notYet: ZERO_AMOUNT },
   };
   readonly #unexplained = new Map<string, Unexplained>();
-  readonly #appendIds = new Set<string>();
+  readonly #appendIds = new BoundedMap<string, true>(MAX_APPEND_IDS);
   readonly #read = { records: 0, bytes: 0 };
   #differences = 0;
 
@@ -216,7 +217,7 @@ class Verification {
       if (absentRecords.has(record) && isRepeat) this.#addToTotal('repeated', [record]);
       else if (expired.has(record)) this.#addToTotal('pastRetention', [record]);
       else if (absentRecords.has(record)) this.#addUnexplained(missingRecord(record), record.events);
-      this.#remember(record.appendId);
+      this.#appendIds.set(record.appendId, true);
     }
     for (const difference of differences) this.#reportDifference(difference);
   }
@@ -321,13 +322,6 @@ class Verification {
   #reportDifference(difference: Difference): void {
     this.#differences += 1;
     this.#send(difference);
-  }
-
-  #remember(appendId: string): void {
-    this.#appendIds.add(appendId);
-    if (this.#appendIds.size <= MAX_APPEND_IDS) return;
-    const [oldest] = this.#appendIds;
-    if (oldest !== undefined) this.#appendIds.delete(oldest);
   }
 }
 

@@ -6,6 +6,7 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import { recordBytes } from '../log/checkRecords.ts';
 import { type Log, type LogRecord, RecordTooLarge } from '../log/log.ts';
 import { waitWhileTailMoves } from '../log/waitForTail.ts';
+import { BoundedMap } from '../process/boundedMap.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Invalid } from '../process/errors.ts';
 import { messageOf } from '../process/errors.ts';
@@ -69,8 +70,8 @@ export async function openDeadLetters(deps: {
     }
   };
   return (signal) => {
-    let logIds: Promise<Set<string>> | undefined;
-    const sentIds = new Set<string>();
+    let logIds: Promise<AppendIds> | undefined;
+    const sentIds: AppendIds = new BoundedMap(MAX_CACHED_IDS);
     const sendOnce = async (pending: PendingDeadLetter, mayBeSent: boolean): Promise<void> => {
       const { appendId, targetPartition, source, record, cause } = pending;
       try {
@@ -99,7 +100,7 @@ export async function openDeadLetters(deps: {
           () => sendOnce(pending, mayBeSent),
           () => new Error(ratioExceeded, { cause }),
         );
-        remember(sentIds, appendId);
+        sentIds.set(appendId, true);
       },
     };
   };
@@ -149,13 +150,14 @@ function reducedRecords(record: LogRecord): LogRecord[] {
   return [record, bare, { ...bare, key: null }];
 }
 
+type AppendIds = BoundedMap<string, true>;
 const MAX_CACHED_IDS = 100_000;
 const STALL_LIMIT_MS = 30_000;
 
 /** Reads the ids in the headers of a partition's newest dead letters. @throws Unavailable if the read makes no progress. */
-async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
+async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<AppendIds> {
   const end = await log.endOffset(TOPICS.deadLetters, partition);
-  const ids = new Set<string>();
+  const ids: AppendIds = new BoundedMap(MAX_CACHED_IDS);
   const tail = await log.tail({
     topic: TOPICS.deadLetters,
     from: 'earliest',
@@ -163,7 +165,7 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
     onBatch: ({ records }) => {
       for (const { headers } of records) {
         const id = headers[APPEND_ID_HEADER];
-        if (id !== undefined) remember(ids, id);
+        if (id !== undefined) ids.set(id, true);
       }
     },
   });
@@ -175,12 +177,6 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
     await tail.close();
   }
   return ids;
-}
-
-function remember(ids: Set<string>, id: string): void {
-  ids.add(id);
-  const [oldest] = ids;
-  if (ids.size > MAX_CACHED_IDS && oldest !== undefined) ids.delete(oldest);
 }
 
 function reasonOf(cause: Invalid, omittedBytes: number): string {

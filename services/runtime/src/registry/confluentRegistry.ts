@@ -4,11 +4,11 @@
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
+import { BoundedMap } from '../process/boundedMap.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { retry } from '../process/waiting.ts';
-import { LruMap } from './lruMap.ts';
 import type { SchemaRegistry } from './registry.ts';
 import {
   isNotFound,
@@ -207,9 +207,9 @@ export const UNKNOWN_ID_CACHE_MS = 60_000;
 export class SchemaCache {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
-  readonly #schemas = new LruMap<number, string>(MAX_CACHED_SCHEMAS);
+  readonly #schemas = new BoundedMap<number, string>(MAX_CACHED_SCHEMAS);
   /** For each unknown id, the time at which its cache entry expires, in milliseconds after 1970-01-01. */
-  readonly #unknownUntilMs = new LruMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
+  readonly #unknownUntilMs = new BoundedMap<number, number>(MAX_CACHED_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
   constructor(lookUp: (id: number) => Promise<string | undefined>, clock: Clock) {
@@ -218,7 +218,7 @@ export class SchemaCache {
   }
 
   async get(id: number): Promise<string | undefined> {
-    const known = this.#schemas.get(id);
+    const known = this.#schemas.touch(id);
     if (known !== undefined || this.#isUnknown(id)) return known;
     let running = this.#running.get(id);
     if (running === undefined) {
@@ -230,7 +230,7 @@ export class SchemaCache {
 
   /** If the clock was set back, an entry expires too late and is ignored. */
   #isUnknown(id: number): boolean {
-    const leftMs = (this.#unknownUntilMs.get(id) ?? 0) - this.#clock.now();
+    const leftMs = (this.#unknownUntilMs.touch(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;
   }
 

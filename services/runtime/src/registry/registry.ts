@@ -7,8 +7,8 @@ import {
   parseSchema,
   unframe,
 } from '@questlog/schemas/topics/contract';
+import { BoundedMap } from '../process/boundedMap.ts';
 import { Invalid } from '../process/errors.ts';
-import { LruMap } from './lruMap.ts';
 
 export interface SchemaRegistry {
   /**
@@ -40,7 +40,7 @@ export async function createCodec<T>(
   contract: MessageContract<T>,
 ): Promise<OwnCodec<T>> {
   const ownId = await registry.register(contract.subject, contract.schema, contract.compatibility);
-  const readers = new LruMap<number, SchemaReader>(MAX_CACHED_READERS);
+  const readers = new BoundedMap<number, SchemaReader>(MAX_CACHED_READERS);
   const decodeOther = async (schemaId: number, body: Buffer): Promise<T> => {
     const reader = readers.get(schemaId) ?? (await openReader(registry, contract, schemaId));
     readers.set(schemaId, reader);

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import type { Principal } from '../../directory/directory.ts';
+import { BoundedMap } from '../../process/boundedMap.ts';
 import type { Clock } from '../../process/clock.ts';
 import { setting } from '../../process/config.ts';
 import { Bucket } from '../core/bucket.ts';
@@ -22,7 +23,7 @@ export function openAddressLimits(
   metrics: Pick<HttpMetrics, 'rateLimited'>,
   trustedProxies: BlockList,
 ): AddressLimits {
-  const buckets = new Map<string, Bucket>();
+  const buckets = new BoundedMap<string, Bucket>(MAX_ADDRESSES);
   return {
     admit: (principal, request) => {
       const { addressRequestsPerSecond: perSecond, firstTokenId, tokenId } = principal;
@@ -30,10 +31,7 @@ export function openAddressLimits(
       // A token and its rotated successor share a bucket, because a rotation must not double the rate.
       const key = `${firstTokenId ?? tokenId} ${clientNetwork(request, trustedProxies)}`;
       const bucket = buckets.get(key) ?? new Bucket();
-      buckets.delete(key);
       buckets.set(key, bucket);
-      const [oldest] = buckets.size > MAX_ADDRESSES ? buckets.keys() : [];
-      if (oldest !== undefined) buckets.delete(oldest);
       const level = bucket.level(clock.now(), { perSecond, capacity: perSecond * BURST_SECONDS });
       if (level >= 1) return bucket.take(1);
       metrics.rateLimited.inc({ limit: 'address-requests' });

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
+import { BoundedMap } from '../../process/boundedMap.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { AddressGuard } from '../../process/listener/listen.ts';
 import { Bucket } from '../core/bucket.ts';
@@ -37,7 +38,7 @@ export class UnauthenticatedLimit implements AddressGuard {
   readonly #metrics: Pick<HttpMetrics, 'rateLimited'>;
   readonly #trustedProxies: BlockList;
   readonly #credentialsOf: (request: IncomingMessage) => Credentials;
-  readonly #addresses = new Map<string, Address>();
+  readonly #addresses = new BoundedMap<string, Address>(MAX_ADDRESSES);
   #anyUntilMs = 0;
 
   /** @param credentialsOf checks the credentials of a request with little CPU time */
@@ -89,10 +90,7 @@ export class UnauthenticatedLimit implements AddressGuard {
     const address = this.#addresses.get(network) ?? {
       ...{ bucket: new Bucket(), rejectedUntilMs: 0, second: 0, connections: 0 },
     };
-    this.#addresses.delete(network);
     this.#addresses.set(network, address);
-    const [oldest] = this.#addresses.size > MAX_ADDRESSES ? this.#addresses.keys() : [];
-    if (oldest !== undefined) this.#addresses.delete(oldest);
     if (address.bucket.level(nowMs, RATE) >= 1) return void address.bucket.take(1);
     if (nowMs < address.rejectedUntilMs) return;
     address.rejectedUntilMs = nowMs + REJECTED_FOR_S * 1_000;
