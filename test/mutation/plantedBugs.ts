@@ -231,10 +231,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'truncation missed',
     lost: 'records that reuse the offsets of lost records are never projected',
-    file: 'services/runtime/src/consumer/findTruncation.ts',
+    file: 'services/runtime/src/log/truncation/findTruncation.ts',
     text: "if (proof !== 'other' && isHighestSame && processedTo <= truncatedFrom) return undefined;",
     by: 'if (isHighestSame && processedTo <= truncatedFrom) return undefined;',
-    tests: ['services/runtime/src/consumer/findTruncation.test.ts'],
+    tests: ['services/runtime/src/log/truncation/findTruncation.test.ts'],
   },
   {
     name: 'CRC ignored',

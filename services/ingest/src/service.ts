@@ -10,6 +10,7 @@ import { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthentica
 import { malformedRequest } from '@questlog/runtime/http/problems';
 import type { Log } from '@questlog/runtime/log/log';
 import { watchLinks, watchProjections } from '@questlog/runtime/log/projection/projection';
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
@@ -65,10 +66,7 @@ export async function startIngest(
   lifecycle.onStop('quotas', () => quotas.close());
   const lookUps = { store: fairLookups(store, projects) };
   const replays = openReplays({ ...lookUps, clock, projection: projections.events });
-  const { ownAppends, ...truncation } = watchTruncations(context, (partition, offset) => {
-    quotas.truncate(partition, offset);
-    replays.onTruncated();
-  });
+  const { ownAppends, ...truncation } = watchTruncations(context, [quotas, replays]);
   const { sessions, reports } = await openCaches({ ...context, ...lookUps }, projections, truncation);
   const codec = await createCodec(context.registry, eventsAccepted);
   const cursorCiphers = openCursorCiphers(directory, clock);
@@ -146,9 +144,9 @@ async function openTokens(
 /** Reports truncations of the log to all caches of this process. */
 function watchTruncations(
   context: IngestContext,
-  onEventsTruncated: (partition: number, offset: number) => void,
+  participants: readonly TruncationParticipant[],
 ): TruncationWatch {
-  const watch = watchTruncation(context, onEventsTruncated);
+  const watch = watchTruncation(context, participants);
   context.lifecycle.onStop('cuts', () => watch.close());
   context.directory.onTruncation(({ offset, missing }) => {
     watch.onTruncated({ topic: TOPICS.directory, partition: 0, offset });

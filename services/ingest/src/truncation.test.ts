@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -165,10 +166,10 @@ function aProcess({ lookEveryMs = DAY_MS, lookAfterMs = DAY_MS } = {}) {
   const [metrics, health] = [ingestMetrics(createMetricsRegistry()), createHealth()];
   const error = (event: string, _: unknown, fields: unknown) => void told.push([event, fields]);
   const logger = { ...silentLogger, error };
-  const onEventsCut = (...cut: number[]) => void found.push(cut);
+  const onTruncated = ({ partition, offset }: TruncatedRange) => void found.push([partition, offset]);
   const cuts = watchTruncation(
     { log, store: store as unknown as Store, logger, metrics, health, clock },
-    onEventsCut,
+    [{ onTruncated }],
     {
       checkIntervalMs: lookEveryMs,
       checkDelayMs: lookAfterMs,

@@ -2,17 +2,20 @@
  * Reports each truncation of the log one time. The readers of a topic detect a truncation of the topic. For the events topic,
  * ingest also compares the end offsets of the log with the offsets of its own appends.
  */
+import type {
+  TruncatedRange,
+  TruncationParticipant,
+} from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { IngestContext } from './context.ts';
-import type { TruncatedPartition } from './entityCache/entityCache.ts';
 import { CHECK_DELAY_MS, reportLostAppends } from './events/lostAppends.ts';
 import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 
 export interface TruncationWatch {
   readonly ownAppends: OwnAppends;
-  onTruncated(truncated: TruncatedPartition): void;
+  onTruncated(truncated: TruncatedRange): void;
   onReappended(topic: string, records: number): void;
   close(): Promise<void>;
 }
@@ -23,20 +26,21 @@ const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
 
 /**
- * @param onEventsTruncated removes events from the caches if the log has lost their records. `offset` is the first lost offset.
+ * @param participants caches that can have events of lost records
  */
 export function watchTruncation(
   context: Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics' | 'health'>,
-  onEventsTruncated: (partition: number, offset: number) => void,
+  participants: readonly TruncationParticipant[],
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
   const { logger, metrics, health, clock } = context;
   const lastFoundMs = new Map<string, number>();
-  const onTruncated = ({ topic, partition, offset }: TruncatedPartition): void => {
-    logger.error('log_cut_short', TRUNCATED, { topic, partition, offset });
+  const onTruncated = (range: TruncatedRange): void => {
+    const { topic, partition } = range;
+    logger.error('log_cut_short', TRUNCATED, { ...range });
     metrics.logTruncations.inc({ topic });
     lastFoundMs.set(`${topic}/${partition}`, clock.now());
-    if (topic === TOPICS.events) onEventsTruncated(partition, offset);
+    if (topic === TOPICS.events) for (const one of participants) one.onTruncated(range);
   };
   health.warn('log_cut_short', () => {
     const where = [...lastFoundMs]

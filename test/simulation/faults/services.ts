@@ -213,7 +213,7 @@ async function startIngest(
   const replays = openReplays({ store, clock, projection });
   const codec = await createCodec(deps.registry, eventsAccepted);
   const own = new OwnAppends((partition, offset) => {
-    quotas.truncate(partition, offset);
+    quotas.onTruncated({ topic: TOPICS.events, partition, offset });
     replays.onTruncated();
   }, KEPT_APPENDS);
   const limits = openLimits(clock, metrics.ingest, () => 1);

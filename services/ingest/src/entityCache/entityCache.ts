@@ -3,10 +3,13 @@
  * session or report that ClickHouse might not have yet. A lookup first reads the topic to its end and then queries ClickHouse.
  * The reverse order could miss a session that is projected between the two reads.
  */
-import { recordIdOf } from '@questlog/runtime/consumer/blocks';
-import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
-import type { RecordIdentity } from '@questlog/runtime/log/projection/commitMetadata';
+import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
+import {
+  type ProjectedState,
+  type TruncatedRange,
+  truncatedPartitions,
+} from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -79,15 +82,8 @@ export interface EntityCacheDeps {
   readonly table?: RestoredTable;
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
-  readonly onTruncated?: (cut: TruncatedPartition) => void;
+  readonly onTruncated?: (range: TruncatedRange) => void;
   readonly onReappended?: (topic: string, records: number) => void;
-}
-
-/** A partition that has lost all records at and above `offset`. */
-export interface TruncatedPartition {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
 }
 
 export async function openEntityCache<Message, Entity>(
@@ -206,11 +202,6 @@ interface TailContext<Message, Entity> {
   readonly partitions: number;
 }
 
-interface ProjectedState {
-  readonly projected: readonly number[];
-  readonly last: readonly (RecordIdentity | undefined)[];
-}
-
 interface Tails {
   /** Returns the log reader of a partition. Waits until the partition has a leader. */
   of(partition: number): Promise<Tail>;
@@ -290,7 +281,7 @@ async function followPartitions<Message, Entity>(
   const withLeader = wanted.filter((partition) => ranges[partition] !== undefined);
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
-  for (const { partition, offset } of await findTruncations(log, topic, ranges, initial)) {
+  for (const [partition, offset] of await truncatedPartitions(log, topic, ranges, initial)) {
     // Reads a truncated partition from its first record, because the committed offset was valid only before the truncation.
     from[partition] = ranges[partition]?.startOffset ?? 0;
     index.truncate(partition, offset);
@@ -326,51 +317,4 @@ async function followPartitions<Message, Entity>(
     },
   });
   return { tail, ends: ranges.map((range) => range?.endOffset) };
-}
-
-/** Finds partitions whose log ends below the committed offset, or has another record at the offset that the commit names. */
-async function findTruncations(
-  log: Pick<Log, 'tail'>,
-  topic: string,
-  ranges: readonly (OffsetRange | undefined)[],
-  { projected, last }: ProjectedState,
-): Promise<{ readonly partition: number; readonly offset: number }[]> {
-  const found = new Map<number, number>();
-  const unread = new Set<number>();
-  ranges.forEach((range, partition) => {
-    if (range === undefined) return;
-    const { endOffset: end } = range;
-    const offset = last[partition]?.offset;
-    if ((projected[partition] ?? 0) > end) found.set(partition, end);
-    else if (offset !== undefined && offset < end) unread.add(partition);
-  });
-  if (unread.size > 0) {
-    const { promise: isRead, resolve } = Promise.withResolvers<void>();
-    const read = (partition: number): void => {
-      unread.delete(partition);
-      if (unread.size === 0) resolve();
-    };
-    const tail = await log.tail({
-      topic,
-      from: ranges.map((_, partition) => last[partition]?.offset ?? 0),
-      partitions: [...unread],
-      onBatch: ({ partition, records, nextOffset }) => {
-        const proof = last[partition];
-        if (proof === undefined || nextOffset <= proof.offset) return;
-        const record = records.find(({ offset }) => offset === proof.offset);
-        if (record !== undefined && recordIdOf(record) !== proof.id) found.set(partition, proof.offset);
-        read(partition);
-      },
-      onTruncated: (partition, offset) => {
-        found.set(partition, offset);
-        read(partition);
-      },
-    });
-    // The log does not call `onBatch` if retention has removed the last projected record and all later records.
-    tail.positions().forEach((position, partition) => {
-      if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
-    });
-    await Promise.race([isRead, tail.failed]).finally(() => tail.close());
-  }
-  return [...found].map(([partition, offset]) => ({ partition, offset }));
 }

@@ -7,6 +7,7 @@ import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -22,7 +23,6 @@ import {
 } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
-import type { TruncatedPartition } from './entityCache.ts';
 import { openReportCache } from './reportCache.ts';
 import { cachedSession, openSessionCache, type SessionCache } from './sessionCache.ts';
 
@@ -155,7 +155,7 @@ test('restores reports and retractions that a truncation removed, with their lin
   const clock = { now: () => report.receivedAt };
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: randomUUID() });
   const takenBack = aReportLink({ ...report, reportId: randomUUID() });
-  const cuts: TruncatedPartition[] = [];
+  const cuts: TruncatedRange[] = [];
   const start = async () => {
     const projection = projectedUpTo(() => 0);
     const deps = { log, registry, projection, clock, store: storeOf([]), logger: silentLogger };
@@ -181,7 +181,7 @@ test('restores reports and retractions that a truncation removed, with their lin
 
 interface Started {
   readonly sessions: SessionCache;
-  readonly cuts: TruncatedPartition[];
+  readonly cuts: TruncatedRange[];
   readonly appendedAgain: number[];
 }
 
@@ -219,7 +219,7 @@ async function aTopic() {
     projected: 0,
     last: undefined as { offset: number; id: string } | undefined,
     start: async ({ waitMs = 5_000 } = {}): Promise<Started> => {
-      const [cuts, appendedAgain]: [TruncatedPartition[], number[]] = [[], []];
+      const [cuts, appendedAgain]: [TruncatedRange[], number[]] = [[], []];
       const projection = projectedUpTo(
         () => topic.projected,
         () => topic.last,

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { pause, retry } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { IngestContext } from '../context.ts';
-import type { TruncatedPartition } from '../entityCache/entityCache.ts';
 import type { OwnAppend } from './ownAppends.ts';
 
 /** Waiting time before the check for lost appends. Retries and the projector's current insert can finish in this time. */
@@ -14,7 +14,7 @@ export const CHECK_DELAY_MS = 10_000;
 
 export async function reportLostAppends(
   context: Pick<IngestContext, 'log' | 'store' | 'logger' | 'metrics' | 'clock'>,
-  truncated: TruncatedPartition,
+  truncated: TruncatedRange,
   lost: readonly OwnAppend[],
   signal: AbortSignal,
   checkDelayMs = CHECK_DELAY_MS,
@@ -55,7 +55,7 @@ async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]
 
 function rowOf(
   logId: string,
-  { topic, partition, offset }: TruncatedPartition,
+  { topic, partition, offset }: TruncatedRange,
   missing: readonly OwnAppend[],
   { firstMs, lastMs, foundMs }: { firstMs: number; lastMs: number; foundMs: number },
 ) {

@@ -122,7 +122,7 @@ test('does not count events that the log has lost', async () => {
   const ledger = await quotas.ledger(tenant, MONTH);
   ledger?.reserve(2);
   ledger?.confirm(0, 50, 2);
-  quotas.truncate(0, 50);
+  quotas.onTruncated({ topic: 'events', partition: 0, offset: 50 });
   expect(ledger?.used()).toBe(USED);
 });
 

@@ -2,18 +2,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import type { IngestContext } from '../context.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
-export interface Quotas {
+export interface Quotas extends TruncationParticipant {
   /** Returns the ledger that counts the tenant's events in the month. Undefined if the tenant has no quota. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
   /** Like `ledger`, but does not wait. Returns `unopened` if the rollup table has not been read yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
-  truncate(partition: number, offset: number): void;
   close(): Promise<void>;
 }
 
@@ -91,7 +91,7 @@ export function openQuotas(
       existing.lastUsedMs = clock.now();
       return existing.ledger;
     },
-    truncate: (partition, offset) => {
+    onTruncated: ({ partition, offset }) => {
       for (const { ledger } of tracked.values()) ledger.truncate(partition, offset);
     },
     close: async () => {

@@ -1,6 +1,7 @@
 /** Reads a range of a topic without a consumer group and at a limited rate, because the process also serves games. */
+
+import { firstRecords, type OffsetSpan } from '@questlog/runtime/log/firstRecords';
 import type { Batch, Log } from '@questlog/runtime/log/log';
-import { recordTimes } from '@questlog/runtime/log/recordTimes';
 import { pause } from '@questlog/runtime/process/waiting';
 
 export interface Range {
@@ -77,17 +78,17 @@ export async function offsetsBefore(
 ): Promise<number[]> {
   const low = [...starts];
   const high = [...ends];
-  const endOf = new Map(ends.entries());
   for (;;) {
-    const probes = new Map<number, number>();
+    const probes = new Map<number, OffsetSpan>();
     for (const [partition, from] of low.entries()) {
       const to = high[partition] ?? from;
-      if (to - from > MAX_SKIPPED_RECORDS) probes.set(partition, from + Math.floor((to - from) / 2));
+      const offset = from + Math.floor((to - from) / 2);
+      if (to - from > MAX_SKIPPED_RECORDS) probes.set(partition, { offset, end: ends[partition] ?? to });
     }
     if (probes.size === 0) return low;
-    const timestamps = await recordTimes(log, topic, probes, { ends: endOf, limitMs: PROBE_LIMIT_MS });
-    for (const [partition, offset] of probes) {
-      const timestampMs = timestamps.get(partition) ?? Number.POSITIVE_INFINITY;
+    const records = await firstRecords(log, topic, probes, { limitMs: PROBE_LIMIT_MS });
+    for (const [partition, { offset }] of probes) {
+      const timestampMs = records.get(partition)?.timestampMs ?? Number.POSITIVE_INFINITY;
       (timestampMs < sinceMs ? low : high)[partition] = offset;
     }
   }

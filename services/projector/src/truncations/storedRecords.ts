@@ -1,7 +1,7 @@
 /** Repairs the tables in ClickHouse after the log has lost records. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { StoredRows, Truncation } from '@questlog/runtime/consumer/findTruncation';
+import type { StoredRows, Truncation } from '@questlog/runtime/log/truncation/findTruncation';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';

@@ -5,12 +5,12 @@ import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { lastRecordOf, leaderEpochOf } from '../log/projection/commitMetadata.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
+import type { StoredRows, Truncation } from '../log/truncation/findTruncation.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Unavailable } from '../process/errors.ts';
 import { type Logger, silentLogger } from '../process/logger.ts';
 import { runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
-import type { StoredRows, Truncation } from './findTruncation.ts';
 import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
 
 const TOPIC = 'cuts';

@@ -2,8 +2,6 @@
  * Reads one partition in blocks and writes each block exactly once, even after a crash. The offsets of a block are committed
  * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing rows.
  */
-import { createHash } from 'node:crypto';
-import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import {
   type Batch,
   type Committed,
@@ -12,13 +10,18 @@ import {
   LogTruncated,
   type OwnedPartition,
 } from '../log/log.ts';
-import { type CommitMetadata, metadataOf, resumeAt } from '../log/projection/commitMetadata.ts';
+import { type CommitMetadata, metadataOf, recordIdOf, resumeAt } from '../log/projection/commitMetadata.ts';
+import {
+  findTruncation,
+  offsetRangeOf,
+  type StoredRows,
+  type Truncation,
+} from '../log/truncation/findTruncation.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, retry } from '../process/waiting.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
-import { findTruncation, offsetRangeOf, type StoredRows, type Truncation } from './findTruncation.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
@@ -129,7 +132,7 @@ class BlockRun<Plan> {
 
   async #repairTruncations(): Promise<void> {
     const { log, topic, storedRows, logger, onTruncation } = this.#options;
-    const deps = { log, owned: this.#owned, topic, storedRows, recordIdOf };
+    const deps = { log, owned: this.#owned, topic, storedRows };
     const next = async () =>
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
@@ -374,17 +377,6 @@ class RestartRun extends Error {}
 
 const TRUNCATED_MESSAGE =
   'the log was truncated: it lost records whose rows are stored; see the table truncations';
-
-/** Maximum length of a record id in a commit. A digest replaces a longer id, because Kafka limits the size of a commit. */
-const MAX_ID_CHARACTERS = 64;
-
-/** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */
-export function recordIdOf({ key, value, headers }: LogRecord): string {
-  const appendId = headers[APPEND_ID_HEADER];
-  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
-  const digest = createHash('sha256').update(`${key?.length} ${key}`);
-  return digest.update(value ?? '').digest('base64url');
-}
 
 function encodeCommit({ offset, ...metadata }: CommitMetadata): Committed {
   return { offset, metadata: Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata) };

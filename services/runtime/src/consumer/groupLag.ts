@@ -1,8 +1,8 @@
 /** Measures the lag of each consumer group from the log, so that the lag is known even if no process of the group runs. */
 import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { firstRecords } from '../log/firstRecords.ts';
 import type { Log } from '../log/log.ts';
-import { recordTimes } from '../log/recordTimes.ts';
 import type { Clock } from '../process/clock.ts';
 
 type LagLog = Pick<Log, 'committed' | 'retention' | 'offsetRanges' | 'partitionCount' | 'tail'>;
@@ -119,11 +119,10 @@ export class GroupLag {
       lagRecords <= LARGE_LAG_RECORDS || measurement.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
     if (unknown.length > 0 && isDue) {
       this.#readAtMs = measurement.atMs;
-      const offsets = new Map(unknown.map(({ partition, offset }) => [partition, offset]));
-      const ends = new Map(unknown.map(({ partition, end }) => [partition, end]));
-      const read = await recordTimes(this.#log, this.topic, offsets, { ends, limitMs: READ_TIMEOUT_MS });
+      const spans = new Map(unknown.map((position) => [position.partition, position]));
+      const read = await firstRecords(this.#log, this.topic, spans, { limitMs: READ_TIMEOUT_MS });
       for (const { partition, offset } of unknown) {
-        const timestampMs = read.get(partition);
+        const timestampMs = read.get(partition)?.timestampMs;
         if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });
       }
     }

@@ -1,11 +1,11 @@
 /** In-memory table for tests that write blocks. */
 import type { Log } from '../../log/log.ts';
+import type { StoredRows } from '../../log/truncation/findTruncation.ts';
 import { type Clock, systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import type { BlockOptions } from '../blocks.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
-import type { StoredRows } from '../findTruncation.ts';
 
 /** Table that keeps every row. If a row is inserted twice, `rows` contains the row twice. */
 export class BlockTable {

@@ -1,5 +1,7 @@
 /** Decodes the commits of a consumer group, and computes the commit from which the group continues after a truncation. */
-import type { Committed } from '../log.ts';
+import { createHash } from 'node:crypto';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import type { Committed, LogRecord } from '../log.ts';
 
 export interface CommitMetadata {
   readonly offset: number;
@@ -62,4 +64,15 @@ export function resumeAt(
   return pendingTo === undefined
     ? { offset, ...known }
     : { offset, pendingTo: Math.min(truncatedFrom, pendingTo), ...known };
+}
+
+/** Maximum length of a record id in a commit. A digest replaces a longer id, because Kafka limits the size of a commit. */
+const MAX_ID_CHARACTERS = 64;
+
+/** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */
+export function recordIdOf({ key, value, headers }: LogRecord): string {
+  const appendId = headers[APPEND_ID_HEADER];
+  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
+  const digest = createHash('sha256').update(`${key?.length} ${key}`);
+  return digest.update(value ?? '').digest('base64url');
 }

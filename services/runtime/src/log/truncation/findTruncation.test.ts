@@ -1,10 +1,11 @@
 /** Tests that the search finds the truncation of a log, whatever rows remain. */
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
-import type { CommitMetadata } from '../log/projection/commitMetadata.ts';
-import { withMethods } from '../log/testing/alteredLog.ts';
-import { Unavailable } from '../process/errors.ts';
+import { Unavailable } from '../../process/errors.ts';
+import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log.ts';
+import type { CommitMetadata } from '../projection/commitMetadata.ts';
+import { withMethods } from '../testing/alteredLog.ts';
 import { findTruncation, offsetRangeOf, type StoredRow, type StoredRows } from './findTruncation.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
@@ -31,7 +32,13 @@ function aReader(names: readonly string[]): OwnedPartition {
       if (position > end) throw new LogTruncated({ topic, partition: 0, offset: end, position });
       if (position === end) return undefined;
       const value = Buffer.from(names[position] ?? '');
-      const record = { offset: position, timestampMs: 0, key: null, value, headers: {} };
+      const record = {
+        offset: position,
+        timestampMs: 0,
+        key: null,
+        value,
+        headers: { [APPEND_ID_HEADER]: String(value) },
+      };
       position += 1;
       return { topic: 't', partition: 0, records: [record], nextOffset: position };
     },
@@ -80,7 +87,7 @@ test('the truncation that is found is below every row of a lost record and above
       const found = await findTruncation(
         {
           log: aLog(start, now.length),
-          ...{ owned: aReader(now), topic: 't', storedRows: storedRowsOf(rows), recordIdOf: idOf },
+          ...{ owned: aReader(now), topic: 't', storedRows: storedRowsOf(rows) },
         },
         { offset: written, ...(isProven ? { last } : {}) },
         reported,
@@ -117,11 +124,7 @@ async function find({
   owned?: OwnedPartition;
 }) {
   const log = aLog(start, now.length);
-  return await findTruncation(
-    { log, owned, topic: 't', storedRows: storedRowsOf(rows), recordIdOf: idOf },
-    note,
-    reported,
-  );
+  return await findTruncation({ log, owned, topic: 't', storedRows: storedRowsOf(rows) }, note, reported);
 }
 const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
 
@@ -140,7 +143,7 @@ test('reads only rows above the last record if that record is unchanged', async 
     highestRow: (above: number) => storedRows.highestRow(lookups.push(above) && above),
   };
   const log = aLog(0, 5);
-  const deps = { log, owned: aReader(OLD), topic: 't', storedRows: watched, recordIdOf: idOf };
+  const deps = { log, owned: aReader(OLD), topic: 't', storedRows: watched };
   await findTruncation(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
   await findTruncation(deps, { offset: 5 });
   expect(lookups).toEqual([4, -1]);
@@ -193,7 +196,13 @@ function aReaderThat(answer: (offset: number) => 'nothing' | { record?: number; 
       if (batch === 'nothing') return undefined;
       position = batch.next;
       const value = Buffer.from(OLD[batch.record ?? -1] ?? '');
-      const record = { offset: batch.record ?? -1, timestampMs: 0, key: null, value, headers: {} };
+      const record = {
+        offset: batch.record ?? -1,
+        timestampMs: 0,
+        key: null,
+        value,
+        headers: { [APPEND_ID_HEADER]: String(value) },
+      };
       const records = batch.record === undefined ? [] : [record];
       return { topic: 't', partition: 0, records, nextOffset: position };
     },

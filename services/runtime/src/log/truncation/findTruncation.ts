@@ -1,7 +1,8 @@
 /** Detects that the log has lost records after their rows were written. */
-import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
-import type { CommitMetadata } from '../log/projection/commitMetadata.ts';
-import { Unavailable } from '../process/errors.ts';
+
+import { Unavailable } from '../../process/errors.ts';
+import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log.ts';
+import { type CommitMetadata, recordIdOf } from '../projection/commitMetadata.ts';
 
 export interface StoredRows {
   /** Returns true if rows of records at or above the offset are stored. A second insert of the rows would create duplicates. */
@@ -39,7 +40,6 @@ export interface TruncationDeps {
   readonly owned: OwnedPartition;
   readonly topic: string;
   readonly storedRows: StoredRows;
-  recordIdOf(record: LogRecord): string;
 }
 
 /**
@@ -64,7 +64,7 @@ export async function findTruncation(
     compare(offset, async (record) => (await storedRows.rowNamesOf(record)).includes(name));
 
   const { offset, pendingTo: processedTo = offset, last } = committed;
-  const proof = last && (await compare(last.offset, (record) => deps.recordIdOf(record) === last.id));
+  const proof = last && (await compare(last.offset, (record) => recordIdOf(record) === last.id));
   /** Highest offset at which the log and the stored rows have the same record. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
   const highest = await storedRows.highestRow(same);

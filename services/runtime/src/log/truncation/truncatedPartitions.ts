@@ -1,0 +1,44 @@
+/** Detects at the start of a process which partitions were truncated, from the records that the projector's commits name. */
+import { firstRecords, type OffsetSpan } from '../firstRecords.ts';
+import type { Log, OffsetRange } from '../log.ts';
+import { type RecordIdentity, recordIdOf } from '../projection/commitMetadata.ts';
+
+/** A partition that has lost all records at and above `offset`. */
+export interface TruncatedRange {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+/** A part of a process that can have data of lost records. */
+export interface TruncationParticipant {
+  onTruncated(range: TruncatedRange): void;
+}
+
+export interface ProjectedState {
+  readonly projected: readonly number[];
+  readonly last: readonly (RecordIdentity | undefined)[];
+}
+
+/** Finds partitions whose log ends below the committed offset, or has another record at the offset that the commit names. */
+export async function truncatedPartitions(
+  log: Pick<Log, 'tail' | 'partitionCount'>,
+  topic: string,
+  ranges: readonly (OffsetRange | undefined)[],
+  { projected, last }: ProjectedState,
+): Promise<ReadonlyMap<number, number>> {
+  const found = new Map<number, number>();
+  const spans = new Map<number, OffsetSpan>();
+  ranges.forEach((range, partition) => {
+    if (range === undefined) return;
+    const { endOffset: end } = range;
+    const offset = last[partition]?.offset;
+    if ((projected[partition] ?? 0) > end) found.set(partition, end);
+    else if (offset !== undefined && offset < end) spans.set(partition, { offset, end: offset + 1 });
+  });
+  if (spans.size === 0) return found;
+  const onTruncated = (partition: number, offset: number) => void found.set(partition, offset);
+  for (const [partition, record] of await firstRecords(log, topic, spans, { onTruncated }))
+    if (recordIdOf(record) !== last[partition]?.id) found.set(partition, record.offset);
+  return found;
+}
