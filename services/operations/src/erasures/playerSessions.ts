@@ -4,9 +4,9 @@ import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
-import type { Codec } from '@questlog/runtime/registry/registry';
+import { type Codec, decodeIfValid } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { ErasedPlayer, Erasure } from '@questlog/schemas/topics/directoryEntry';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -71,7 +71,7 @@ async function sessionsOfPlayer(
   };
   await readRegistrations(deps, owner, addPlayers);
   for (const value of await deps.deadLetters.valuesOf(TOPICS.sessions)) {
-    const session = await decodedOrUndefined(deps.sessionCodec, value);
+    const session = await decodeIfValid(deps.sessionCodec, { value });
     if (session !== undefined && isOwned(session, owner)) addPlayers(session);
   }
   unfinishedErasureSessions(directory.current, owner, player).forEach(add);
@@ -210,7 +210,7 @@ async function readRegistrations(
   await readRange(log, range, async ({ records }) => {
     for (const [index, record] of records.entries()) {
       if (index % RECORDS_PER_TURN === 0) await yieldToEventLoop();
-      const session = await decodedOrUndefined(sessionCodec, record.value);
+      const session = await decodeIfValid(sessionCodec, record);
       if (session !== undefined && isOwned(session, owner)) take(session);
     }
   });
@@ -222,18 +222,6 @@ const RECORDS_PER_TURN = 1_000;
 
 function isOwned({ tenantId, projectId }: SessionRegistered, owner: Owner): boolean {
   return tenantId === owner.tenantId && matches(projectId, owner.projectId);
-}
-
-async function decodedOrUndefined(
-  codec: Codec<SessionRegistered>,
-  value: Buffer | null,
-): Promise<SessionRegistered | undefined> {
-  try {
-    return await codec.decode(value);
-  } catch (error) {
-    if (error instanceof Invalid) return undefined;
-    throw error;
-  }
 }
 
 function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedPlayer): boolean {

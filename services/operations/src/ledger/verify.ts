@@ -4,13 +4,13 @@
  */
 
 import { Rejected } from '@questlog/runtime/http/rejected';
-import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
+import type { Batch, Log } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
-import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
+import { type Codec, createCodec, decodeIfValid } from '@questlog/runtime/registry/registry';
 import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
@@ -235,7 +235,7 @@ class Verification {
         bytes = 0;
         await yieldToEventLoop();
       }
-      const message = await decodedOrUndefined(codec, record);
+      const message = await decodeIfValid(codec, record);
       if (message === undefined) {
         const { offset, timestampMs, key } = record;
         if (!isInside(timestampMs)) continue;
@@ -268,7 +268,7 @@ class Verification {
     };
     await readRange(log, { ...range, signal: this.#signal }, async ({ records }) => {
       for (const record of records) {
-        const deadLetter = await decodedOrUndefined(deadLetters, record);
+        const deadLetter = await decodeIfValid(deadLetters, record);
         if (deadLetter?.logId !== log.id || deadLetter.group !== GROUPS.projectEvents) continue;
         const key = keyOf(deadLetter.sourcePartition, deadLetter.sourceOffset);
         const dead = this.#unexplained.get(key);
@@ -327,15 +327,6 @@ class Verification {
 
 /** The value must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
 const MAX_APPEND_IDS = 50_000;
-
-async function decodedOrUndefined<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
-  try {
-    return await codec.decode(value);
-  } catch (error) {
-    if (error instanceof Invalid) return undefined;
-    throw error;
-  }
-}
 
 function loggedRecord(
   record: EventsRecord,

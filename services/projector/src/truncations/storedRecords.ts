@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { StoredRows, Truncation } from '@questlog/runtime/log/truncation/findTruncation';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Invalid } from '@questlog/runtime/process/errors';
-import type { Codec } from '@questlog/runtime/registry/registry';
+import { type Codec, decodeIfValid } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { repair } from './repair.ts';
 import { type Rows, SEARCH_RANGE_RECORDS, type TopicTables } from './topicTables.ts';
@@ -74,12 +73,8 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
     },
     nearestRow: (between) => find(tables.rows, between),
     rowNamesOf: async (record) => {
-      try {
-        return tables.namesOf(await codec.decode(record.value));
-      } catch (error) {
-        if (error instanceof Invalid) return [];
-        throw error;
-      }
+      const message = await decodeIfValid(codec, record);
+      return message === undefined ? [] : tables.namesOf(message);
     },
     unfinishedRepair: async () => {
       const rows = await truncationsOf(source);

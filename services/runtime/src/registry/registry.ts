@@ -7,6 +7,7 @@ import {
   parseSchema,
   unframe,
 } from '@questlog/schemas/topics/contract';
+import type { LogRecord } from '../log/log.ts';
 import { BoundedMap } from '../process/boundedMap.ts';
 import { Invalid } from '../process/errors.ts';
 
@@ -58,6 +59,19 @@ export async function createCodec<T>(
         : decodeOther(framed.schemaId, framed.body);
     },
   };
+}
+
+/** Returns undefined if the value is invalid. @throws Unavailable if the registry does not respond. */
+export async function decodeIfValid<T>(
+  codec: Pick<Codec<T>, 'decode'>,
+  { value }: Pick<LogRecord, 'value'>,
+): Promise<T | undefined> {
+  try {
+    return await codec.decode(value);
+  } catch (error) {
+    if (error instanceof Invalid) return undefined;
+    throw error;
+  }
 }
 
 async function openReader<T>(
