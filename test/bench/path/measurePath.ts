@@ -203,7 +203,8 @@ async function targetOf(
     status,
     requests,
     connections: shape.connections,
-    warmUpMs,
+    // A replay needs a warm-up in which each request is stored.
+    warmUpMs: kind.isReplay ? WARM_UP_MS.closed : warmUpMs,
     forMs,
   };
   return kind.hasNewKey ? { ...target, renew: renewKey } : target;
