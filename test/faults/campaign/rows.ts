@@ -18,11 +18,35 @@ export const GROUPS_OF_ROWS: Readonly<Record<string, readonly Row[]>> = {
 
 export const ROWS: readonly Row[] = Object.values(GROUPS_OF_ROWS).flat();
 
-/** @throws Error if there is no row with the name */
+/** @param name names joined with `+` give a row that injects the faults at the same time. @throws Error for an unknown name */
 export function rowNamed(name: string): Row {
+  const names = name.split('+');
+  if (names.length > 1) return atOnce(names.map(rowNamed));
   const row = ROWS.find((one) => one.name === name);
   if (row === undefined) throw new Error(`there is no row ${name}; --list names all of them`);
   return row;
+}
+
+function atOnce(rows: readonly Row[]): Row {
+  return {
+    name: rows.map(({ name }) => name).join('+'),
+    does: rows.map(({ does }) => does).join(' '),
+    runs: 1,
+    ...(rows.some(({ cutsOff }) => cutsOff) && { cutsOff: true }),
+    plant: async (site) => {
+      const planted = await Promise.all(
+        rows.map(async ({ plant }) => (await plant?.(site)) ?? { counts: {} }),
+      );
+      const counts: Record<string, number> = {};
+      for (const [name, count] of planted.flatMap((one) => Object.entries(one.counts)))
+        counts[name] = (counts[name] ?? 0) + count;
+      return {
+        counts,
+        check: async () =>
+          (await Promise.all(planted.map(async ({ check }) => (await check?.()) ?? []))).flat(),
+      };
+    },
+  };
 }
 
 /** Rows that leave a deployment unchanged. */
@@ -39,11 +63,11 @@ export function together(rows: readonly Row[]): Row[][] {
 
 /**
  * Fast rows without the rows that other tests cover: `test/cluster/failover` kills linkers, and `test/cluster/truncatedLog`
- * removes records.
+ * removes records. Two faults happen at the same time if they are independent, because each fault mostly waits.
  */
 const SHORT = [
-  ...['kill-ingest', 'kill-projector', 'still-linker', 'still-projector'],
-  ...['kill-broker', 'kill-registry', 'kill-clickhouse', 'offsets-deleted'],
+  ...['kill-ingest+kill-projector', 'still-linker+still-projector'],
+  ...['kill-broker+kill-registry', 'kill-clickhouse', 'offsets-deleted'],
 ];
 
 /** Returns the runs of the short form: rows of the same environment share a deployment. */
