@@ -11,7 +11,7 @@ import { send } from '../e2e/product.ts';
 import { seeded, seedOfRun } from '../faults/seeded.ts';
 import { Deployment, type ServiceName } from './deployment.ts';
 
-const RUNS = 10;
+const RUNS = 6;
 const KILL_CHANCE = 0.35;
 const WITHIN_MS = 600_000;
 const PROJECTED_WITHIN_MS = 60_000;
@@ -93,7 +93,7 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
       expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: 1 })));
       const kills = deployment.services.length - SERVICES.length;
       console.log(`${kills} kills in ${RUNS} runs; ${queued} of ${titles.length} reports were queued`);
-      // A run usually has about 12 kills. It has fewer kills if services start slowly, because a service that is restarting is not
+      // A test usually has about 10 kills. It has fewer kills if services start slowly, because a service that is restarting is not
       // killed again.
       expect(kills).toBeGreaterThan(RUNS / 3);
     },

@@ -53,7 +53,7 @@ describeKafka('a network that', ({ brokers }) => {
       const topic = await aTopic(direct, { partitions: 2 });
       const appends = new Appends(log, topic);
       await appends.send([0, 1]);
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < 10; round += 1) {
         const plan = proxy.plan({ api: 'Produce', fault, names: topic, when: (nth) => nth === 1 });
         await appends.send([0, 1]);
         plan.release();
@@ -138,7 +138,7 @@ describeKafka('a network that', ({ brokers }) => {
       await until(async () => (await linked()).length >= expected.length);
     };
     await link();
-    for (let round = 0; round < 3; round += 1) {
+    for (let round = 0; round < 2; round += 1) {
       // A new producer exists only after an aborted transaction.
       const given =
         api === 'InitProducerId' &&
