@@ -88,16 +88,15 @@ async function tail(
       if (event === 'events') await onEvents(JSON.parse(data));
       if (event === 'count') counts.update(JSON.parse(data));
     }
+    counts.report();
     throw new Unavailable('the connection ended');
   };
   await retry(follow, {
     signal,
     backoff,
     isRetryable: (error) => hasConnected && error instanceof Unavailable,
-    onDelay: (_, pauseMs) => {
-      counts.report();
-      printStatus(`Questlog does not answer; retrying in ${(pauseMs / 1000).toFixed(1)} s`);
-    },
+    onDelay: (_, pauseMs) =>
+      printStatus(`Questlog does not answer; retrying in ${(pauseMs / 1000).toFixed(1)} s`),
   }).catch((error) => {
     if (!signal.aborted) throw error;
   });
