@@ -33,8 +33,11 @@ export interface ReportCache {
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   /** Returns the open reports of the session to which the linker links new events. */
   linkable(projectId: string, sessionId: string): readonly OpenReport[];
-  /** True if an open report names the event. */
-  isNamed(projectId: string, eventId: string): boolean;
+  /**
+   * True if open reports name events. A report can name an event that is not stored yet, because the id of an event with an
+   * idempotency key is derived from the request.
+   */
+  nameEvents(): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
@@ -81,7 +84,7 @@ export async function openReportCache(
       return projects.has(projectId) || !wasComplete;
     },
     linkable: (projectId, sessionId) => openReports.linkable(projectId, sessionId, clock.now()),
-    isNamed: (projectId, eventId) => openReports.isNamed(projectId, eventId, clock.now()),
+    nameEvents: () => openReports.counts.namedIds > 0,
     reportsOf: (projectId, event, linked = []) =>
       openReports.reportsOf(projectId, event, linked, clock.now()),
   };

@@ -31,7 +31,8 @@ import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
 import type { OrdinaryIngest } from './ingestOrdinary.ts';
-import type { Replays, StoredElement } from './replays.ts';
+import type { StoredElement } from './replayCache.ts';
+import type { Replays } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface IngestDeps extends StoreEventsDeps {

@@ -167,7 +167,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>
         (lookUp.hasReport && sessionId !== null) || lookUp.isNamed ? [REPORT] : [],
       linkable: () => (lookUp.hasReport ? [{ reportId: REPORT, window: ALWAYS }] : []),
-      isNamed: () => lookUp.isNamed,
+      nameEvents: () => lookUp.isNamed,
       hasReports: async () => false,
     },
     replays: openReplays({ store, clock, projection } as never),

@@ -37,7 +37,7 @@ import {
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
 import { type RecordPart, RecordParts } from './core/recordParts.ts';
 import { monthOf } from './quotas.ts';
-import type { ClaimedKey, Replays, StoredElement } from './replays.ts';
+import type { ClaimedKey, Replays } from './replays.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface OrdinaryRequest {
@@ -53,7 +53,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-type OpenReportLookups = Pick<ReportCache, 'linkable' | 'isNamed' | 'reportsOf'>;
+type OpenReportLookups = Pick<ReportCache, 'linkable' | 'nameEvents' | 'reportsOf'>;
 
 /** Fast path for events. */
 export class OrdinaryIngest {
@@ -89,7 +89,7 @@ export class OrdinaryIngest {
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
     const { idempotencyKey } = request;
     if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
-    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
+    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared) : undefined;
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
@@ -99,16 +99,16 @@ export class OrdinaryIngest {
     if (arrays === undefined) return undefined;
     let claimed: Claimed | undefined;
     try {
-      let storing: Storing | undefined;
+      let storing: Promise<OrdinaryAnswer> | undefined;
       try {
         claimed = await this.#claimIfNew(request, key, arrays);
-        storing = claimed && this.#store(request, arrays, claimed.idempotency);
+        storing = claimed && this.#store(request, arrays, claimed);
       } finally {
         this.#free.push(arrays);
       }
-      const answer = await storing?.answer;
+      const answer = await storing;
       if (storing === undefined) claimed?.claim.release();
-      else claimed?.claim.complete(storing.created);
+      else claimed?.claim.completePrepared();
       return answer;
     } catch (error) {
       claimed?.claim.release();
@@ -151,8 +151,8 @@ export class OrdinaryIngest {
   #store(
     request: OrdinaryRequest,
     arrays: RequestArrays,
-    idempotency: Idempotency | null = null,
-  ): Storing | undefined {
+    { claim, idempotency }: Partial<Claimed> = {},
+  ): Promise<OrdinaryAnswer> | undefined {
     const { principal, body } = request;
     const { tenant, project, revision } = principal;
     const { quotas, random } = this.#storing;
@@ -166,27 +166,31 @@ export class OrdinaryIngest {
     const { found, lanes, next, sessions, ids, records } = arrays;
     const { count } = found;
     const names =
-      idempotency === null
+      idempotency === undefined
         ? randomNames(random.take(count * 8 + records.length * 16), receivedAt, count)
         : keyedNames(project.id, idempotency, indexesOf(found), recordShape(principal, request));
     writeIds(arrays, names);
-    const eventIds = idempotency === null ? [] : arrays.eventIds();
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
     const batch: OrdinaryBatch = {
-      ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
+      ...{
+        tenantId: tenant.id,
+        projectId: project.id,
+        receivedAt,
+        revision,
+        idempotency: idempotency ?? null,
+      },
       ...{ body, found, lanes, next, sessions, remaining, ids },
     };
-    const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions, eventIds));
-    const created = storedElements(batch, eventIds);
+    claim?.prepare(batch);
+    const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions));
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appends = this.#appends(batch, records, names);
     const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
-    const stored = appended.then(() => {
+    return appended.then(() => {
       freeBytes(body);
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
-    return { answer: stored, created };
   }
 
   /**
@@ -202,27 +206,23 @@ export class OrdinaryIngest {
     return true;
   }
 
-  /** @param eventIds ids of the events of a request with a key, which open reports can name. Empty for other requests. */
-  #reportIds(
-    batch: OrdinaryBatch,
-    sessions: readonly (RecentSession | null)[],
-    eventIds: readonly string[],
-  ): ReportIds {
-    const { projectId } = batch;
+  #reportIds(batch: OrdinaryBatch, sessions: readonly (RecentSession | null)[]): ReportIds {
+    const { projectId, idempotency, ids } = batch;
+    // Reports can name new events of requests with a key only, because the other new ids are random.
+    const canBeNamed = idempotency !== null && this.#reports.nameEvents();
     let found: Map<number, readonly string[]> | undefined;
     let open: readonly OpenReport[] = [];
     for (let event = 0; event < batch.found.count; event++) {
       const session = sessions[event] ?? null;
       if (event === 0 || session !== sessions[event - 1])
         open = session === null ? [] : this.#reports.linkable(projectId, session.sessionId);
-      const id = eventIds[event];
-      const isNamed = id !== undefined && this.#reports.isNamed(projectId, id);
-      if (open.length === 0 && !isNamed) continue;
+      if (open.length === 0 && !canBeNamed) continue;
       const occurredAt = BigInt(microsOf(batch, event));
-      const ids = isNamed
+      const id = ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
+      const reportIds = canBeNamed
         ? this.#reports.reportsOf(projectId, { id, sessionId: session?.sessionId ?? null, occurredAt })
         : reportsInWindow(open, occurredAt);
-      if (ids.length > 0) found = (found ?? new Map()).set(event, ids);
+      if (reportIds.length > 0) found = (found ?? new Map()).set(event, reportIds);
     }
     return found;
   }
@@ -252,12 +252,6 @@ class RequestArrays {
   readonly ids = Buffer.allocUnsafeSlow(MAX_EVENTS * UUID_LENGTH);
   readonly sessions: (RecentSession | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
   records: RecordPart[] = [];
-
-  eventIds(): string[] {
-    return indexesOf(this.found).map((index) =>
-      this.ids.toString('latin1', index * UUID_LENGTH, (index + 1) * UUID_LENGTH),
-    );
-  }
 
   /** Assigns events to records. Returns false if a session is not cached, or if the token may not write for a build. */
   assignRecords(sessions: Pick<SessionCache, 'peek'>, request: OrdinaryRequest): boolean {
@@ -309,12 +303,6 @@ class RequestArrays {
   }
 }
 
-interface Storing {
-  readonly answer: Promise<OrdinaryAnswer>;
-  /** Stored events of a request with a key. Empty for other requests. */
-  readonly created: readonly StoredElement[];
-}
-
 interface Claimed {
   readonly claim: ClaimedKey;
   readonly idempotency: Idempotency;
@@ -353,11 +341,3 @@ function indexesOf({ count }: OrdinaryEvents): number[] {
 }
 
 const ALL_INDEXES = Array.from({ length: MAX_EVENTS }, (_, index) => index);
-
-function storedElements(batch: OrdinaryBatch, eventIds: readonly string[]): StoredElement[] {
-  return eventIds.map((id, index) => ({
-    ...{ index, id },
-    occurredAt: BigInt(microsOf(batch, index)),
-    overQuota: index >= batch.remaining,
-  }));
-}

@@ -7,13 +7,9 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
-import { type CreatedEvent, type Idempotency, keyedTails } from './core/accept.ts';
-
-/** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */
-export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
-  /** True if a sampling switch dropped the event. The event was acknowledged, but not stored. */
-  readonly isSampledOut?: boolean;
-}
+import { type Idempotency, keyedTails } from './core/accept.ts';
+import type { OrdinaryBatch } from './core/ordinaryBytes.ts';
+import { type CachedRequest, ReplayCache, type StoredElement } from './replayCache.ts';
 
 export interface KeyedRequest extends Idempotency {
   readonly tenantId: string;
@@ -49,20 +45,13 @@ export interface ClaimedKey {
    * the events that earlier requests stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
+  /** Caches the events of the fast path. The caller must call this method before it changes the arrays of the batch. */
+  prepare(batch: OrdinaryBatch): void;
+  /** Ends the claim like `complete`, after `prepare`. */
+  completePrepared(): void;
   /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
   release(): void;
 }
-
-interface ReplayEntry {
-  readonly digest: Buffer;
-  readonly stored: Promise<readonly StoredElement[]>;
-  readonly atMs: number;
-  events: number;
-}
-
-/** Maximum events in the cache of recent requests. An event takes about 150 bytes. */
-const MAX_CACHED_EVENTS = 200_000;
-const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
 export function openReplays(deps: {
   store: Store;
@@ -84,97 +73,47 @@ export function openReplays(deps: {
       let existing = cache.get(name);
       // Reads the cache again after each wait, because another waiting request can have claimed the key first.
       for (
-        let last: ReplayEntry | undefined;
+        let last: CachedRequest | undefined;
         existing !== undefined && existing !== last;
         existing = cache.get(name)
       ) {
         if (!existing.digest.equals(request.digest)) throw keyReused();
-        stored = await existing.stored.catch(() => undefined);
+        stored = await cache.storedOf(existing);
         if (stored !== undefined && hasAll(stored, request)) return { stored, isReplay: true };
         last = existing;
       }
-      const entry = cache.claim(name, request.digest);
+      const claimed = cache.claim(name, request.digest);
       try {
         await projectedAtStart;
         const found = stored ?? ((await isAppended(request)) ? await storedElementsOf(store, request) : []);
-        if (hasAll(found, request)) return { stored: entry.keep(found), isReplay: true };
-        return {
-          stored: found,
-          isReplay: false,
-          complete: (stored) => entry.keep(found.length === 0 ? stored : [...found, ...stored]),
-          release: entry.giveUp,
-        };
+        if (!hasAll(found, request)) return claimOf(cache, claimed, found);
+        cache.complete(claimed, found);
+        return { stored: found, isReplay: true };
       } catch (error) {
-        entry.giveUp();
+        cache.release(claimed);
         throw error;
       }
     },
   };
 }
 
-function nameOf(projectId: string, key: string): string {
-  return `${projectId}/${key}`;
+function claimOf(cache: ReplayCache, request: CachedRequest, found: readonly StoredElement[]): ClaimedKey {
+  return {
+    stored: found,
+    isReplay: false,
+    complete: (added) => {
+      const stored = found.length === 0 ? added : [...found, ...added];
+      cache.complete(request, stored);
+      return stored;
+    },
+    prepare: (batch) => cache.prepare(request, batch),
+    completePrepared: () => cache.complete(request),
+    release: () => cache.release(request),
+  };
 }
 
-class ReplayCache {
-  readonly #clock: Clock;
-  readonly #requests = new Map<string, ReplayEntry>();
-  #events = 0;
-  #truncations = 0;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  get(name: string): ReplayEntry | undefined {
-    return this.#requests.get(name);
-  }
-
-  claim(name: string, digest: Buffer) {
-    const { promise, resolve, reject } = Promise.withResolvers<readonly StoredElement[]>();
-    promise.catch(() => {});
-    const entry: ReplayEntry = { digest, stored: promise, atMs: this.#clock.now(), events: 0 };
-    const truncationsBefore = this.#truncations;
-    this.#remove(name);
-    this.#requests.set(name, entry);
-    const release = (): void => {
-      reject(
-        new Error('the request with this key stored nothing, or a truncation may have removed its events'),
-      );
-      this.#remove(name);
-    };
-    const complete = (stored: readonly StoredElement[]): readonly StoredElement[] => {
-      // If the log was truncated during the request, does not cache the events, because some of the events can be lost.
-      if (this.#truncations !== truncationsBefore) {
-        release();
-        return stored;
-      }
-      resolve(stored);
-      entry.events = stored.length;
-      this.#events += stored.length;
-      this.#evictOldest();
-      return stored;
-    };
-    return { keep: complete, giveUp: release };
-  }
-
-  onTruncated(): void {
-    this.#truncations += 1;
-    for (const [name, { events }] of this.#requests) if (events > 0) this.#remove(name);
-  }
-
-  #evictOldest(): void {
-    for (const [name, { atMs, events }] of this.#requests) {
-      if (this.#events <= MAX_CACHED_EVENTS && this.#clock.now() - atMs < CACHE_TTL_MS) return;
-      // Does not evict a request in progress (`events` is 0), because another request can be waiting for the result.
-      if (events > 0) this.#remove(name);
-    }
-  }
-
-  #remove(name: string): void {
-    this.#events -= this.#requests.get(name)?.events ?? 0;
-    this.#requests.delete(name);
-  }
+function nameOf(projectId: string, key: string): string {
+  return `${projectId}/${key}`;
 }
 
 function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {

@@ -114,14 +114,6 @@ export class OpenReports {
     return this.#linkable(this.#bySession, projectId, sessionId, nowMs);
   }
 
-  /**
-   * True if an open report names the event. A report can name an event that is not stored yet, because the id of an event with
-   * an idempotency key is derived from the request.
-   */
-  isNamed(projectId: string, eventId: string, nowMs: number): boolean {
-    return this.#linkable(this.#byEvent, projectId, eventId, nowMs).length > 0;
-  }
-
   /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
   reportsOf(
     projectId: string,
