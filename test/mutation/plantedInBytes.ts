@@ -136,8 +136,8 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
     name: 'same append id for the records of all sessions',
     lost: 'an event of a retried lenient request is acknowledged, but dropped as a duplicate',
     file: 'services/ingest/src/events/core/accept.ts',
-    text: "return `session ${sessionId ?? 'none'} ${",
-    by: 'return `session ${',
+    text: "sessionId ?? 'none'",
+    by: "'none'",
     tests: ['services/ingest/src/events/core/accept.test.ts'],
   },
 ];

@@ -37,6 +37,7 @@ import {
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
 import { type RecordPart, RecordParts } from './core/recordParts.ts';
 import { monthOf } from './quotas.ts';
+import type { StoredColumns } from './replayCache.ts';
 import type { ClaimedKey, Replays } from './replays.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
@@ -89,7 +90,7 @@ export class OrdinaryIngest {
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
     const { idempotencyKey } = request;
     if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
-    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared) : undefined;
+    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
@@ -99,16 +100,16 @@ export class OrdinaryIngest {
     if (arrays === undefined) return undefined;
     let claimed: Claimed | undefined;
     try {
-      let storing: Promise<OrdinaryAnswer> | undefined;
+      let storing: Storing | undefined;
       try {
         claimed = await this.#claimIfNew(request, key, arrays);
-        storing = claimed && this.#store(request, arrays, claimed);
+        storing = claimed && this.#store(request, arrays, claimed.idempotency);
       } finally {
         this.#free.push(arrays);
       }
-      const answer = await storing;
+      const answer = await storing?.answer;
       if (storing === undefined) claimed?.claim.release();
-      else claimed?.claim.completePrepared();
+      else claimed?.claim.completeColumns(storing.stored);
       return answer;
     } catch (error) {
       claimed?.claim.release();
@@ -151,8 +152,8 @@ export class OrdinaryIngest {
   #store(
     request: OrdinaryRequest,
     arrays: RequestArrays,
-    { claim, idempotency }: Partial<Claimed> = {},
-  ): Promise<OrdinaryAnswer> | undefined {
+    idempotency: Idempotency | null = null,
+  ): Storing | undefined {
     const { principal, body } = request;
     const { tenant, project, revision } = principal;
     const { quotas, random } = this.#storing;
@@ -166,7 +167,7 @@ export class OrdinaryIngest {
     const { found, lanes, next, sessions, ids, records } = arrays;
     const { count } = found;
     const names =
-      idempotency === undefined
+      idempotency === null
         ? randomNames(random.take(count * 8 + records.length * 16), receivedAt, count)
         : keyedNames(project.id, idempotency, indexesOf(found), recordShape(principal, request));
     writeIds(arrays, names);
@@ -182,15 +183,15 @@ export class OrdinaryIngest {
       },
       ...{ body, found, lanes, next, sessions, remaining, ids },
     };
-    claim?.prepare(batch);
     const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions));
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appends = this.#appends(batch, records, names);
     const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
-    return appended.then(() => {
+    const stored = appended.then(() => {
       freeBytes(body);
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
+    return { answer: stored, stored: idempotency === null ? NOTHING : storedColumns(batch) };
   }
 
   /**
@@ -303,6 +304,12 @@ class RequestArrays {
   }
 }
 
+interface Storing {
+  readonly answer: Promise<OrdinaryAnswer>;
+  /** Stored events of a request with a key. Empty for other requests. */
+  readonly stored: StoredColumns;
+}
+
 interface Claimed {
   readonly claim: ClaimedKey;
   readonly idempotency: Idempotency;
@@ -341,3 +348,13 @@ function indexesOf({ count }: OrdinaryEvents): number[] {
 }
 
 const ALL_INDEXES = Array.from({ length: MAX_EVENTS }, (_, index) => index);
+
+const NOTHING: StoredColumns = { ids: Buffer.alloc(0), micros: new Float64Array(), remaining: 0 };
+
+/** Copies the columns, because a later request changes the arrays before the append of this request ends. */
+function storedColumns(batch: OrdinaryBatch): StoredColumns {
+  const { found, ids, remaining } = batch;
+  const micros = new Float64Array(found.count);
+  for (let event = 0; event < found.count; event++) micros[event] = microsOf(batch, event);
+  return { ids: Buffer.from(ids.subarray(0, found.count * UUID_LENGTH)), micros, remaining };
+}

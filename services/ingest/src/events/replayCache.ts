@@ -2,12 +2,21 @@
 import type { Clock } from '@questlog/runtime/process/clock';
 import { UUID_LENGTH } from '@questlog/schemas/uuid';
 import type { CreatedEvent } from './core/accept.ts';
-import { microsOf, type OrdinaryBatch } from './core/ordinaryBytes.ts';
 
 /** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
   /** True if a sampling switch dropped the event. The event was acknowledged, but not stored. */
   readonly isSampledOut?: boolean;
+}
+
+/** Stored events of a request on the fast path, whose elements are all valid. */
+export interface StoredColumns {
+  /** Event ids: 36 bytes per event. */
+  readonly ids: Buffer;
+  /** Time of each event in microseconds since the epoch. */
+  readonly micros: Float64Array;
+  /** Number of events that the quota allowed. */
+  readonly remaining: number;
 }
 
 /** A request in progress, or a request whose events are stored. */
@@ -17,17 +26,17 @@ export interface CachedRequest {
   readonly claimedAtMs: number;
   /** Number of truncations of the log before the request. */
   readonly truncations: number;
-  /** Number of the request's first event, counted over all cached events. */
+  /** Number of the request's first event, counted over all events that were added since the process started. */
   first: number;
   count: number;
   /** Next request whose events were added to the cache. */
   newer: CachedRequest | undefined;
   isRunning: boolean;
-  isEvicted: boolean;
   /** Undefined if no other request waits for the end of this request. */
   ended: PromiseWithResolvers<void> | undefined;
 }
 
+/** Maximum events in the cache of recent requests. An event takes about 50 bytes. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
@@ -51,7 +60,7 @@ export class ReplayCache {
   claim(name: string, digest: Buffer): CachedRequest {
     const request: CachedRequest = {
       ...{ name, digest, claimedAtMs: this.#clock.now(), truncations: this.#truncations },
-      ...{ first: 0, count: 0, newer: undefined, isRunning: true, isEvicted: false, ended: undefined },
+      ...{ first: 0, count: 0, newer: undefined, isRunning: true, ended: undefined },
     };
     this.#requests.set(name, request);
     return request;
@@ -66,20 +75,15 @@ export class ReplayCache {
     return this.#requests.get(request.name) === request ? this.#events.read(request) : undefined;
   }
 
-  /** Adds the events of a request on the fast path, which can change its arrays afterwards. */
-  prepare(request: CachedRequest, batch: OrdinaryBatch): void {
-    this.#add(request, this.#events.addBatch(batch), batch.found.count);
-  }
-
-  /** Ends a request whose events are stored. @param stored undefined if the events are already added */
-  complete(request: CachedRequest, stored?: readonly StoredElement[]): void {
-    if (stored !== undefined) this.#add(request, this.#events.add(stored), stored.length);
+  /** Ends a request whose events are stored. */
+  complete(request: CachedRequest, stored: readonly StoredElement[] | StoredColumns): void {
     // If the log was truncated during the request, does not cache the events, because some of the events can be lost.
-    if (request.isEvicted || request.truncations !== this.#truncations) this.#remove(request);
+    if (request.truncations === this.#truncations) this.#add(request, stored);
+    else this.#remove(request);
     this.#end(request);
   }
 
-  /** Ends a request that stored nothing. */
+  /** Ends a failed request, of which some events can be stored. */
   release(request: CachedRequest): void {
     this.#remove(request);
     this.#end(request);
@@ -87,27 +91,24 @@ export class ReplayCache {
 
   onTruncated(): void {
     this.#truncations += 1;
-    for (let request = this.#oldest; request !== undefined; request = request.newer) this.#evict(request);
+    for (; this.#oldest !== undefined; this.#oldest = this.#oldest.newer) this.#remove(this.#oldest);
+    this.#newest = undefined;
   }
 
-  #add(request: CachedRequest, first: number, count: number): void {
-    request.first = first;
-    request.count = count;
+  #add(request: CachedRequest, stored: readonly StoredElement[] | StoredColumns): void {
+    request.first = this.#events.end;
+    if ('micros' in stored) this.#events.addColumns(stored);
+    else this.#events.add(stored);
+    request.count = this.#events.end - request.first;
     if (this.#newest === undefined) this.#oldest = request;
     else this.#newest.newer = request;
     this.#newest = request;
     const expiredAtMs = this.#clock.now() - CACHE_TTL_MS;
     while (this.#oldest !== undefined && this.#oldest !== request) {
       if (this.#oldest.first >= this.#events.first && this.#oldest.claimedAtMs > expiredAtMs) return;
-      this.#evict(this.#oldest);
+      this.#remove(this.#oldest);
       this.#oldest = this.#oldest.newer;
     }
-  }
-
-  /** A request in progress stays in the cache until it ends, because other requests can wait for it. */
-  #evict(request: CachedRequest): void {
-    request.isEvicted = true;
-    if (!request.isRunning) this.#remove(request);
   }
 
   #remove(request: CachedRequest): void {
@@ -129,6 +130,7 @@ class PackedEvents {
   readonly #micros = new BigInt64Array(MAX_CACHED_EVENTS);
   readonly #indexes = new Uint16Array(MAX_CACHED_EVENTS);
   readonly #flags = new Uint8Array(MAX_CACHED_EVENTS);
+  /** Number of events that were added since the process started. */
   #end = 0;
 
   /** Number of the oldest event in the buffers. */
@@ -136,27 +138,25 @@ class PackedEvents {
     return this.#end - MAX_CACHED_EVENTS;
   }
 
-  /** Returns the number of the first added event. */
-  add(stored: readonly StoredElement[]): number {
-    const first = this.#end;
+  get end(): number {
+    return this.#end;
+  }
+
+  add(stored: readonly StoredElement[]): void {
     for (const { index, id, occurredAt, overQuota, isSampledOut = false } of stored) {
       const flags = (overQuota ? OVER_QUOTA : 0) | (isSampledOut ? SAMPLED_OUT : 0);
       this.#ids.write(id, this.#put(index, occurredAt, flags) * UUID_LENGTH, 'latin1');
     }
-    return first;
   }
 
-  addBatch(batch: OrdinaryBatch): number {
-    const first = this.#end;
-    const { ids, remaining } = batch;
-    const { count } = batch.found;
-    const at = first % MAX_CACHED_EVENTS;
-    const beforeEnd = Math.min(count, MAX_CACHED_EVENTS - at) * UUID_LENGTH;
-    ids.copy(this.#ids, at * UUID_LENGTH, 0, beforeEnd);
-    ids.copy(this.#ids, 0, beforeEnd, count * UUID_LENGTH);
-    for (let event = 0; event < count; event++)
-      this.#put(event, BigInt(microsOf(batch, event)), event >= remaining ? OVER_QUOTA : 0);
-    return first;
+  addColumns({ ids, micros, remaining }: StoredColumns): void {
+    const at = this.#end % MAX_CACHED_EVENTS;
+    const beforeWrap = (MAX_CACHED_EVENTS - at) * UUID_LENGTH;
+    ids.copy(this.#ids, at * UUID_LENGTH, 0, beforeWrap);
+    if (ids.length > beforeWrap) ids.copy(this.#ids, 0, beforeWrap);
+    micros.forEach((time, event) => {
+      this.#put(event, BigInt(time), event >= remaining ? OVER_QUOTA : 0);
+    });
   }
 
   read({ first, count }: CachedRequest): readonly StoredElement[] {

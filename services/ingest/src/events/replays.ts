@@ -8,8 +8,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
 import { type Idempotency, keyedTails } from './core/accept.ts';
-import type { OrdinaryBatch } from './core/ordinaryBytes.ts';
-import { type CachedRequest, ReplayCache, type StoredElement } from './replayCache.ts';
+import { type CachedRequest, ReplayCache, type StoredColumns, type StoredElement } from './replayCache.ts';
 
 export interface KeyedRequest extends Idempotency {
   readonly tenantId: string;
@@ -45,10 +44,8 @@ export interface ClaimedKey {
    * the events that earlier requests stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Caches the events of the fast path. The caller must call this method before it changes the arrays of the batch. */
-  prepare(batch: OrdinaryBatch): void;
-  /** Ends the claim like `complete`, after `prepare`. */
-  completePrepared(): void;
+  /** Ends the claim like `complete`, for a request of which no earlier attempt stored events. */
+  completeColumns(stored: StoredColumns): void;
   /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
   release(): void;
 }
@@ -106,8 +103,7 @@ function claimOf(cache: ReplayCache, request: CachedRequest, found: readonly Sto
       cache.complete(request, stored);
       return stored;
     },
-    prepare: (batch) => cache.prepare(request, batch),
-    completePrepared: () => cache.complete(request),
+    completeColumns: (columns) => cache.complete(request, columns),
     release: () => cache.release(request),
   };
 }

@@ -122,23 +122,22 @@ describe('a keyed request', () => {
     expect(new Set([...whole, ...inLanes]).size).toBe(6);
   });
 
-  test('that is lenient has an append id per session and 50 elements, so that a retry can add a session', () => {
+  test('that is lenient has an append id per session, so that a retry can add a session', () => {
     const of = (sessionId: string | null, index: number) =>
       ({ ...drafts([0])[0], sessionId, index, eventType: `${index}` }) as AssignedDraft;
-    const whole = [of('one', 0), of(null, 1), of('other', 2), of('one', 49), of('one', 50)];
+    const whole = [of('one', 0), of(null, 1), of('other', 2), of('one', 3)];
     const partial = whole.filter((_, at) => at !== 2);
     const { appends } = keyed({ drafts: whole, shape: 'session' });
     expect(appends[0]?.messages.map(({ events }) => events.map(({ eventType }) => eventType))).toEqual([
-      ['0', '49'],
+      ['0', '3'],
       ['1'],
       ['2'],
-      ['50'],
     ]);
     const [wholeIds, partialIds] = [whole, partial].map((some) =>
       appendIdsOf(keyed({ drafts: some, shape: 'session' })),
     );
     expect(wholeIds?.filter((_, at) => at !== 2)).toEqual(partialIds);
-    expect(new Set(wholeIds).size).toBe(4);
+    expect(new Set(wholeIds).size).toBe(3);
   });
 });
 

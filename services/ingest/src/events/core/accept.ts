@@ -43,9 +43,9 @@ export interface AcceptInput {
 }
 
 /**
- * Events of a request with an idempotency key that share a record, and so an append id: the events of a lane, a part of the events of
- * a session, or no events. A retry can add only whole records, because consumers drop a record whose append id was stored.
- * Without an idempotency key, each lane has one record.
+ * Events of a request with an idempotency key that share a record, and so an append id: the events of a lane, the events of a session,
+ * or a single event. A retry can add only whole records, because consumers drop a record whose append id was stored. Without an
+ * idempotency key, each lane has one record.
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
@@ -60,9 +60,6 @@ export function recordShape(
   const canExclude = buildIds !== undefined || (project.switches ?? []).length > 0 || isRestricted(principal);
   return canExclude ? 'event' : 'session';
 }
-
-/** Number of elements of the request body after which a session gets another record. */
-export const ELEMENTS_PER_RECORD = 50;
 
 export interface CreatedEvent extends AcceptedEvent {
   readonly index: number;
@@ -107,14 +104,14 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/** Returns the name of an event's record. A retry gets the same name, also if it stores other elements than the first attempt. */
+/** Returns the name of an event's record. A retry gets the same name, even if the first attempt excluded elements. */
 export function recordName(
   shape: RecordShape,
   { index, lane, sessionId }: Pick<AssignedDraft, 'index' | 'lane' | 'sessionId'>,
 ): string {
   if (shape === 'event') return `event ${index}`;
   if (shape === 'lane') return `lane ${lane}`;
-  return `session ${sessionId ?? 'none'} ${Math.floor(index / ELEMENTS_PER_RECORD)}`;
+  return `session ${sessionId ?? 'none'}`;
 }
 
 /**

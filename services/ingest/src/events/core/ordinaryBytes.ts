@@ -14,7 +14,7 @@ export interface OrdinaryBatch
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /** For each event, the next event of the same record. 0 if the event is the last event of its record. */
+  /** For each event, the next event of the same record. The value of a record's last event has no meaning. */
   readonly next: ArrayLike<number>;
   /** Null if the event has no session. */
   readonly sessions: readonly (Pick<RecentSession, 'build'> | null)[];

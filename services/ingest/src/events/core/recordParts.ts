@@ -1,5 +1,5 @@
 /** Assigns the events of a request to the records of the log. Pure. */
-import { ELEMENTS_PER_RECORD, type RecordShape } from './accept.ts';
+import type { RecordShape } from './accept.ts';
 
 /** Events of a request that are appended as one record. */
 export interface RecordPart {
@@ -43,11 +43,6 @@ export class RecordParts {
 
   #keyOf(event: number, lane: number, sessionId: string | null): string | number | null {
     if (this.#shape === 'lane') return lane;
-    if (this.#shape === 'event') return event;
-    if (event % ELEMENTS_PER_RECORD === 0) {
-      this.#byKey.clear();
-      this.#record = undefined;
-    }
-    return sessionId;
+    return this.#shape === 'session' ? sessionId : event;
   }
 }
