@@ -1,7 +1,6 @@
 /** Reads a range of a topic without a consumer group and at a limited rate, because the process also serves games. */
-
-import { firstRecords, type OffsetSpan } from '@questlog/runtime/log/firstRecords';
-import type { Batch, Log } from '@questlog/runtime/log/log';
+import { firstRecords } from '@questlog/runtime/log/firstRecords';
+import type { Batch, Log, OffsetRange } from '@questlog/runtime/log/log';
 import { pause } from '@questlog/runtime/process/waiting';
 
 export interface Range {
@@ -79,17 +78,18 @@ export async function offsetsBefore(
   const low = [...starts];
   const high = [...ends];
   for (;;) {
-    const probes = new Map<number, OffsetSpan>();
+    const probes = new Map<number, OffsetRange>();
     for (const [partition, from] of low.entries()) {
       const to = high[partition] ?? from;
-      const offset = from + Math.floor((to - from) / 2);
-      if (to - from > MAX_SKIPPED_RECORDS) probes.set(partition, { offset, end: ends[partition] ?? to });
+      const startOffset = from + Math.floor((to - from) / 2);
+      if (to - from > MAX_SKIPPED_RECORDS)
+        probes.set(partition, { startOffset, endOffset: ends[partition] ?? to });
     }
     if (probes.size === 0) return low;
     const records = await firstRecords(log, topic, probes, { limitMs: PROBE_LIMIT_MS });
-    for (const [partition, { offset }] of probes) {
+    for (const [partition, { startOffset }] of probes) {
       const timestampMs = records.get(partition)?.timestampMs ?? Number.POSITIVE_INFINITY;
-      (timestampMs < sinceMs ? low : high)[partition] = offset;
+      (timestampMs < sinceMs ? low : high)[partition] = startOffset;
     }
   }
 }

@@ -119,8 +119,10 @@ export class GroupLag {
       lagRecords <= LARGE_LAG_RECORDS || measurement.atMs - this.#readAtMs >= LARGE_LAG_READ_INTERVAL_MS;
     if (unknown.length > 0 && isDue) {
       this.#readAtMs = measurement.atMs;
-      const spans = new Map(unknown.map((position) => [position.partition, position]));
-      const read = await firstRecords(this.#log, this.topic, spans, { limitMs: READ_TIMEOUT_MS });
+      const ranges = new Map(
+        unknown.map(({ partition, offset, end }) => [partition, { startOffset: offset, endOffset: end }]),
+      );
+      const read = await firstRecords(this.#log, this.topic, ranges, { limitMs: READ_TIMEOUT_MS });
       for (const { partition, offset } of unknown) {
         const timestampMs = read.get(partition)?.timestampMs;
         if (timestampMs !== undefined) known.set(partition, { offset, timestampMs });

@@ -1,51 +1,46 @@
-/** Reads single records, for example to measure lag or to detect a truncation. */
+/** Reads the first records of offset ranges, for example to measure lag or to detect a truncation. */
 import { settledWithin } from '../process/waiting.ts';
-import type { Log, LogRecord, TailOptions } from './log.ts';
-
-export interface OffsetSpan {
-  readonly offset: number;
-  readonly end: number;
-}
+import type { Log, LogRecord, OffsetRange, TailOptions } from './log.ts';
 
 /**
- * Returns the first record of each span, by partition. Omits a partition that has no record in its span.
- * @param limitMs if defined, also omits partitions that do not respond within this time or fail.
+ * Returns the first record of each range, by partition. Omits partitions without a record in their range.
+ * @param limitMs maximum time of the read. If `limitMs` is defined, partitions that are not read in this time or fail are omitted.
  */
 export async function firstRecords(
   log: Pick<Log, 'tail' | 'partitionCount'>,
   topic: string,
-  spans: ReadonlyMap<number, OffsetSpan>,
+  ranges: ReadonlyMap<number, OffsetRange>,
   { limitMs, onTruncated }: Pick<TailOptions, 'onTruncated'> & { readonly limitMs?: number } = {},
 ): Promise<Map<number, LogRecord>> {
   const records = new Map<number, LogRecord>();
-  const unread = new Set(spans.keys());
-  const all = Promise.withResolvers<void>();
+  const unread = new Set(ranges.keys());
+  const allRead = Promise.withResolvers<void>();
   const finish = (partition: number): void => {
     unread.delete(partition);
-    if (unread.size === 0) all.resolve();
+    if (unread.size === 0) allRead.resolve();
   };
-  const endOf = (partition: number): number => spans.get(partition)?.end ?? 0;
+  const endOf = (partition: number): number => ranges.get(partition)?.endOffset ?? 0;
   const partitions = Array.from({ length: await log.partitionCount(topic) }, (_, partition) => partition);
   const tail = await log.tail({
     topic,
-    from: partitions.map((partition) => spans.get(partition)?.offset ?? 0),
-    partitions: [...spans.keys()],
+    from: partitions.map((partition) => ranges.get(partition)?.startOffset ?? 0),
+    partitions: [...ranges.keys()],
     onBatch: async ({ partition, records: [first], nextOffset }) => {
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
       // Prevents more reads, because only the first record of each partition is needed.
-      await all.promise;
+      await allRead.promise;
     },
     onTruncated: (partition, offset) => {
       finish(partition);
       return onTruncated?.(partition, offset);
     },
   });
-  // The log does not call `onBatch` if retention has removed all records of a span and no later record exists.
+  // The log does not call `onBatch` if retention has removed all records of a range and no later record exists.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
-  const read = Promise.race([all.promise, tail.failed]);
+  const read = Promise.race([allRead.promise, tail.failed]);
   try {
     await (limitMs === undefined
       ? read
@@ -54,7 +49,7 @@ export async function firstRecords(
           limitMs,
         ));
   } finally {
-    all.resolve();
+    allRead.resolve();
     await tail.close();
   }
   return records;

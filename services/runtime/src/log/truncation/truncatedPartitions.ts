@@ -1,5 +1,5 @@
 /** Detects at the start of a process which partitions were truncated, from the records that the projector's commits name. */
-import { firstRecords, type OffsetSpan } from '../firstRecords.ts';
+import { firstRecords } from '../firstRecords.ts';
 import type { Log, OffsetRange } from '../log.ts';
 import { type RecordIdentity, recordIdOf } from '../projection/commitMetadata.ts';
 
@@ -10,7 +10,7 @@ export interface TruncatedRange {
   readonly offset: number;
 }
 
-/** A part of a process that can have data of lost records. */
+/** Part of a process that can have data of lost records, such as a cache. */
 export interface TruncationParticipant {
   onTruncated(range: TruncatedRange): void;
 }
@@ -20,7 +20,10 @@ export interface ProjectedState {
   readonly last: readonly (RecordIdentity | undefined)[];
 }
 
-/** Finds partitions whose log ends below the committed offset, or has another record at the offset that the commit names. */
+/**
+ * Returns the first lost offset of each truncated partition. A partition is truncated if its log ends below the committed offset,
+ * or has another record at the offset that the commit names.
+ */
 export async function truncatedPartitions(
   log: Pick<Log, 'tail' | 'partitionCount'>,
   topic: string,
@@ -28,17 +31,18 @@ export async function truncatedPartitions(
   { projected, last }: ProjectedState,
 ): Promise<ReadonlyMap<number, number>> {
   const found = new Map<number, number>();
-  const spans = new Map<number, OffsetSpan>();
+  const lastRecords = new Map<number, OffsetRange>();
   ranges.forEach((range, partition) => {
     if (range === undefined) return;
     const { endOffset: end } = range;
     const offset = last[partition]?.offset;
     if ((projected[partition] ?? 0) > end) found.set(partition, end);
-    else if (offset !== undefined && offset < end) spans.set(partition, { offset, end: offset + 1 });
+    else if (offset !== undefined && offset < end)
+      lastRecords.set(partition, { startOffset: offset, endOffset: offset + 1 });
   });
-  if (spans.size === 0) return found;
+  if (lastRecords.size === 0) return found;
   const onTruncated = (partition: number, offset: number) => void found.set(partition, offset);
-  for (const [partition, record] of await firstRecords(log, topic, spans, { onTruncated }))
+  for (const [partition, record] of await firstRecords(log, topic, lastRecords, { onTruncated }))
     if (recordIdOf(record) !== last[partition]?.id) found.set(partition, record.offset);
   return found;
 }
