@@ -20,8 +20,10 @@ const RETRY_AFTER_S = 10;
 
 export class TableIncomplete extends Unavailable {}
 
+/** Latest check of a partition. */
 interface TableCheck {
   readonly atMs: number;
+  /** Offset below which the check looked for missing rows. */
   readonly below: number;
   readonly isComplete: boolean;
 }
@@ -43,9 +45,9 @@ export function watchRestoredTable(
     }
     const atMs = clock.now();
     const required = new Map([[partition, { offset: below }]]);
-    const lacks = await projection.unprojected(required, { mayBeTruncated: true });
-    checks[partition] = { atMs, below, isComplete: lacks === undefined };
-    return lacks === undefined;
+    const unprojected = await projection.unprojected(required, { mayBeTruncated: true });
+    checks[partition] = { atMs, below, isComplete: unprojected === undefined };
+    return unprojected === undefined;
   };
   const errorIfIncomplete = async (below: readonly number[]): Promise<Unavailable | undefined> => {
     const incomplete = (await Promise.all(below.map(isComplete))).indexOf(false);

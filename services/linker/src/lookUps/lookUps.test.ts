@@ -34,12 +34,12 @@ async function aLookUp(
   onTestFinished(() => log.close());
   await log.ensureTopics(topicDefinitions(1));
   const known = await partitionDeps(log);
-  const altered = withMethods<Log>(log, methods);
+  const alteredLog = withMethods<Log>(log, methods);
   const deps = {
     ...known,
-    log: altered,
+    log: alteredLog,
     store: { ...known.store, query },
-    projections: watchProjections(altered, cachedTableUuids({ query })),
+    projections: watchProjections(alteredLog, cachedTableUuids({ query })),
     sessions: { ...known.sessions, load: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };

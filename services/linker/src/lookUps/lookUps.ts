@@ -22,7 +22,8 @@ import { projectedReports, reportsOfSessions } from './storedReports.ts';
 
 const MIN_POLL_MS = 20;
 const MAX_POLL_MS = 250;
-const REPORTS_LIMIT_MS = 5_000;
+/** Time after which a wait for the existing reports is logged. */
+const WARN_AFTER_MS = 5_000;
 
 type OutboxView = Pick<Outbox, 'state' | 'committed'>;
 
@@ -49,11 +50,11 @@ export class LookUps {
     let filed: ReadonlyMap<number, RequiredOffset> | undefined;
     const load = async (): Promise<void> => {
       filed ??= await projections.reports.ends('all');
-      const left = await projections.reports.unprojected(filed, { mayBeTruncated: true });
-      if (left !== undefined) throw new Unavailable(`the reports wait for ${left}`);
+      const unprojected = await projections.reports.unprojected(filed, { mayBeTruncated: true });
+      if (unprojected !== undefined) throw new Unavailable(`the reports wait for ${unprojected}`);
       if (await sessions.load()) sessionsWithReports.complete();
     };
-    const warnAtMs = performance.now() + REPORTS_LIMIT_MS;
+    const warnAtMs = performance.now() + WARN_AFTER_MS;
     await retry(load, {
       signal: this.#signal,
       isRetryable: () => true,

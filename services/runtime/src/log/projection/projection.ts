@@ -1,6 +1,7 @@
 /**
- * Watches how far a projector or the linker has read a topic. A GET request waits for this progress, so that its response
- * includes the data of earlier POST requests.
+ * Decides whether a projector or the linker has processed all records of a topic below an offset. A GET request waits for this
+ * progress, so that its response includes the data of earlier POST requests. A lookup of the linker waits for the same
+ * progress, so that the lookup misses no rows.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
@@ -13,13 +14,13 @@ import { lastRecordOf, leaderEpochOf, type RecordIdentity, tableOf } from './com
 
 export interface RequiredOffset {
   readonly offset: number;
-  /** Leader epoch of the latest record that the caller has processed in the partition. Null if the leader epoch is unknown. */
+  /** Leader epoch of the latest record that the caller has processed in the partition. Null or undefined if it is unknown. */
   readonly leaderEpoch?: number | null;
 }
 
 export interface ProjectionCheck {
-  /** True if a commit above the log's end offset does not count. Such a commit is from before a truncation. */
-  readonly isCurrent?: boolean;
+  /** True if a commit above the log's end offset does not count, because the commit is from before a truncation. */
+  readonly checksEndOffset?: boolean;
   /** True if the consumer group must reach only the log's end, because a truncation can have removed required records. */
   readonly mayBeTruncated?: boolean;
 }
@@ -89,6 +90,7 @@ export function watchProjection(deps: {
   clock: Clock;
   group: string;
   topic: string;
+  /** Undefined if the consumer group fills no table, or if the caller does not need the rows of a restored table. */
   table?: ProjectedTable;
 }): Projection {
   const { log, clock, group, topic, table } = deps;
@@ -98,7 +100,7 @@ export function watchProjection(deps: {
   };
   const unprojected: Projection['unprojected'] = async (
     required,
-    { isCurrent = false, mayBeTruncated = false } = {},
+    { checksEndOffset = false, mayBeTruncated = false } = {},
   ) => {
     const needs = new Map([...required].filter(([, { offset }]) => offset > 0));
     if (needs.size === 0) return undefined;
@@ -113,7 +115,7 @@ export function watchProjection(deps: {
       if (isOfOlderLog(commits[partition], leaderEpoch)) return false;
       if (position < offset)
         return mayBeTruncated && position >= (await endOffsetOrInfinity(log, topic, partition));
-      return position === offset || !isCurrent || position <= (await log.endOffset(topic, partition));
+      return position === offset || !checksEndOffset || position <= (await log.endOffset(topic, partition));
     };
     const left = await Promise.all(
       [...needs].map(async ([partition, need]) =>
@@ -131,7 +133,7 @@ export function watchProjection(deps: {
   const ends: Projection['ends'] = async (partitions) => {
     const asRequired = (offset: number, partition: number) => [partition, { offset }] as const;
     if (partitions === 'all') return new Map((await log.endOffsets(topic)).map(asRequired));
-    // Another partition without a leader does not matter.
+    // Requests no other end offsets, because another partition can be without a leader.
     return new Map(
       await Promise.all(partitions.map(async (one) => asRequired(await log.endOffset(topic, one), one))),
     );
@@ -142,7 +144,7 @@ export function watchProjection(deps: {
     signal: AbortSignal | undefined,
   ): Promise<void> => {
     const required = await ends(partitions);
-    while ((await unprojected(required, { isCurrent: true })) !== undefined) {
+    while ((await unprojected(required, { checksEndOffset: true })) !== undefined) {
       if (clock.now() >= deadlineMs || signal?.aborted) throwLagging();
       await delay(POLL_MS);
     }
@@ -180,7 +182,7 @@ function throwLagging(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
 }
 
-/** Returns a function whose concurrent calls share one execution of `work`. */
+/** Combines concurrent calls of `work`. Unlike with `coalesceCalls`, a caller can receive the result of a run that started earlier. */
 function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {
