@@ -31,13 +31,13 @@ export interface ReportCache {
   append(record: ReportLink): Promise<void>;
   /** Returns the ids of the event's reports that are not retracted. `linked` contains the reports with a link in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
-  /** Returns the open reports of the session to which the linker links new events. */
-  linkable(projectId: string, sessionId: string): readonly OpenReport[];
+  /** Returns the session's open reports to which the linker can still link events. */
+  linkableReports(projectId: string, sessionId: string): readonly OpenReport[];
   /**
-   * True if open reports name events. A report can name an event that is not stored yet, because the id of an event with an
-   * idempotency key is derived from the request.
+   * True if an open report of any project names an event. A report can name an event that is not stored yet, because the id of an
+   * event with an idempotency key is derived from the request.
    */
-  nameEvents(): boolean;
+  hasNamedEvents(): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasErased(projectId: string, id: string): Promise<boolean>;
@@ -83,8 +83,8 @@ export async function openReportCache(
       await cache.caughtUp(tenantId);
       return projects.has(projectId) || !wasComplete;
     },
-    linkable: (projectId, sessionId) => openReports.linkable(projectId, sessionId, clock.now()),
-    nameEvents: () => openReports.counts.namedIds > 0,
+    linkableReports: (projectId, sessionId) => openReports.linkableReports(projectId, sessionId, clock.now()),
+    hasNamedEvents: () => openReports.counts.namedIds > 0,
     reportsOf: (projectId, event, linked = []) =>
       openReports.reportsOf(projectId, event, linked, clock.now()),
   };

@@ -34,9 +34,13 @@ test.each([
     { isLenient: true, limits: { eventsPerSecond: 60, burstSeconds: 1 } },
   ],
   ['a lenient request of a project with a switch', BATCH, { isLenient: true, switches: [SWITCH] }],
-  ['a token for one build', ONE_OF_BUILD, { buildIds: [KEY] }],
-  ['a switch for players', event, { switches: [{ ...SWITCH, eventType: null, playerShare: 1e-10 }] }],
-  ['an open report', BATCH, { hasReport: true }],
+  ['an event of a token for one build', ONE_OF_BUILD, { buildIds: [KEY] }],
+  [
+    'an event of a project with a switch for players',
+    event,
+    { switches: [{ ...SWITCH, eventType: null, playerShare: 1e-10 }] },
+  ],
+  ['events of a session with an open report', BATCH, { hasReport: true }],
 ])('stores %s as the slow path does, and a retry returns the same events', async (_, body, options) => {
   const [fast, slow] = [aProcess(options), aProcess({ ...options, isFast: false })];
   const first = await fast.send(body);
@@ -52,15 +56,20 @@ test.each([
 });
 
 test.each([
-  ['another build', ONE_OF_BUILD, { buildIds: [SESSION] }, 'build_not_allowed'],
-  ['a switch', event, { switches: [{ ...SWITCH, eventType: event.eventType }] }, 'switched_off'],
+  ['another build than the builds of the token', ONE_OF_BUILD, { buildIds: [SESSION] }, 'build_not_allowed'],
   [
-    'a switch for builds',
+    'a type that a switch rejects',
+    event,
+    { switches: [{ ...SWITCH, eventType: event.eventType }] },
+    'switched_off',
+  ],
+  [
+    'a build that a switch rejects',
     event,
     { switches: [{ ...SWITCH, eventType: null, buildId: KEY }] },
     'switched_off',
   ],
-])('rejects the events of %s', async (_, body, options, code) => {
+])('rejects an event of %s', async (_, body, options, code) => {
   const { send, appended } = aProcess(options);
   await expect(send(body)).rejects.toMatchObject({ errors: [{ code }] });
   expect(appended()).toEqual([]);
@@ -166,8 +175,8 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
     reports: {
       reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>
         (lookUp.hasReport && sessionId !== null) || lookUp.isNamed ? [REPORT] : [],
-      linkable: () => (lookUp.hasReport ? [{ reportId: REPORT, window: ALWAYS }] : []),
-      nameEvents: () => lookUp.isNamed,
+      linkableReports: () => (lookUp.hasReport ? [{ reportId: REPORT, window: ALWAYS }] : []),
+      hasNamedEvents: () => lookUp.isNamed,
       hasReports: async () => false,
     },
     replays: openReplays({ store, clock, projection } as never),

@@ -54,7 +54,7 @@ export interface OrdinaryAnswer {
   readonly accepted: AcceptedEvents;
 }
 
-type OpenReportLookups = Pick<ReportCache, 'linkable' | 'nameEvents' | 'reportsOf'>;
+type OpenReportLookups = Pick<ReportCache, 'linkableReports' | 'hasNamedEvents' | 'reportsOf'>;
 
 /** Fast path for events. */
 export class OrdinaryIngest {
@@ -209,14 +209,14 @@ export class OrdinaryIngest {
 
   #reportIds(batch: OrdinaryBatch, sessions: readonly (RecentSession | null)[]): ReportIds {
     const { projectId, idempotency, ids } = batch;
-    // Reports can name new events of requests with a key only, because the other new ids are random.
-    const canBeNamed = idempotency !== null && this.#reports.nameEvents();
+    // A report can name a new event only if the request has a key, because other new ids are random.
+    const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents();
     let found: Map<number, readonly string[]> | undefined;
     let open: readonly OpenReport[] = [];
     for (let event = 0; event < batch.found.count; event++) {
       const session = sessions[event] ?? null;
       if (event === 0 || session !== sessions[event - 1])
-        open = session === null ? [] : this.#reports.linkable(projectId, session.sessionId);
+        open = session === null ? [] : this.#reports.linkableReports(projectId, session.sessionId);
       if (open.length === 0 && !canBeNamed) continue;
       const occurredAt = BigInt(microsOf(batch, event));
       const id = ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
@@ -285,7 +285,7 @@ class RequestArrays {
     return true;
   }
 
-  /** True if a switch applies to an event. */
+  /** True if a switch applies to an event, or if only the slow path can decide this. */
   hasSwitchedEvent(switches: readonly Switch[], { body, idempotencyKey }: OrdinaryRequest): boolean {
     const { found, sessions } = this;
     for (let event = 0; event < found.count; event++) {

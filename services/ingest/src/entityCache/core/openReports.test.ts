@@ -124,8 +124,8 @@ describe('the window of a report', () => {
     const recent = opened(report);
     const over = closesAtMs(report) + 1;
     expect(reportsOf(recent, {}, over - 1)).toEqual([report.reportId]);
-    expect(recent.linkable(PROJECT, SESSION, over - 1)).toHaveLength(1);
-    expect(recent.linkable(PROJECT, SESSION, over)).toEqual([]);
+    expect(recent.linkableReports(PROJECT, SESSION, over - 1)).toHaveLength(1);
+    expect(recent.linkableReports(PROJECT, SESSION, over)).toEqual([]);
     expect(reportsOf(recent, {}, over)).toEqual([]);
     recent.open(report, over);
     expect(recent.counts.windows).toBe(0);
@@ -239,7 +239,7 @@ test('a report that may not link its session’s events uses no capacity', () =>
   const recent = new OpenReports();
   recent.open(aReport({ sessionId: SESSION, maxSessionLinks: 0 }), NOW);
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([]);
-  expect([recent.linkable(PROJECT, SESSION, NOW), recent.counts.windows]).toEqual([[], 0]);
+  expect([recent.linkableReports(PROJECT, SESSION, NOW), recent.counts.windows]).toEqual([[], 0]);
   for (let filing = 0; filing < MAX_OPEN_REPORTS_PER_KEY; filing++)
     recent.startFiling(aReport({ sessionId: SESSION, maxSessionLinks: 0 }));
   expect(recent.capacityFor(aReport({ sessionId: SESSION }), NOW).ofSession).toBe(true);

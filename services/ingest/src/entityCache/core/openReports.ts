@@ -109,9 +109,9 @@ export class OpenReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
-  /** Returns the open reports of the session to which the linker links new events: no retracted and no erased reports. */
-  linkable(projectId: string, sessionId: string | null, nowMs: number): readonly OpenReport[] {
-    return this.#linkable(this.#bySession, projectId, sessionId, nowMs);
+  /** Returns the session's open reports. Omits retracted and erased reports, because the linker creates no links for them. */
+  linkableReports(projectId: string, sessionId: string | null, nowMs: number): readonly OpenReport[] {
+    return this.#linkableOf(this.#bySession, projectId, sessionId, nowMs);
   }
 
   /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
@@ -121,14 +121,14 @@ export class OpenReports {
     linked: readonly string[],
     nowMs: number,
   ): readonly string[] {
-    const open = this.linkable(projectId, sessionId, nowMs);
-    const named = this.#linkable(this.#byEvent, projectId, id, nowMs).map(({ reportId }) => reportId);
+    const open = this.linkableReports(projectId, sessionId, nowMs);
+    const named = this.#linkableOf(this.#byEvent, projectId, id, nowMs).map(({ reportId }) => reportId);
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
     const all = new Set([...linked, ...named, ...reportsInWindow(open, occurredAt)]);
     return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
 
-  #linkable(
+  #linkableOf(
     reports: ReportsByKey,
     projectId: string,
     id: string | null,
@@ -140,7 +140,7 @@ export class OpenReports {
   }
 }
 
-/** Returns the ids of the reports whose window contains the time, in order. */
+/** Returns the sorted ids of the reports whose window contains the time. */
 export function reportsInWindow(reports: readonly OpenReport[], occurredAt: bigint): string[] {
   return reports
     .filter(({ window }) => isInWindow(occurredAt, window))
