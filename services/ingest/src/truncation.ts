@@ -25,9 +25,7 @@ const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 
 const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
 
-/**
- * @param participants caches that can have events of lost records
- */
+/** @param participants caches that can have events of lost records */
 export function watchTruncation(
   context: Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics' | 'health'>,
   participants: readonly TruncationParticipant[],

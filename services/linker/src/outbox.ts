@@ -2,7 +2,6 @@
  * Commits the results and the state of one partition in one transaction. The changelog also contains the linker's position,
  * because the offsets of the consumer group can be lost or reset.
  */
-
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import { positionsOf } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -211,6 +211,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
+    // Writes one record per event after sampling, so that a retry can add events that are no longer sampled out.
     shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);

@@ -187,11 +187,11 @@ export class OrdinaryIngest {
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appends = this.#appends(batch, records, names);
     const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
-    const stored = appended.then(() => {
+    const answered = appended.then(() => {
       freeBytes(body);
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
-    return { answer: stored, stored: idempotency === null ? NOTHING : storedColumns(batch) };
+    return { answer: answered, stored: idempotency === null ? NOTHING : storedColumns(batch) };
   }
 
   /**

@@ -26,10 +26,10 @@ export interface CachedRequest {
   readonly claimedAtMs: number;
   /** Number of truncations of the log before the request. */
   readonly truncations: number;
-  /** Number of the request's first event, counted over all events that were added since the process started. */
+  /** Sequence number of the request's first event among all events that were added since the process started. */
   first: number;
   count: number;
-  /** Next request whose events were added to the cache. */
+  /** Request whose events were added to the cache next. Undefined for the newest request. */
   newer: CachedRequest | undefined;
   isRunning: boolean;
   /** Undefined if no other request waits for the end of this request. */
@@ -66,7 +66,7 @@ export class ReplayCache {
     return request;
   }
 
-  /** Waits until the request ends. Returns undefined if the events of the request are not cached then. */
+  /** Waits until the request ends. Returns undefined if the cache then has no events of the request. */
   async storedOf(request: CachedRequest): Promise<readonly StoredElement[] | undefined> {
     if (request.isRunning) {
       request.ended ??= Promise.withResolvers();
@@ -83,7 +83,7 @@ export class ReplayCache {
     this.#end(request);
   }
 
-  /** Ends a failed request, of which some events can be stored. */
+  /** Ends a failed request. Some events of the request can be stored. */
   release(request: CachedRequest): void {
     this.#remove(request);
     this.#end(request);
@@ -133,7 +133,7 @@ class PackedEvents {
   /** Number of events that were added since the process started. */
   #end = 0;
 
-  /** Number of the oldest event in the buffers. */
+  /** Sequence number of the oldest event in the buffers. The number is negative until the buffers are full. */
   get first(): number {
     return this.#end - MAX_CACHED_EVENTS;
   }

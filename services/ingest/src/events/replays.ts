@@ -44,7 +44,7 @@ export interface ClaimedKey {
    * the events that earlier requests stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim like `complete`, for a request of which no earlier attempt stored events. */
+  /** Ends the claim like `complete`, if no earlier attempt of the request stored events. */
   completeColumns(stored: StoredColumns): void;
   /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
   release(): void;

@@ -53,7 +53,7 @@ export function openLimits(
   ): EventPermit => {
     const states = currentStates(principal, unit);
     if (states.length === 0) return { count: requested };
-    const isEnough = areEnough(states, requested);
+    const isEnough = allowAll(states, requested);
     const available = Math.floor(Math.min(...states.map(({ level }) => level)));
     const partial = available >= minimum ? available : 0;
     const count = isEnough ? requested : partial;
@@ -83,7 +83,7 @@ export function openLimits(
     },
     acquireEvents: (principal, count, minimum) =>
       count === 0 ? { count } : acquire(principal, 'events', count, minimum),
-    allowsEvents: (principal, count) => areEnough(currentStates(principal, 'events'), count),
+    allowsEvents: (principal, count) => allowAll(currentStates(principal, 'events'), count),
   };
 }
 
@@ -123,7 +123,8 @@ interface State {
   readonly level: number;
 }
 
-function areEnough(states: readonly State[], requested: number): boolean {
+/** True if each rate limit allows the whole request. */
+function allowAll(states: readonly State[], requested: number): boolean {
   return states.every(({ rate, level }) => level >= neededFor(requested, rate));
 }
 

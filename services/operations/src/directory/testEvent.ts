@@ -39,9 +39,9 @@ export async function sendTestEvent(
   const { body: created } = await tokens.createToken({ projectId, scopes: ['events:write'], expiresAt });
   try {
     const deadlineMs = performance.now() + TOKEN_DELAY_MS;
-    const headers = { token: created.token, requestId };
+    const sender = { token: created.token, requestId };
     const postOnce = async (path: string, body: object): Promise<unknown> => {
-      const { status, answer } = await postJson(`${gamesUrl}${path}`, body, headers);
+      const { status, answer } = await postJson(`${gamesUrl}${path}`, body, sender);
       if (status < 300) return answer;
       throw problemFrom(status, answer);
     };

@@ -80,7 +80,10 @@ interface NamedTable {
   readonly uuid: string;
 }
 
-/** Returns the UUID of a table. A restored table has another UUID. An ALTER does not change the UUID. */
+/**
+ * Returns a function that looks up the UUID of a table. Concurrent lookups share a query. A restored table has another UUID. An
+ * ALTER does not change the UUID.
+ */
 export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
   return async (table) => uuidOf(table, await lookup());
@@ -88,6 +91,7 @@ export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string
 
 const UUID_CACHE_MS = 1_000;
 
+/** Like `coalescedTableUuids`, but a UUID can be up to `cacheMs` old. */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
   cacheMs = UUID_CACHE_MS,

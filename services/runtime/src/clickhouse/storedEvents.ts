@@ -1,4 +1,4 @@
-/** Reads events by id, and the number of events that the ledger misses. */
+/** Reads events by id, and the difference between the ledger and ClickHouse. */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';
@@ -34,7 +34,11 @@ export function storedEvents<Row>(
   );
 }
 
-/** Returns the missing events of the day before `settledMs`. ClickHouse must have all records before `settledMs`. */
+/**
+ * Returns the ledger's difference in the day before `settledMs`, and the age of its oldest minute at `nowMs` (0 without a
+ * difference).
+ * @param settledMs time before which ClickHouse must have all records
+ */
 export async function ledgerDifference(
   store: Pick<Store, 'query'>,
   settledMs: number,

@@ -10,6 +10,7 @@ export function waitForEndOffset(
   topic: string,
 ): Promise<number> {
   const partition = 0;
+  // The wait needs no abort signal, because a process that is stopped during the wait ends immediately.
   return retry(() => log.endOffset(topic, partition), {
     onDelay: ({ message }, backoffMs) =>
       logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),

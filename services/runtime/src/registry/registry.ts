@@ -61,7 +61,10 @@ export async function createCodec<T>(
   };
 }
 
-/** Returns undefined if the value is invalid. @throws Unavailable if the registry does not respond. */
+/**
+ * Returns the decoded value of a record, or undefined if the value is invalid.
+ * @throws Unavailable if the registry does not respond
+ */
 export async function decodeIfValid<T>(
   codec: Pick<Codec<T>, 'decode'>,
   { value }: Pick<LogRecord, 'value'>,

@@ -60,9 +60,12 @@ test('one request of one lane is one record, in request order', () => {
   expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });
 
-test.each(['lane', 'session', 'event'] as const)('a request without a key is one record: %s', (shape) => {
-  expect(accept(input({ shape })).appends[0]?.messages).toHaveLength(1);
-});
+test.each(['lane', 'session', 'event'] as const)(
+  'a request without a key is one record, with the shape %s',
+  (shape) => {
+    expect(accept(input({ shape })).appends[0]?.messages).toHaveLength(1);
+  },
+);
 
 test('an omitted occurredAt is the time of receipt', () => {
   expect(accept(input()).created[0]?.occurredAt).toBe(BigInt(NOW) * 1000n);
@@ -123,9 +126,9 @@ describe('a keyed request', () => {
   });
 
   test('that is lenient has an append id per session, so that a retry can add a session', () => {
-    const of = (sessionId: string | null, index: number) =>
+    const draft = (sessionId: string | null, index: number) =>
       ({ ...drafts([0])[0], sessionId, index, eventType: `${index}` }) as AssignedDraft;
-    const whole = [of('one', 0), of(null, 1), of('other', 2), of('one', 3)];
+    const whole = [draft('one', 0), draft(null, 1), draft('other', 2), draft('one', 3)];
     const partial = whole.filter((_, at) => at !== 2);
     const { appends } = keyed({ drafts: whole, shape: 'session' });
     expect(appends[0]?.messages.map(({ events }) => events.map(({ eventType }) => eventType))).toEqual([

@@ -43,9 +43,9 @@ export interface AcceptInput {
 }
 
 /**
- * Events of a request with an idempotency key that share a record, and so an append id: the events of a lane, the events of a session,
- * or a single event. A retry can add only whole records, because consumers drop a record whose append id was stored. Without an
- * idempotency key, each lane has one record.
+ * Events that share a record if the request has an idempotency key: all events of a lane, all events of a session, or one event
+ * alone. The events of a record share its append id. A retry can add only whole records, because consumers drop a record whose
+ * append id is stored. Without an idempotency key, each lane has one record.
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
@@ -104,7 +104,7 @@ export function accept(input: AcceptInput): AcceptedBatch {
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
 }
 
-/** Returns the name of an event's record. A retry gets the same name, even if the first attempt excluded elements. */
+/** Returns the name of an event's record. An event gets the same name in a retry, even if the first attempt excluded elements. */
 export function recordName(
   shape: RecordShape,
   { index, lane, sessionId }: Pick<AssignedDraft, 'index' | 'lane' | 'sessionId'>,

@@ -94,7 +94,7 @@ export function microsOf({ found, receivedAt }: OrdinaryBatch, event: number): n
   return found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
 }
 
-/** Returns the JSON array of the created events. @param reportIds ids of the reports of each event that has reports */
+/** Returns the JSON array of the created events. */
 export function answerOf(batch: OrdinaryBatch, reportIds: ReportIds): Buffer {
   const { body, ids, found, sessions, remaining, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);

@@ -1,4 +1,4 @@
-/** Assigns the events of a request to the records of the log. Pure. */
+/** Groups the events of a request into records of the log. The keys group events as the names of `recordName` do. Pure. */
 import type { RecordShape } from './accept.ts';
 
 /** Events of a request that are appended as one record. */
@@ -19,7 +19,7 @@ export class RecordParts {
   #record: RecordPart | undefined;
   #key: string | number | null = null;
 
-  /** @param next receives the next event of the same record for each event */
+  /** @param next array to fill: for each event, the position of the next event of the same record */
   constructor(shape: RecordShape, next: Uint16Array) {
     this.#shape = shape;
     this.#next = next;

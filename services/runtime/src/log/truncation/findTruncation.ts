@@ -1,5 +1,4 @@
 /** Detects that the log has lost records after their rows were written. */
-
 import { Unavailable } from '../../process/errors.ts';
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log.ts';
 import { type CommitMetadata, recordIdOf } from '../projection/commitMetadata.ts';
