@@ -46,7 +46,10 @@ const LONG_RUNS = [
 
 /** Floods and malformed input against a separate product. */
 const ABUSE = 'test/abuse/*.test.ts';
-/** Attacks whose tests measure memory or delays, and Schemathesis, which takes as long as all of them and has time limits. */
+/**
+ * Attacks whose tests measure memory or delays, and Schemathesis, because Schemathesis has time limits and takes as long as the
+ * other attacks together.
+ */
 const MEASURED = 'test/abuse/{bombs,floods,schemathesis,slowSockets}.test.ts';
 const RUNBOOKS = 'test/runbooks/*.test.ts';
 
@@ -174,6 +177,7 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 2,
   },
+  // Runs alone, because its tests measure memory and delays.
   { name: 'measured', include: [MEASURED], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },

@@ -10,7 +10,10 @@ import { ownProduct } from '../e2e/sharedProduct.ts';
 import { isLong, recordFigure } from './figures.ts';
 
 const shared = ownProduct();
-/** Separate product for the only flood that exceeds its address's limit, because the limit lasts for 30 s (decision 0026). */
+/**
+ * Separate product for the only flood that exceeds the limit of its address, because the product then rejects the address for
+ * 30 s (decision 0026).
+ */
 const limited = ownProduct();
 const [SECONDS, LEAD_MS, WRITES_PER_SECOND] = [isLong ? 12 : 2, 1_000, 100];
 /** Delay of some requests on a machine with fewer cores than processes, independent of the server. */

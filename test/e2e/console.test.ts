@@ -273,7 +273,7 @@ describeInChromium('an operator at the console', () => {
       .evaluateAll((links) => links.map((link) => String(link.getAttribute('href'))));
     expect(paths.length).toBeGreaterThan(1);
     const problems: string[] = [];
-    // `consoleLayout.test.ts` checks the same in the dark color scheme and on a phone screen, and finds too wide pages.
+    // `consoleLayout.test.ts` checks the dark color scheme and phone screens, and finds pages that are too wide.
     for (const path of paths) {
       await page.goto(`${shared.product.credentials.adminUrl}/${path}`);
       await page.locator(`nav a[aria-current][href="${path}"]`).waitFor();

@@ -198,7 +198,7 @@ test.skipIf(disk.lacking !== undefined)(
         );
       },
       makeRoom: async () => {
-        // Repeats the request, because ClickHouse can have deleted replaced parts in the meantime.
+        // Repeats the request, because ClickHouse can free disk space by deleting replaced parts.
         await eventually(post, (status) => status === 503);
         rmSync(ballast);
       },

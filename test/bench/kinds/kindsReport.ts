@@ -10,7 +10,7 @@ export const KINDS_WORDS = `measures each kind of request between two measuremen
 A cell is the CPU time of ingest per event, relative to plain requests. A column title has the events per request and the connections.
 \`--kinds keyed,lenient\` measures only two kinds. \`--against COMMIT --kinds keyed\` compares a kind with an earlier commit.`;
 
-/** @param beside comparison with the Collector; the report uses the comparison if it is from the same run */
+/** @param beside comparison with the Collector. The report shows it only if both results are from the same run. */
 export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): string {
   const byKind = [...Map.groupBy(rows, ({ kind }) => kind)];
   const shapes: Shape[] = (byKind[0]?.[1] ?? []).map(({ events, connections }) => ({ events, connections }));

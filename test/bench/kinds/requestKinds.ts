@@ -8,9 +8,9 @@ export interface RequestKind {
   /** Difference to a plain request. */
   readonly title: string;
   readonly headers?: readonly string[];
-  /** Status of success, if it is not the status of a plain request. */
+  /** Status of a successful response. Undefined if the status is the same as for a plain request. */
   readonly status?: number;
-  /** True if each request has an idempotency key of its own, also when its body is sent again. */
+  /** True if each request has another idempotency key, also if its body was sent before. */
   readonly hasNewKey?: true;
   /** True if the same key and body are sent again. */
   readonly isReplay?: true;

@@ -1,6 +1,6 @@
 /**
- * Runs the short form of the benchmark, without the Collector, and compares two ratios with the documented ratios: to the
- * afternoon version, and of requests with a key to plain requests.
+ * Runs the short form of the benchmark, without the Collector, and compares two ratios with the documented ratios: the cost
+ * relative to the afternoon version, and the cost of requests with a key relative to plain requests.
  */
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -78,15 +78,15 @@ test(
   WITHIN_MS,
 );
 
-/** Measures a ratio until a round is at most 25 % above the documented ratio. */
+/** Expects that at least one of `ROUNDS` measurements is at most 25 % above the documented ratio. */
 async function expectAtMost(
   context: TestContext,
-  documented: number | undefined,
+  documentedRatio: number | undefined,
   measure: () => Promise<number>,
 ): Promise<void> {
   if (lack !== undefined) return context.skip(lack);
-  if (documented === undefined) return context.skip(`${RESULTS} has no figure yet`);
-  const most = documented * MAX_WORSE;
+  if (documentedRatio === undefined) return context.skip(`${RESULTS} has no figure yet`);
+  const most = documentedRatio * MAX_WORSE;
   let best = Number.POSITIVE_INFINITY;
   for (let round = 1; round <= ROUNDS && best > most; round++) best = Math.min(best, await measure());
   console.log(`ratio ${best.toFixed(2)}; at most ${most.toFixed(2)}`);

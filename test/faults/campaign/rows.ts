@@ -18,7 +18,10 @@ export const GROUPS_OF_ROWS: Readonly<Record<string, readonly Row[]>> = {
 
 export const ROWS: readonly Row[] = Object.values(GROUPS_OF_ROWS).flat();
 
-/** @param name names joined with `+` give a row that injects the faults at the same time. @throws Error for an unknown name */
+/**
+ * @param name name of a row. Names joined with `+` give a row that injects the faults at the same time.
+ * @throws Error for an unknown name
+ */
 export function rowNamed(name: string): Row {
   const names = name.split('+');
   if (names.length > 1) return atOnce(names.map(rowNamed));
@@ -63,7 +66,7 @@ export function together(rows: readonly Row[]): Row[][] {
 
 /**
  * Fast rows without the rows that other tests cover: `test/cluster/failover` kills linkers, and `test/cluster/truncatedLog`
- * removes records. Two faults happen at the same time if they are independent, because each fault mostly waits.
+ * removes records. Independent faults happen at the same time to save time, because each fault mostly waits.
  */
 const SHORT = [
   ...['kill-ingest+kill-projector', 'still-linker+still-projector'],
