@@ -114,6 +114,21 @@ test('diverges at its position or at the end of a log that lacks its maximum epo
   expect(taken(buffer, ALL)).toEqual({ offsets: [20], nextOffset: 21 });
 });
 
+test('compares the maximum epoch with the log, although it has already fetched records with a newer epoch', () => {
+  const buffer = aBuffer();
+  buffer.put(
+    aChunk([0, 1, 2, 3], {
+      epochs: [
+        [2, 0],
+        [7, 1],
+      ],
+    }),
+  );
+  buffer.seek(3, undefined, 5);
+  expect(buffer.lastFetchedEpoch).toBe(2);
+  expect(buffer.divergenceOffset({ epoch: 2, endOffset: 1 })).toBe(1);
+});
+
 test('throws LogTruncated once, and offsets that were read can be committed', () => {
   const buffer = aBuffer();
   buffer.put(

@@ -99,6 +99,9 @@ export class PartitionBuffer implements Cursor {
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
+    } else if (maxLeaderEpoch !== UNKNOWN_EPOCH) {
+      // Newer epochs are of records that were fetched before this call, after a truncation.
+      this.#epochs = this.#epochs.filter(({ epoch }) => epoch <= maxLeaderEpoch);
     }
     // If a leader epoch is known, the pending truncation is dropped, because the next fetch detects the truncation again.
     if (
