@@ -1,5 +1,6 @@
 /** A cluster that requires TLS and authentication. The tests use every authentication method and check the error messages. */
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createServer } from 'node:tls';
 import kafkajs from 'kafkajs';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -221,6 +222,8 @@ describe('a cluster with TLS, SASL, and access control', () => {
 
 /** Number of broker sessions for which the load runs. */
 const SESSIONS = 6;
+/** Pause between two appends. It leaves CPU time for other tests. */
+const PACE_MS = 10;
 
 /**
  * Makes one append after another while `continues` returns true. Some records are large enough for compression.
@@ -236,6 +239,7 @@ async function appendWhile(
   for (let number = 0; continues(); number += 1) {
     await log.append(topic, partition, [aRecord(`${number} ${'☃'.repeat((number % 3) * 5_000)}`)]);
     numbers.push(String(number));
+    await delay(PACE_MS);
   }
   return numbers;
 }
