@@ -112,7 +112,7 @@ interface Tier {
  * test deployment has at least four processes. Fault tests (order 2) often wait. More workers would distort the measurements
  * of orders 3 and 4.
  */
-const WORKERS: readonly number[] = [3, 2, 4, 2, 2];
+const WORKERS: readonly number[] = [3, 2, 3, 2, 2];
 
 const TIERS: readonly Tier[] = [
   {
