@@ -15,6 +15,8 @@ export interface RequestKind {
   /** True if the same key and body are sent again. */
   readonly isReplay?: true;
   readonly isCompressed?: true;
+  /** True if all events of a request are of one session. */
+  readonly hasOneSession?: true;
   /** Switches of the project. */
   readonly switches?: readonly object[];
   /** True if each session has an open report. */
@@ -32,7 +34,12 @@ const DEFINED = {
   keyed: { title: 'a new `Idempotency-Key` per request', hasNewKey: true, toReach: 1.25 },
   replay: { title: 'a replay: the same key and body again', isReplay: true, status: 200, toReach: 1.5 },
   lenient: { title: '`Prefer: handling=lenient`', ...LENIENT, toReach: 1.25 },
-  client: { title: 'a new key and lenient, like `@questlog/client`', ...LENIENT, hasNewKey: true },
+  client: {
+    title: 'a new key, lenient, and one session, like `@questlog/client`',
+    ...LENIENT,
+    hasNewKey: true,
+    hasOneSession: true,
+  },
   gzip: { title: 'compressed with gzip', isCompressed: true, toReach: 1.3, judgedEvents: 500 },
   switch: {
     title: 'a switch that matches no event',

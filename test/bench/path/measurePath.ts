@@ -187,12 +187,14 @@ async function targetOf(
   const { token, sessions } = await questlog.senderOf(kind);
   const telemetry = openTelemetry();
   const count = Math.min(POOLED_REQUESTS, Math.ceil(POOLED_EVENTS / shape.events));
-  const requests = Array.from({ length: count }, () =>
+  const requests = Array.from({ length: count }, (_, i) =>
     requestOfKind(
       kind,
       peer.url,
       peer === questlog ? token : peer.token,
-      peer.bodyOf(telemetry.batch(shape.events, sessions)),
+      peer.bodyOf(
+        telemetry.batch(shape.events, kind.hasOneSession ? [sessions[i % sessions.length] ?? ''] : sessions),
+      ),
     ),
   );
   const forMs = options.seconds * 1000;
