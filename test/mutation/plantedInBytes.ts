@@ -135,7 +135,7 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
   {
     name: 'same append id for the records of all sessions',
     lost: 'an event of a retried lenient request is acknowledged, but dropped as a duplicate',
-    file: 'services/ingest/src/events/core/accept.ts',
+    file: 'services/ingest/src/events/core/recordParts.ts',
     text: "sessionId ?? 'none'",
     by: "'none'",
     tests: ['services/ingest/src/events/core/accept.test.ts'],

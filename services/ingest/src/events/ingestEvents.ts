@@ -19,16 +19,10 @@ import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import {
-  type AssignedDraft,
-  type AssignedDrafts,
-  assignLanes,
-  recordShape,
-  sessionsOf,
-  sha256,
-} from './core/accept.ts';
+import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf, sha256 } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
+import { recordShape } from './core/recordParts.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
 import type { OrdinaryIngest } from './ingestOrdinary.ts';
 import type { StoredElement } from './replayCache.ts';

@@ -16,15 +16,7 @@ import type { RecentSession } from '../entityCache/core/recentSessions.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import {
-  type Idempotency,
-  keyedAppendId,
-  keyedTails,
-  type RecordShape,
-  recordName,
-  recordShape,
-  sha256,
-} from './core/accept.ts';
+import { type Idempotency, keyedAppendId, keyedTails, sha256 } from './core/accept.ts';
 import {
   answerOf,
   type IdParts,
@@ -35,7 +27,13 @@ import {
   writeIds,
 } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents } from './core/ordinaryEvents.ts';
-import { type RecordPart, RecordParts } from './core/recordParts.ts';
+import {
+  type RecordPart,
+  RecordParts,
+  type RecordShape,
+  recordName,
+  recordShape,
+} from './core/recordParts.ts';
 import { monthOf } from './quotas.ts';
 import type { StoredColumns } from './replayCache.ts';
 import type { ClaimedKey, Replays } from './replays.ts';
@@ -160,8 +158,8 @@ export class OrdinaryIngest {
     const receivedAt = this.#clock.now();
     const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
     if (ledger === 'unopened' || !arrays.assignRecords(this.#sessions, request)) return undefined;
-    const active = activeSwitches(project.switches, receivedAt);
-    if (active.length > 0 && arrays.hasSwitchedEvent(active, request)) return undefined;
+    const { switches = [] } = project;
+    if (switches.length > 0 && arrays.hasSwitchedEvent(switches, request, receivedAt)) return undefined;
     if (!this.#acquirePermit(request, arrays.found.count)) return undefined;
 
     const { found, lanes, next, sessions, ids, records } = arrays;
@@ -286,7 +284,12 @@ class RequestArrays {
   }
 
   /** True if a switch applies to an event, or if only the slow path can decide this. */
-  hasSwitchedEvent(switches: readonly Switch[], { body, idempotencyKey }: OrdinaryRequest): boolean {
+  hasSwitchedEvent(
+    switches: readonly Switch[],
+    { body, idempotencyKey }: OrdinaryRequest,
+    nowMs: number,
+  ): boolean {
+    const active = activeSwitches(switches, nowMs);
     const { found, sessions } = this;
     for (let event = 0; event < found.count; event++) {
       const session = sessions[event] ?? null;
@@ -298,7 +301,7 @@ class RequestArrays {
         if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
         return matches(one, draft, idempotencyKey ?? '');
       };
-      if (switches.some(isSwitched)) return true;
+      if (active.some(isSwitched)) return true;
     }
     return false;
   }

@@ -1,12 +1,12 @@
 /** Creates the events of a request: their ids, over-quota flags, records, and partitions. Pure. */
 import { hash } from 'node:crypto';
-import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
+import { type RecordShape, recordName } from './recordParts.ts';
 
 /** A valid element with its lane. The tenant and the lane determine the partition of the event. */
 export interface AssignedDraft extends Draft {
@@ -40,25 +40,6 @@ export interface AcceptInput {
   readonly partitions: number;
   /** Random bytes for ids. The buffer starts with 8 bytes for each event, followed by 16 bytes for each record. */
   readonly random: Buffer;
-}
-
-/**
- * Events that share a record if the request has an idempotency key: all events of a lane, all events of a session, or one event
- * alone. The events of a record share its append id. A retry can add only whole records, because consumers drop a record whose
- * append id is stored. Without an idempotency key, each lane has one record.
- */
-export type RecordShape = 'lane' | 'session' | 'event';
-
-/** Returns the shape of the records of a request whose events are not sampled. */
-export function recordShape(
-  principal: Principal,
-  { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },
-): RecordShape {
-  if (!isLenient || idempotencyKey === undefined) return 'lane';
-  const { buildIds, project } = principal;
-  // Switches, rate limits, and tokens for some builds can exclude some events of a session, which a retry then adds.
-  const canExclude = buildIds !== undefined || (project.switches ?? []).length > 0 || isRestricted(principal);
-  return canExclude ? 'event' : 'session';
 }
 
 export interface CreatedEvent extends AcceptedEvent {
@@ -102,16 +83,6 @@ export function accept(input: AcceptInput): AcceptedBatch {
     byPartition.set(partition, messages);
   }
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
-}
-
-/** Returns the name of an event's record. An event gets the same name in a retry, even if the first attempt excluded elements. */
-export function recordName(
-  shape: RecordShape,
-  { index, lane, sessionId }: Pick<AssignedDraft, 'index' | 'lane' | 'sessionId'>,
-): string {
-  if (shape === 'event') return `event ${index}`;
-  if (shape === 'lane') return `lane ${lane}`;
-  return `session ${sessionId ?? 'none'}`;
 }
 
 /**
