@@ -17,6 +17,7 @@ const product = reached([...sources.keys()].filter(isMain), {
 const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/process/testing/pollUntil.ts': 'polls a condition',
+  'services/runtime/src/log/kafka/client/security.kafka.test.ts': 'sends load at a limited rate',
   'test/bench/pace.ts': 'sends events at a fixed rate',
   'test/cluster/load.ts': 'sends load at a fixed rate',
   'test/console/screenshots.ts': 'waits until the figures of a page no longer change',

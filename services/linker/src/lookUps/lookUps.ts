@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '@questlog/runtime/log/log';
 import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { retry } from '@questlog/runtime/process/waiting';
+import { Backoff, retry } from '@questlog/runtime/process/waiting';
 import { isErasedReport } from '@questlog/schemas/erased';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -57,6 +57,7 @@ export class LookUps {
     const warnAtMs = performance.now() + WARN_AFTER_MS;
     await retry(load, {
       signal: this.#signal,
+      backoff: new Backoff(MIN_POLL_MS, 2 * MAX_POLL_MS),
       isRetryable: () => true,
       onDelay: ({ message: cause }) => {
         if (performance.now() > warnAtMs)
@@ -85,8 +86,11 @@ export class LookUps {
     const needs = requiredOffsetsOf(lookUp.job, this.#outbox.state, position, ends);
     for (const rows of Object.keys(PROJECTED) as Projected[]) {
       const projection = this.#deps.projections[rows];
+      // Continues to wait if ClickHouse does not respond, because a new lookup would wait for the same offsets again.
       const left = () =>
-        projection.unprojected(needs[rows] ?? new Map(), { mayBeTruncated: lookUp.isOverdue });
+        projection
+          .unprojected(needs[rows] ?? new Map(), { mayBeTruncated: lookUp.isOverdue })
+          .catch(waitForDependency);
       if (!(await this.#waitUntil(lookUp, left))) return false;
     }
     return true;
@@ -168,6 +172,12 @@ async function endOffsetsOf(
     reports: await of(TOPICS.reportLinks, homePartitionsOf(job, state.partitions)),
     sessions: needsSessionLanes(job) ? await of(TOPICS.sessions, own) : NO_OFFSETS,
   };
+}
+
+/** Returns what the lookup waits for. @throws the error if the error is a bug */
+function waitForDependency(error: unknown): string {
+  if (error instanceof Unavailable) return error.message;
+  throw error;
 }
 
 /** Time after which a lookup without an answer is suspended and the partition is reported as unhealthy. */

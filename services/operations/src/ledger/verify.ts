@@ -217,7 +217,8 @@ class Verification {
       if (absentRecords.has(record) && isRepeat) this.#addToTotal('repeated', [record]);
       else if (expired.has(record)) this.#addToTotal('pastRetention', [record]);
       else if (absentRecords.has(record)) this.#addUnexplained(missingRecord(record), record.events);
-      this.#appendIds.set(record.appendId, true);
+      // Keeps the place of a repeated id, as the projector does.
+      if (!this.#appendIds.has(record.appendId)) this.#appendIds.set(record.appendId, true);
     }
     for (const difference of differences) this.#reportDifference(difference);
   }

@@ -27,11 +27,15 @@ export class BoundedMap<K, V> extends Map<K, V> {
     this.delete(key);
     super.set(key, value);
     this.#weight += this.#weightOf(value);
-    for (const oldest of this.keys()) {
-      if (this.#weight <= this.#maxWeight) break;
-      this.delete(oldest);
-    }
+    if (this.#weight > this.#maxWeight) this.#evictOldest();
     return this;
+  }
+
+  #evictOldest(): void {
+    for (const oldest of this.keys()) {
+      this.delete(oldest);
+      if (this.#weight <= this.#maxWeight) return;
+    }
   }
 
   override delete(key: K): boolean {

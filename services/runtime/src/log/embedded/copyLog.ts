@@ -59,17 +59,17 @@ async function backupWhenUnlocked(sqlite: DatabaseSync, to: string, onStep: () =
     hasStarted = true;
     onStep();
   };
-  const deadlineMs = performance.now() + MAX_LOCKED_MS;
+  let attempts = 0;
   await retry(() => backup(sqlite, to, { rate: PAGES_PER_STEP, progress }), {
     backoff: new Backoff(PAUSE_MS, PAUSE_MS),
     isRetryable: (error) =>
-      !hasStarted && Reflect.get(error, 'errcode') === SQLITE_OK && performance.now() < deadlineMs,
+      !hasStarted && Reflect.get(error, 'errcode') === SQLITE_OK && ++attempts < MAX_ATTEMPTS,
   });
 }
 
 const SQLITE_OK = 0;
 const PAUSE_MS = 20;
-const MAX_LOCKED_MS = 5_000;
+const MAX_ATTEMPTS = 250;
 
 /** Flushes the file continuously during the copy, so that the final flush is short. */
 class FileFlusher {
