@@ -46,11 +46,6 @@ const LONG_RUNS = [
 
 /** Floods and malformed input against a separate product. */
 const ABUSE = 'test/abuse/*.test.ts';
-/**
- * Attacks whose tests measure memory or delays, and Schemathesis, because Schemathesis has time limits and takes as long as the
- * other attacks together.
- */
-const MEASURED = 'test/abuse/{bombs,floods,schemathesis,slowSockets}.test.ts';
 const RUNBOOKS = 'test/runbooks/*.test.ts';
 
 /** Compares the cost of this tree with the cost of another server. */
@@ -71,7 +66,6 @@ const ON_KAFKA_TOO = 'test/e2e/{idempotency,restart}.test.ts';
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
-  'test/abuse/schemathesis.',
   'test/dataGuide/simulatedMonth.',
   'test/upgrade/',
   // Tests that start no processes run at the same time as the upgrade tests, which start many.
@@ -168,17 +162,8 @@ const TIERS: readonly Tier[] = [
   },
   // Runs in parallel with `faults`, which often waits for killed processes.
   { name: 'month', include: [MONTH], globalSetup: [MIGRATED], isHeavy: true, order: 2 },
-  // `npm run test:abuse` runs the long form.
-  {
-    name: 'abuse',
-    include: [ABUSE],
-    exclude: [MEASURED],
-    globalSetup: [MIGRATED],
-    isHeavy: true,
-    order: 2,
-  },
-  // Runs alone, because its tests measure memory and delays.
-  { name: 'measured', include: [MEASURED], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
+  // Runs alone, because it measures memory. `npm run test:abuse` runs the long form.
+  { name: 'abuse', include: [ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
 ];
