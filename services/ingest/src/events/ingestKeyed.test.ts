@@ -109,6 +109,18 @@ test('rejects a different body with the same key, and stores concurrent requests
   await expect(send(other)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
 });
 
+test('a lenient retry at another process repeats the record of a stored session with the same append id', async () => {
+  const [first, second] = [aProcess({ isLenient: true }), aProcess({ isLenient: true })];
+  const body = [event, { ...event, sessionId: KEY }, event];
+  await first.send(body);
+  second.sessions.add(KEY);
+  await second.send(body);
+  expect([first.taken(), second.taken()]).toEqual([0, 1]);
+  const [stored] = first.appended();
+  expect(second.appended()).toEqual([stored, expect.anything()]);
+  expect(second.appended()[1]?.message.events.map(({ sessionId }) => sessionId)).toEqual([KEY]);
+});
+
 test('stores only the missing events of a lenient request that is repeated', async () => {
   const { send, appended, sessions } = aProcess();
   const body = [event, { ...event, sessionId: KEY }];
@@ -170,7 +182,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       find: async (_: string, __: string, ids: readonly string[]) =>
         new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session])),
       peek: (_: string, __: Uint32Array, ___: number, idOf: () => string) =>
-        sessions.has(idOf()) ? recent : undefined,
+        sessions.has(idOf()) ? { ...recent, sessionId: idOf() } : undefined,
     },
     reports: {
       reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>

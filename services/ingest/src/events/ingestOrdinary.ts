@@ -172,13 +172,7 @@ export class OrdinaryIngest {
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
     const batch: OrdinaryBatch = {
-      ...{
-        tenantId: tenant.id,
-        projectId: project.id,
-        receivedAt,
-        revision,
-        idempotency: idempotency ?? null,
-      },
+      ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
       ...{ body, found, lanes, next, sessions, remaining, ids },
     };
     const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions));
@@ -233,7 +227,7 @@ export class OrdinaryIngest {
     const appends = records.map((record, position) => {
       const { first, events, lane } = record;
       const partition = partitionFromHome(home, lane, partitions);
-      return { lane, first, events, appendId: names.appendId(record, position), receivedAt, partition };
+      return { first, events, appendId: names.appendId(record, position), receivedAt, partition };
     });
     return [...Map.groupBy(appends, ({ partition }) => partition)].map(([partition, some]) => ({
       partition,
