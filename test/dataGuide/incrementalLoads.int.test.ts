@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { type Bench, crash, failing, openBench } from '@questlog/projector/testing/projectorBench';
+import { type Bench, backUp, crash, failing, openBench } from '@questlog/projector/testing/projectorBench';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -127,17 +127,11 @@ test('a load is correct before and after each statement of the repair of a trunc
 
 test('restored tables have no offset until they have all rows of the log', async () => {
   const tables = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
-  for (const table of tables) {
-    await bench.store.command(`CREATE TABLE ${table}_then AS ${table}`);
-    await bench.store.command(`INSERT INTO ${table}_then SELECT * FROM ${table}`);
-  }
+  const restore = await backUp(bench.store, tables);
   await appendToEach(1);
   await bench.projectAll(bench.store);
   await expectLoaded();
-  for (const table of tables) {
-    await bench.store.command(`EXCHANGE TABLES ${table} AND ${table}_then`);
-    await bench.store.command(`DROP TABLE ${table}_then`);
-  }
+  await restore();
   expect(Object.keys(await published())).toEqual([TOPICS.sessions]);
   await run('load');
   await appendToEach(1);

@@ -11,7 +11,7 @@ import { recordOf } from '@questlog/schemas/topics/eventsRecord';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Bench, crash, failing, openBench } from './testing/projectorBench.ts';
+import { type Bench, backUp, crash, failing, openBench } from './testing/projectorBench.ts';
 import { openStoredRecords } from './truncations/storedRecords.ts';
 import { EVENT_TABLES } from './truncations/topicTables.ts';
 
@@ -174,13 +174,9 @@ test('the first insert of a block, or counts of expired appends, prove that reco
 test('tables that are restored while the projector waits get their missing rows and correct counts', async () => {
   const project = randomUUID();
   const tables = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
-  const command = (statement: string) => bench.store.command(statement);
   await append(accepted(project, { events: [{}, {}, {}] }));
   await bench.projectAll(bench.store);
-  for (const table of tables) {
-    await command(`CREATE TABLE ${table}_then AS ${table}`);
-    await command(`INSERT INTO ${table}_then SELECT * FROM ${table}`);
-  }
+  const restore = await backUp(bench.store, tables);
   await append(accepted(project, { events: [{}, {}] }));
   await bench.projectAll(bench.store);
   await append(accepted(project));
@@ -188,7 +184,7 @@ test('tables that are restored while the projector waits get their missing rows 
   const query: Store['query'] = async (sql, params) => {
     if (!isRestored && sql.includes('FROM quota_usage_by_partition')) {
       isRestored = true;
-      for (const table of tables) await command(`EXCHANGE TABLES ${table} AND ${table}_then`);
+      await restore();
     }
     return await bench.store.query(sql, params);
   };

@@ -159,6 +159,20 @@ export function failing(
   };
 }
 
+/** Copies the rows of tables. Returns a function that restores the tables from the copies, which then no longer exist. */
+export async function backUp({ command }: Store, tables: readonly string[]): Promise<() => Promise<void>> {
+  for (const table of tables) {
+    await command(`CREATE TABLE ${table}_then AS ${table}`);
+    await command(`INSERT INTO ${table}_then SELECT * FROM ${table}`);
+  }
+  return async () => {
+    for (const table of tables) {
+      await command(`EXCHANGE TABLES ${table} AND ${table}_then`);
+      await command(`DROP TABLE ${table}_then`);
+    }
+  };
+}
+
 export const crash = (): Error => new Error('crash');
 export const lost = (): Error => new Unavailable('the answer was lost');
 
