@@ -132,7 +132,6 @@ export class OrdinaryIngest {
     arrays: RequestArrays,
   ): Promise<Claimed | undefined> {
     if (!this.#isOrdinary(request, arrays)) return undefined;
-    if (!arrays.assignRecords(this.#sessions, request)) return undefined;
     const { tenant, project } = request.principal;
     const idempotency = { key, digest: sha256(request.body) };
     const claim = await this.#replays.claim({
@@ -211,9 +210,10 @@ export class OrdinaryIngest {
         open = session === null ? [] : this.#reports.linkableReports(projectId, session.sessionId);
       if (open.length === 0 && !canBeNamed) continue;
       const occurredAt = BigInt(microsOf(batch, event));
-      const id = ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
+      const idOf = (): string => ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
+      const sessionId = session?.sessionId ?? null;
       const reportIds = canBeNamed
-        ? this.#reports.reportsOf(projectId, { id, sessionId: session?.sessionId ?? null, occurredAt })
+        ? this.#reports.reportsOf(projectId, { id: idOf(), sessionId, occurredAt })
         : reportsInWindow(open, occurredAt);
       if (reportIds.length > 0) found = (found ?? new Map()).set(event, reportIds);
     }

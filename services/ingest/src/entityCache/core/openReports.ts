@@ -136,7 +136,7 @@ export class OpenReports {
   ): readonly OpenReport[] {
     const open = reports.openAt(projectId, id, nowMs);
     if (open.length === 0) return NONE;
-    return open.filter((report) => !report.isRetracted && !this.#isErased({ projectId, ...report }));
+    return open.filter((report) => !report.isRetracted && !this.#isErased(report));
   }
 }
 
@@ -154,12 +154,14 @@ export interface ReportCapacity {
 }
 
 export interface OpenReport {
+  readonly projectId: string;
   readonly reportId: string;
   readonly sessionId: string | null;
   readonly receivedAt: number;
   readonly window: ReportWindow;
   readonly closesAt: number;
-  readonly keys: readonly string[];
+  /** Ids of the session or of the events. */
+  readonly ids: readonly string[];
   /** True if the report was retracted. A retracted report still counts against the limit of open reports. */
   isRetracted: boolean;
 }
@@ -167,11 +169,11 @@ export interface OpenReport {
 /** Number of reports that each insertion checks for expiry, starting with the oldest report. */
 const SWEEP_STEPS = 8;
 
-/** Open reports by session id or event id. The keys include the project id, because ids are unique only within a project. */
+/** Open reports by session id or event id. Ids are unique only within a project. */
 class ReportsByKey {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
-  readonly #byKey = new MultiMap<OpenReport>();
+  readonly #byProject = new Map<string, MultiMap<OpenReport>>();
   #keys = 0;
 
   constructor(max: number) {
@@ -190,19 +192,21 @@ class ReportsByKey {
     const existing = this.#reports.get(name);
     if (existing !== undefined) existing.isRetracted = false;
     if (ids.length === 0 || closesAt < nowMs || existing !== undefined) return;
-    const keys = ids.map((id) => nameOf(projectId, id));
     const opened = {
+      projectId,
       reportId,
       sessionId,
       receivedAt,
       window: windowOf(report),
       closesAt,
-      keys,
+      ids,
       isRetracted: false,
     };
     this.#reports.set(name, opened);
-    this.#keys += keys.length;
-    for (const key of keys) this.#byKey.add(key, opened);
+    this.#keys += ids.length;
+    const byId = this.#byProject.get(projectId) ?? new MultiMap();
+    this.#byProject.set(projectId, byId);
+    for (const id of ids) byId.add(id, opened);
     this.#sweep(nowMs);
   }
 
@@ -215,14 +219,14 @@ class ReportsByKey {
     const opened = this.#reports.get(name);
     if (opened === undefined) return;
     this.#reports.delete(name);
-    this.#keys -= opened.keys.length;
-    for (const key of opened.keys) this.#byKey.delete(key, opened);
+    this.#keys -= opened.ids.length;
+    for (const id of opened.ids) this.#byProject.get(opened.projectId)?.delete(id, opened);
   }
 
   openAt(projectId: string, id: string | null, nowMs: number): readonly OpenReport[] {
     if (id === null || this.#keys === 0) return NONE;
     const found: OpenReport[] = [];
-    for (const opened of this.#byKey.get(nameOf(projectId, id))) {
+    for (const opened of this.#byProject.get(projectId)?.get(id) ?? NONE) {
       if (opened.closesAt < nowMs) this.close(nameOf(projectId, opened.reportId));
       else found.push(opened);
     }

@@ -48,7 +48,8 @@ export class RecordParts {
   readonly all: RecordPart[] = [];
   readonly #shape: RecordShape;
   readonly #next: Uint16Array;
-  readonly #byKey = new Map<string | number | null, RecordPart>();
+  /** Undefined while there is only one record, because most requests have one. */
+  #byKey: Map<string | number | null, RecordPart> | undefined;
   #record: RecordPart | undefined;
   #key: string | number | null = null;
 
@@ -60,13 +61,14 @@ export class RecordParts {
 
   add(event: number, lane: number, sessionId: string | null): void {
     const key = this.#keyOf(event, lane, sessionId);
-    if (this.#record === undefined || key !== this.#key) {
-      this.#record = this.#byKey.get(key);
+    if (key !== this.#key) {
+      if (this.#record !== undefined) this.#byKey ??= new Map([[this.#key, this.#record]]);
+      this.#record = this.#byKey?.get(key);
       this.#key = key;
     }
     if (this.#record === undefined) {
       this.#record = { lane, sessionId, first: event, last: event, events: 0 };
-      this.#byKey.set(key, this.#record);
+      this.#byKey?.set(key, this.#record);
       this.all.push(this.#record);
     }
     this.#next[this.#record.last] = event;
