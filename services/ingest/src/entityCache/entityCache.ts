@@ -35,6 +35,11 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /**
+   * True if `find` also queries ClickHouse for entities in memory, because an entity can have several records with different
+   * content. The first record can be in ClickHouse only, and a later record in memory.
+   */
+  readonly looksUpAll?: boolean;
   onStart?(): Promise<void>;
   /** Called for each record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
@@ -139,13 +144,13 @@ export async function openEntityCache<Message, Entity>(
       tenantId === undefined ? checkTable() : checkTable(partitionOf(tenantId, 0, partitions), 1),
     find: async (tenantId, projectId, ids) => {
       const found = new Map<string, Entity>();
-      if (index.collect(projectId, ids, found).length === 0) return found;
+      if (index.collect(projectId, ids, found).length === 0 && !type.looksUpAll) return found;
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
-      if (missing.length === 0) return found;
+      if (missing.length === 0 && !type.looksUpAll) return found;
       // Checks for missing rows before the query, because the rows can arrive during the query.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
-      for (const [id, entity] of await type.lookUp(projectId, missing)) {
+      for (const [id, entity] of await type.lookUp(projectId, type.looksUpAll ? ids : missing)) {
         if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
       }
       if (incomplete !== undefined && missing.some((id) => !found.has(id))) throw incomplete;

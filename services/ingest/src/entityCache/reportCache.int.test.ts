@@ -61,6 +61,17 @@ test('finds a stored report with a later retraction', async () => {
   expect(await found(aReport())).toBeUndefined();
 });
 
+test('finds the stored report if an attempt of the same request was appended later', async () => {
+  const [first, again] = [[randomUUID()], [randomUUID()]].map((inlineEventIds) =>
+    aReport({ inlineEventIds }),
+  );
+  if (first === undefined || again === undefined) throw new Error('two attempts');
+  const reports = await started({ stored: [first], inLog: [{ ...again, reportId: first.reportId }] });
+  expect(await reports.find(tenantId, projectId, first.reportId)).toMatchObject({
+    filed: { inlineEventIds: first.inlineEventIds },
+  });
+});
+
 test('ignores copies, retries, notices, invalid records, and records of other partitions', async () => {
   const records = [
     aReport({ isForwarded: true }),

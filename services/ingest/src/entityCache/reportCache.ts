@@ -128,6 +128,8 @@ function reportType(deps: {
     weightOf: ({ filed }) => 1 + idsOf(filed) / EVENT_IDS_PER_WEIGHT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
+    // Each attempt of a request without an answer files the report with new ids of inline events. Only the first filing counts.
+    looksUpAll: true,
     onStart: async () => {
       const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
       const reports = await storedOpenReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
