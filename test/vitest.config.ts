@@ -21,8 +21,8 @@ const E2E = 'test/e2e/*.test.ts';
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Reads pages in a browser for minutes, so `npm test` does not include it. */
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
-/** Start a process per command, or install npm packages. `npm test` does not include these files, because they are slow. */
-const SLOW = 'test/e2e/{backup,commandLine,generatedClients,sqlCommand}.test.ts';
+/** Start a process per command, install npm packages, or run promtool. `npm test` does not include these files. */
+const SLOW = 'test/{e2e/{backup,commandLine,generatedClients,sqlCommand},monitoring/rules}.test.ts';
 /**
  * Files that change tables, or wait until tables are rewritten. They run on Kafka only. On the embedded log, `erasureKill` and
  * the other `deadLetters` tests test the same behavior.
@@ -112,7 +112,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH],
+    exclude: [KAFKA, ENGINES, E2E, SLOW, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH],
     order: 0,
   },
   {

@@ -1,0 +1,197 @@
+/** Tests the Prometheus rules with promtool: each alert fires above its threshold, and does not fire below it. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { findProgram } from '../games/gamePages.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const RULES = join(ROOT, 'deploy/monitoring/rules.yaml');
+const PAGES = 'https://github.com/questlog/questlog/blob/main/';
+
+interface Rule {
+  readonly record?: string;
+  readonly alert?: string;
+  readonly expr: string;
+  readonly labels?: { readonly severity?: string };
+  readonly annotations?: Readonly<Record<'summary' | 'description' | 'runbook_url', string>>;
+}
+
+const rules = (parse(readFileSync(RULES, 'utf8')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
+  (group) => group.rules,
+);
+const alerts = rules.filter((rule) => rule.alert !== undefined);
+
+/** Samples of time series, one sample a minute, in promtool's notation. */
+type Series = Readonly<Record<string, string>>;
+
+const EVENTS = 'questlog_http_requests_total{route="/v1/ingest/events",status="201"}';
+const FAILED = 'questlog_http_requests_total{route="/v1/ingest/events",status="503"}';
+const GROUP = '{group="questlog-project-events",topic="questlog.events.v1"}';
+const LAG = `questlog_group_lag_seconds${GROUP}`;
+const LAG_AT = `questlog_group_lag_timestamp_seconds${GROUP}`;
+const RETENTION = `questlog_group_lag_retention_ratio${GROUP}`;
+const DEAD_LETTERS = 'questlog_dead_letters_open{group="questlog-project-events"}';
+const LEDGER = 'questlog_ledger_difference_age_seconds';
+const CUTS = 'questlog_log_cuts_total{topic="questlog.events.v1"}';
+const OUTAGE =
+  'questlog_log_partition_outage_seconds{topic="questlog.events.v1",partition="3",doing="append"}';
+const LOOKUPS = 'questlog_linker_look_up_failures_total{kind="final"}';
+const OPEN_REPORTS = 'questlog_linker_open_reports{partition="3"}';
+const RATE_LIMITED = 'questlog_rate_limited_total{limit="project events"}';
+const BUILD = 'questlog_build_info{version="0.1.0"}';
+
+const HEALTHY: Series = {
+  [BUILD]: '1x6000',
+  [EVENTS]: '0+1000x6000',
+  [LAG]: '1x6000',
+  [LAG_AT]: '0+60x6000',
+  [RETENTION]: '0.001x6000',
+  [DEAD_LETTERS]: '0x6000',
+  [LEDGER]: '0x6000',
+  [LOOKUPS]: '0x6000',
+  [OPEN_REPORTS]: '10x6000',
+  [RATE_LIMITED]: '0x6000',
+};
+
+interface Case {
+  /** Time of the check after the first sample. */
+  readonly at: string;
+  readonly fires: Series;
+  /** Samples for which the alert does not fire, usually just below its threshold. */
+  readonly quiet: Series;
+  /** Other alerts that fire in both cases. */
+  readonly others?: readonly string[];
+}
+
+const CASES: Readonly<Record<string, Case>> = {
+  QuestlogEventsFail: {
+    at: '70m',
+    fires: { [FAILED]: '0+20x6000' },
+    quiet: { [FAILED]: '0+5x6000' },
+    others: ['QuestlogSomeEventsFail'],
+  },
+  QuestlogSomeEventsFail: {
+    at: '25h',
+    fires: { [FAILED]: '0+4x6000' },
+    quiet: { [FAILED]: '0+0.5x6000' },
+  },
+  QuestlogProjectionLate: {
+    at: '70m',
+    fires: { [LAG]: '1x40 20x60' },
+    quiet: { [LAG]: '1x66 20x1 1x60' },
+    others: ['QuestlogProjectionSometimesLate'],
+  },
+  QuestlogProjectionSometimesLate: {
+    at: '25h',
+    fires: { [LAG]: '20x0 1x123 '.repeat(20) },
+    quiet: { [LAG]: '20x0 1x998 '.repeat(2) },
+  },
+  QuestlogAbsent: { at: '10m', fires: { [BUILD]: '_x20' }, quiet: { [BUILD]: '_x7 1x20' } },
+  QuestlogBugs: {
+    at: '10m',
+    fires: { 'questlog_http_requests_total{route="/v1/reports",status="500"}': '0x5 1x20' },
+    quiet: { 'questlog_http_requests_total{route="/v1/reports",status="503"}': '0x5 1x20' },
+  },
+  QuestlogGroupBehind: {
+    at: '10m',
+    fires: { 'questlog_group_lag_seconds{group="questlog-link",topic="questlog.events.v1"}': '61x20' },
+    quiet: { 'questlog_group_lag_seconds{group="questlog-link",topic="questlog.events.v1"}': '60x20' },
+  },
+  QuestlogRecordsExpire: { at: '10m', fires: { [RETENTION]: '0.11x20' }, quiet: { [RETENTION]: '0.1x20' } },
+  QuestlogLagUnknown: {
+    at: '10m',
+    fires: { [LAG]: '_x20', [LAG_AT]: '_x20' },
+    quiet: { [LAG]: '_x20 ', [LAG_AT]: '-60+60x20' },
+    others: ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate'],
+  },
+  QuestlogDeadLetters: {
+    at: '10m',
+    fires: { [DEAD_LETTERS]: '1x20' },
+    quiet: { [DEAD_LETTERS]: '0x7 1x20' },
+  },
+  QuestlogEventsMissing: { at: '10m', fires: { [LEDGER]: '301x20' }, quiet: { [LEDGER]: '300x20' } },
+  QuestlogLogTruncated: { at: '10m', fires: { [CUTS]: '_x5 1x20' }, quiet: { [CUTS]: '0x20' } },
+  QuestlogPartitionOutage: { at: '10m', fires: { [OUTAGE]: '_x5 31x20' }, quiet: { [OUTAGE]: '_x5 30x20' } },
+  QuestlogLookupsFail: {
+    at: '30m',
+    fires: { [LOOKUPS]: '0+1x60' },
+    quiet: { [LOOKUPS]: '0x15 1x60' },
+  },
+  QuestlogOpenReportsNearLimit: {
+    at: '10m',
+    fires: { [OPEN_REPORTS]: '45001x20' },
+    quiet: { [OPEN_REPORTS]: '45000x20' },
+  },
+  QuestlogRateLimited: {
+    at: '20m',
+    fires: { [RATE_LIMITED]: '0+60x30' },
+    quiet: { [RATE_LIMITED]: '0x14 60x20' },
+  },
+};
+
+test('each alert has samples for which it fires', () => {
+  expect(Object.keys(CASES).toSorted()).toEqual(alerts.map(({ alert }) => alert).toSorted());
+});
+
+const promtool = findProgram('promtool');
+if (promtool === undefined)
+  console.log('skipped: the tests of the alerts need promtool (Debian package prometheus)');
+
+test.skipIf(promtool === undefined)('each alert fires above its threshold only, and alone', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-rules-'));
+  try {
+    const files = ['1m', '5m'].map((interval) => {
+      const tests = Object.entries(CASES).flatMap(([alert, { at, fires, quiet, others = [] }]) => {
+        if ((interval === '5m') !== at.endsWith('h')) return [];
+        return [
+          expecting([alert, ...others], at, { ...HEALTHY, ...fires }),
+          expecting(others, at, { ...HEALTHY, ...quiet }),
+        ];
+      });
+      const file = join(folder, `${interval}.json`);
+      writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: interval, tests }));
+      return file;
+    });
+    execFileSync(promtool ?? '', ['test', 'rules', ...files], { encoding: 'utf8' });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** Returns a test of promtool that expects the alerts `firing`, and no other alerts. */
+function expecting(firing: readonly string[], at: string, series: Series) {
+  const samples = firing.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 }));
+  return {
+    interval: '1m',
+    input_series: Object.entries(series).map(([one, values]) => ({ series: one, values })),
+    promql_expr_test: [
+      { expr: 'count by (alertname) (ALERTS{alertstate="firing"})', eval_time: at, exp_samples: samples },
+    ],
+  };
+}
+
+test('each alert has a severity, a value in its description, and a page that describes what to do', () => {
+  for (const { alert, expr, labels, annotations } of alerts) {
+    expect([alert, labels?.severity]).toEqual([alert, expect.stringMatching(/^(critical|warning|info)$/)]);
+    expect([alert, annotations?.summary]).toEqual([alert, expect.stringMatching(/\.$/)]);
+    const describesValue = /\{\{ \$value/.test(annotations?.description ?? '') || expr.startsWith('absent');
+    expect([alert, describesValue]).toEqual([alert, true]);
+    const [page = '', anchor] = (annotations?.runbook_url ?? '').replace(PAGES, '').split('#');
+    expect([alert, page, existsSync(join(ROOT, page))]).toEqual([alert, page, true]);
+    expect([alert, anchor]).toEqual([alert, undefined]);
+  }
+});
+
+test('the rules use only metrics of the reference, and only recorded series', () => {
+  const reference = readFileSync(join(ROOT, 'docs/reference/metrics.md'), 'utf8');
+  const recorded = new Set(rules.map(({ record }) => record));
+  for (const { expr } of rules) {
+    for (const [series] of expr.matchAll(/questlog[\w:]+/g))
+      if (series.includes(':')) expect(recorded).toContain(series);
+      else expect(reference).toContain(`\`${series}\``);
+  }
+});
