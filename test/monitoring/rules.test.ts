@@ -1,4 +1,4 @@
-/** Tests the Prometheus rules with promtool: each alert fires above its threshold, and does not fire below it. */
+/** Tests the metrics and the rules with promtool: each alert fires above its threshold, and does not fire below it. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { findProgram } from '../games/gamePages.ts';
+import { allMetrics } from '../tidy/reference/metricsPage.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const RULES = join(ROOT, 'deploy/monitoring/rules.yaml');
@@ -173,6 +174,10 @@ function expecting(firing: readonly string[], at: string, series: Series) {
     ],
   };
 }
+
+test.skipIf(promtool === undefined)('the metrics follow the naming rules of Prometheus', async () => {
+  execFileSync(promtool ?? '', ['check', 'metrics'], { input: await allMetrics().metrics() });
+});
 
 test('each alert has a severity, a value in its description, and a page that describes what to do', () => {
   for (const { alert, expr, labels, annotations } of alerts) {

@@ -6,15 +6,21 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
-import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { code, list, page } from './markdown.ts';
 
-export async function metricsPage(): Promise<string> {
+/** Returns a registry with the metrics of all processes. */
+export function allMetrics(): MetricsRegistry {
   const registry = createMetricsRegistry();
   const http = httpMetrics(registry);
   for (const add of [ingestMetrics, operationsMetrics]) add(registry, http);
   for (const add of [projectorMetrics, linkerMetrics, directoryMetrics, partitionHealthMetrics])
     add(registry);
+  return registry;
+}
+
+export async function metricsPage(): Promise<string> {
+  const registry = allMetrics();
   const lines = (await registry.getMetricsAsJSON())
     .filter(({ name }) => name.startsWith('questlog_'))
     .map(({ name, type, help }) => {

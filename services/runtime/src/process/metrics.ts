@@ -10,6 +10,9 @@ export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsA
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
+/** Gauges of prom-client with the suffix of a counter. Other gauges have the same values by type. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((name) => `nodejs_active_${name}_total`);
+
 export interface RegistryOptions {
   readonly version?: string;
   readonly worker?: number | undefined;
@@ -19,6 +22,7 @@ export function createMetricsRegistry({ version, worker }: RegistryOptions = {})
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_INTERVAL_MS });
+  for (const name of MISNAMED) registry.removeSingleMetric(name);
   const build = { version: version ?? 'unknown', node: process.versions.node };
   new Gauge({
     name: 'questlog_build_info',
