@@ -65,7 +65,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     lost: 'a data team that loads rows below the published offset misses the rows of a block permanently',
     file: BLOCKS,
     text: 'await this.#commit({ offset: start, pendingTo: end, last });',
-    by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tables ?? '');",
+    by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tablesId ?? '');",
     tests: [BLOCKS_TEST],
   },
   {

@@ -16,7 +16,7 @@ import { SURVIVORS } from './survivors.ts';
 
 const MIN_KILLED_PERCENT = 85;
 const MUTATED =
-  /^services\/(\w+\/src\/(.+\/)?core\/|runtime\/src\/(consumer|log\/(projection|truncation))\/|ingest\/src\/events\/(quotas|replayCache|replays|storeEvents)\.ts)/;
+  /^services\/(\w+\/src\/(.+\/)?core\/|runtime\/src\/(consumer\/|log\/(projection|truncation)\/|process\/boundedMap)|ingest\/src\/events\/(quotas|replayCache|replays|storeEvents)\.ts)/;
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const REPORT = `${ROOT}.data/mutation/report.json`;
 /** Last results of each file in the folders of the last run. After a new test for one file, the other files need no new run. */

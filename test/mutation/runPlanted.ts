@@ -90,7 +90,13 @@ interface Report {
 function testedIn(copy: string, tests: readonly string[], { bail }: { bail: boolean }): Tested {
   const report = join(copy, '.data/report.json');
   rmSync(report, { force: true });
-  const projects = ['fast', 'engines', ...(tests.some((path) => path.includes('.kafka.')) ? ['kafka'] : [])];
+  const has = (part: string): boolean => tests.some((path) => path.includes(part));
+  const projects = [
+    ...['fast', 'engines'],
+    ...(has('.kafka.') ? ['kafka'] : []),
+    // `vitest.config.ts` has this file in the tier of faults.
+    ...(has('/lostOffsets.') ? ['faults'] : []),
+  ];
   spawnSync(
     process.execPath,
     [

@@ -34,7 +34,7 @@ interface Seen {
 }
 
 /**
- * Number of runs, each with 50 damaged bodies. The tier of faults tests 75,000 bodies. A million bodies take three minutes.
+ * Number of runs, each with 50 damaged bodies. The tier of faults tests 75,000 bodies. A million bodies take one minute.
  * QUESTLOG_SEED selects the bodies.
  */
 const RUNS = { million: 20_000, long: 1_500, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
