@@ -83,7 +83,7 @@ const CASES: Readonly<Record<string, Case>> = {
   QuestlogProjectionLate: {
     at: '70m',
     fires: { [LAG]: '1x40 20x60' },
-    quiet: { [LAG]: '1x66 20x1 1x60' },
+    quiet: { [LAG]: '1x30 20x1 1x60' },
     others: ['QuestlogProjectionSometimesLate'],
   },
   QuestlogProjectionSometimesLate: {
@@ -107,7 +107,7 @@ const CASES: Readonly<Record<string, Case>> = {
     at: '10m',
     fires: { [LAG]: '_x20', [LAG_AT]: '_x20' },
     quiet: { [LAG]: '_x20 ', [LAG_AT]: '-60+60x20' },
-    others: ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate'],
+    others: ['QuestlogProjectionLate'],
   },
   QuestlogDeadLetters: {
     at: '10m',
