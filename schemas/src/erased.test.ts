@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { anErasure as aBuiltErasure, anEventsRecord, aReportLink } from '../fixtures/builders.ts';
-import { ErasedData, excludeErased, isErasedReport } from './erased.ts';
+import { ErasedData } from './erased.ts';
 import type { Erasure } from './topics/directoryEntry.ts';
 
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
@@ -77,16 +77,16 @@ test('isHiding is true until the last erasure of the project or its tenant has h
   ]);
 });
 
-test('excludeErased removes only erased events, and returns the same record if no event is erased', () => {
+test('removes only erased events, and returns the same record if no event is erased', () => {
   const record = anEventsRecord({
     tenantId: TENANT,
     projectId: PROJECT,
     events: [{ sessionId: SESSION }, {}],
   });
-  expect(excludeErased(erasedBy(), record)).toBe(record);
-  expect(excludeErased(erasedBy(anErasure({ tenantId: randomUUID() })), record)).toBe(record);
+  expect(erasedBy().visibleEvents(record)).toBe(record);
+  expect(erasedBy(anErasure({ tenantId: randomUUID() })).visibleEvents(record)).toBe(record);
   const message = record.message();
-  const left = excludeErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), record);
+  const left = erasedBy(anErasure({ projectId: PROJECT, sessions })).visibleEvents(record);
   expect(left.message()).toEqual({ ...message, events: [message.events[1]] });
 });
 
@@ -94,14 +94,14 @@ test('a report is erased by its session, by its time, or by its id', () => {
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: SESSION, receivedAt: 2_000 });
   const other = { ...report, sessionId: randomUUID() };
   const bySession = erasedBy(anErasure({ projectId: PROJECT, sessions }));
-  expect([isErasedReport(bySession, report), isErasedReport(bySession, other)]).toEqual([true, false]);
+  expect([report, other].map((one) => bySession.isVisibleReport(one))).toEqual([false, true]);
   const found = [{ projectId: PROJECT, ids: [report.reportId] }];
-  expect(isErasedReport(erasedBy(anErasure({ sessions: [], reports: found })), other)).toBe(true);
+  expect(erasedBy(anErasure({ sessions: [], reports: found })).isVisibleReport(other)).toBe(false);
   const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
-  expect(isErasedReport(byTime, report)).toBe(false);
-  expect(isErasedReport(byTime, { ...report, receivedAt: 1_999 })).toBe(true);
+  expect(byTime.isVisibleReport(report)).toBe(true);
+  expect(byTime.isVisibleReport({ ...report, receivedAt: 1_999 })).toBe(false);
   // A notice of the linker can refer to a report that was filed after the erasure.
-  expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(false);
+  expect(byTime.isVisibleReport({ ...report, ...{ kind: 'unresolved' } })).toBe(true);
 });
 
 test('counts the erased ids, and increases `changes` only if more is erased', () => {

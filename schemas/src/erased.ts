@@ -3,6 +3,7 @@ import type { Erasure } from './topics/directoryEntry.ts';
 import type { EventsRecord } from './topics/eventsRecord.ts';
 import type { LinkedEvent } from './topics/linkedEvents.ts';
 import type { ReportLink } from './topics/reportLinks.ts';
+import type { SessionRegistered } from './topics/sessionRegistered.ts';
 
 export interface Erasable {
   readonly tenantId: string;
@@ -93,8 +94,59 @@ export class ErasedData {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
 
-  hasProject(tenantId: string, projectId: string): boolean {
-    return this.#wholeScopes.has(tenantId) || this.#wholeScopes.has(nameOf(tenantId, projectId));
+  /** Returns the erasure ids of the record's erased events by the index of the event. */
+  erasuresOfEvents(record: EventsRecord): ReadonlyMap<number, string> {
+    const erasures = new Map<number, string>();
+    if (this.isEmpty) return erasures;
+    const { tenantId, projectId, receivedAt, count } = record;
+    for (let event = 0; event < count; event++) {
+      const by = this.erasureOf({ tenantId, projectId, sessionId: record.sessionId(event), receivedAt });
+      if (by !== undefined) erasures.set(event, by);
+    }
+    return erasures;
+  }
+
+  /** Returns the record without erased events. Returns the same record if no event is erased. */
+  visibleEvents(record: EventsRecord): EventsRecord {
+    const erasures = this.erasuresOfEvents(record);
+    if (erasures.size === 0) return record;
+    return record.select([...Array(record.count).keys()].filter((event) => !erasures.has(event)));
+  }
+
+  isVisibleSession(session: SessionRegistered): boolean {
+    return this.erasureOf({ ...session, receivedAt: session.registeredAt }) === undefined;
+  }
+
+  /** True if no erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure. */
+  isVisibleReport(report: Erasable & { readonly reportId: string }): boolean {
+    const { tenantId, projectId, reportId } = report;
+    return !this.hasReport(tenantId, projectId, reportId) && this.erasureOf(report) === undefined;
+  }
+
+  isVisibleLink({ event: { sessionId, receivedAt }, ...link }: LinkedEvent): boolean {
+    return this.isVisibleReport({ ...link, sessionId, receivedAt });
+  }
+
+  /** True if no erasure of the whole tenant covers data from this time in milliseconds. */
+  isVisibleTenant(tenantId: string, receivedAt: number): boolean {
+    return this.erasureOf({ tenantId, projectId: '', sessionId: null, receivedAt }) === undefined;
+  }
+
+  /**
+   * True if the projector writes the report. While an erasure of sessions searches, the projector still writes reports that the
+   * erasure has not found. Otherwise, the erasure could not find the links of these reports.
+   */
+  isProjectedReport(record: ReportLink): boolean {
+    const { tenantId, projectId, reportId } = record;
+    if (this.hasReport(tenantId, projectId, reportId)) return false;
+    const erasure = this.erasureOf(record);
+    return erasure === undefined || this.isSearching(erasure);
+  }
+
+  /** True if retractions and unresolved links are visible. If their report is unknown, true if the project was never erased. */
+  areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
+    if (report !== undefined) return this.isVisibleReport(report);
+    return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
   /** True if queries can still return rows of an erased project or tenant. Only the latest erasure is checked. */
@@ -125,42 +177,15 @@ export class ErasedData {
   }
 }
 
-export function excludeErased(erased: ErasedData, record: EventsRecord): EventsRecord {
-  if (erased.isEmpty) return record;
-  const { tenantId, projectId, receivedAt, count } = record;
-  const kept: number[] = [];
-  for (let event = 0; event < count; event++) {
-    const sessionId = record.sessionId(event);
-    if (erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) === undefined) kept.push(event);
-  }
-  return kept.length === count ? record : record.select(kept);
-}
+export const ALL_VISIBLE = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-export function isErasedLink(
-  erased: ErasedData,
-  { tenantId, projectId, reportId, event: { sessionId, receivedAt } }: LinkedEvent,
-): boolean {
-  return (
-    erased.hasReport(tenantId, projectId, reportId) ||
-    erased.erasureOf({ tenantId, projectId, sessionId, receivedAt }) !== undefined
-  );
-}
-
-/** True if an erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure. */
-export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
-  const { tenantId, projectId, reportId } = record;
-  return erased.hasReport(tenantId, projectId, reportId) || erased.erasureOf(record) !== undefined;
-}
-
-/**
- * True if the projector omits the report because of an erasure. While an erasure of sessions searches, the projector still
- * writes reports that the erasure has not found. Otherwise, the erasure could not find the links of these reports.
- */
-export function isExcludedReport(erased: ErasedData, record: ReportLink): boolean {
-  if (!isErasedReport(erased, record)) return false;
-  const erasureOf = erased.erasureOf(record);
-  const isKnown = erased.hasReport(record.tenantId, record.projectId, record.reportId);
-  return isKnown || erasureOf === undefined || !erased.isSearching(erasureOf);
+/** Hides the data that the erasures in the directory cover. */
+export function visibleIn(directory: {
+  readonly current: { readonly erased: ErasedData };
+  caughtUp(): Promise<void>;
+}) {
+  const cached = directory.current.erased;
+  return { cached, latest: async () => directory.caughtUp().then(() => cached) };
 }
 
 function nameOf(tenantId: string, projectId: string): string {

@@ -3,13 +3,13 @@ import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { silentStore } from '@questlog/linker/testing/partitionDeps';
-import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { ALL_VISIBLE } from '@questlog/schemas/erased';
 
 const [brokers = '', prefix = ''] = process.argv.slice(2);
 const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
@@ -21,7 +21,7 @@ const linker = await startLinker({
   clock: systemClock,
   logger: silentLogger,
   health: createHealth(),
-  erased: NO_ERASURES,
+  visible: ALL_VISIBLE,
   metrics: linkerMetrics(createMetricsRegistry()),
   bounds: LINKER_BOUNDS,
 });

@@ -16,13 +16,13 @@ import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migrat
 import { closeSharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { ALL_VISIBLE } from '@questlog/schemas/erased';
 import { partitionOf } from '@questlog/schemas/partition';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
@@ -131,7 +131,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
     metrics,
     logger: silentLogger,
     health: createHealth(),
-    erased: NO_ERASURES,
+    visible: ALL_VISIBLE,
     bounds,
   };
   return { shared, clock, outage, directory, server };

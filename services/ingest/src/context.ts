@@ -7,6 +7,7 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import type { IngestMetrics } from './metrics.ts';
 
 /** A module that needs only some of the objects declares these objects with `Pick`. */
@@ -15,6 +16,7 @@ export interface IngestContext {
   readonly store: Store;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
+  readonly visible: VisibleData;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;

@@ -15,6 +15,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { visibleIn } from '@questlog/schemas/erased';
 import { partitionOf } from '@questlog/schemas/partition';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
@@ -291,12 +292,16 @@ async function anIngest(log: Log, store = EMPTY) {
   lifecycle.onStop('directory', () => directory.close());
   onTestFinished(() => lifecycle.stop());
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
-  const { port } = await startIngest({ ...shared, store, directory }, undefined, {
-    isEngineLocal: true,
-    toGames: anyPort,
-    ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
-    ...{ trustedProxies: new BlockList(), jwt: undefined },
-  });
+  const { port } = await startIngest(
+    { ...shared, store, directory, visible: visibleIn(directory) },
+    undefined,
+    {
+      isEngineLocal: true,
+      toGames: anyPort,
+      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
+      ...{ trustedProxies: new BlockList(), jwt: undefined },
+    },
+  );
   const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>
     fetch(`http://127.0.0.1:${port}${path}`, {

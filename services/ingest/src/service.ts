@@ -58,7 +58,7 @@ export async function startIngest(
   settings: IngestSettings,
 ): Promise<IngestService> {
   const { log, store, directory, clock, logger, metrics, lifecycle } = context;
-  const { projects, erased } = directory.current;
+  const { projects } = directory.current;
   const partitions = await log.partitionCount(TOPICS.events);
   const projections = watchProjections(log, cachedTableUuids(store));
 
@@ -74,7 +74,7 @@ export async function startIngest(
   warnWithoutHeartbeat(directory, clock, context.health);
   warnOfLeaderless(context);
 
-  const known = { ...lookUps, sessions, reports, clock, erased };
+  const known = { ...lookUps, sessions, reports, clock };
   const tokens = await openTokens(context, settings);
   const processId = randomUUID();
   const received = openRequestOutcomes({ ...context, processId, dropped: metrics.ledgerDropped });
@@ -107,7 +107,7 @@ export async function startIngest(
       checkAttachments: openAttachmentChecks({ store: uploads, clock }),
     },
     uploads: {
-      ...{ store: uploads, publicUrl, clock, erased },
+      ...{ store: uploads, publicUrl, clock, sessions },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
       projectOf: (target) => holderOf(directory.current, target, clock.now()),
     },

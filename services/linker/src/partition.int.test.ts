@@ -244,7 +244,7 @@ test('an erased report leaves the changelog and gets no more links; another repo
   const erased = new ErasedData();
   const { tenantId, projectId, receivedAt } = gone;
   erased.add(anErasure({ tenantId, projectId, requestedAt: receivedAt + 1 }));
-  const linker = await startLinker({ ...deps, erased: { cached: erased, latest: async () => erased } });
+  const linker = await startLinker({ ...deps, visible: { cached: erased, latest: async () => erased } });
   onTestFinished(() => linker.stop());
   const ofIt = async () =>
     (await readToEnd(log, TOPICS.linkerState)).flat().filter(({ key }) => key === `report/${keyOf(gone)}`);

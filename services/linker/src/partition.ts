@@ -3,11 +3,10 @@ import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, retry } from '@questlog/runtime/process/waiting';
-import { excludeErased, isErasedReport } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { DEAD_LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
-import { decideReportLink, removeErased } from './core/decideReports.ts';
+import { decideReportLink, removeHidden } from './core/decideReports.ts';
 import { type Decision, EMPTY_DECISION } from './core/decision.ts';
 import type { LinkerState } from './core/linkerState.ts';
 import type { PartitionDeps } from './deps.ts';
@@ -72,17 +71,17 @@ interface Run {
 
 async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
-  const { cached } = deps.erased;
-  let erased = 0;
+  const { cached: visible } = deps.visible;
+  let changes = 0;
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // The state can contain reports from before the erasure.
-      if (erased !== cached.changes) {
-        erased = cached.changes;
-        const changes = removeErased(outbox.state, (record) => isErasedReport(cached, record));
-        outbox.put({ ...EMPTY_DECISION, changes });
-        if (changes.length > 0) await outbox.commit();
+      // The state can contain reports that have become hidden.
+      if (changes !== visible.changes) {
+        changes = visible.changes;
+        const removed = removeHidden(outbox.state, (record) => visible.isVisibleReport(record));
+        outbox.put({ ...EMPTY_DECISION, changes: removed });
+        if (removed.length > 0) await outbox.commit();
       }
       await processBatch(run, batch);
       await lookUps.next();
@@ -155,11 +154,11 @@ async function decide(
     if (topic === TOPICS.events) {
       const isReplayed = headers[DEAD_LETTER_ID_HEADER] !== undefined;
       const position = { offset, arrivedAtMs: timestampMs, isReplayed };
-      const events = excludeErased(deps.erased.cached, await codecs.events.decode(value));
+      const events = deps.visible.cached.visibleEvents(await codecs.events.decode(value));
       return decideEvents(outbox.state, position, events, clock.now());
     }
     const report = await codecs.reports.decode(value);
-    if (isErasedReport(deps.erased.cached, report)) return EMPTY_DECISION;
+    if (!deps.visible.cached.isVisibleReport(report)) return EMPTY_DECISION;
     const fault = faultOf(report);
     if (fault !== undefined) throw new Invalid(fault);
     const decision = decideReportLink(outbox.state, offset, report, clock.now());

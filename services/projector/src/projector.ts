@@ -118,14 +118,15 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, erased, uuidOf, recentUuidOf, offsets } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, visible, uuidOf, recentUuidOf, offsets } =
+    deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
-  const shared = { store, codec, clock, erased, logId: log.id, partitions, onOutcome };
+  const shared = { store, codec, clock, visible, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };

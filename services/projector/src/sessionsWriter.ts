@@ -8,6 +8,7 @@ import {
 } from '@questlog/schemas/topics/sessionRegistered';
 import { type EntityTable, firstRecords, storedFirstOffsets } from './firstRecords.ts';
 import { insertBlock, POSITION_COLUMNS, type RecordRow, rowTable } from './rowSink.ts';
+import { visibleSessions } from './visible.ts';
 import { type DecodedRecord, type WriterDeps, writerOf } from './writer.ts';
 
 const NO_METADATA = Buffer.from('{}');
@@ -22,16 +23,12 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
     idOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
   };
   return writerOf<SessionRegistered, readonly DecodedRecord<SessionRegistered>[]>(deps, {
+    visibleRecords: visibleSessions,
     faultOf: sessionFault,
     plan: async (block, decoded) => {
-      const erased = await deps.erased.latest();
-      const notErased = decoded.filter(
-        ({ message }) => erased.erasureOf({ ...message, receivedAt: message.registeredAt }) === undefined,
-      );
-      const kept = await firstRecords(entities, block, notErased);
+      const kept = await firstRecords(entities, block, decoded);
       onOutcome('written', kept.length);
-      onOutcome('ignored', decoded.length - notErased.length);
-      onOutcome('repeated', notErased.length - kept.length);
+      onOutcome('repeated', decoded.length - kept.length);
       return kept;
     },
     apply: async (kept, block, attempt) => {

@@ -2,18 +2,19 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import type { Erasures } from '@questlog/runtime/consumer/serviceDeps';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
+import type { VisibleData } from '@questlog/schemas/visibility';
+import type { HiddenEvents } from './events/core/planEvents.ts';
 
 export interface WriterDeps<Message> {
   readonly store: Store;
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
-  readonly erased: Erasures;
+  readonly visible: VisibleData;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];
@@ -29,7 +30,7 @@ export interface Source {
   readonly orphanIds: readonly string[];
 }
 
-export interface DecodedRecord<T> {
+export interface DecodedRecord<T> extends HiddenEvents {
   readonly offset: number;
   readonly message: T;
 }
@@ -38,6 +39,11 @@ export interface DecodedRecord<T> {
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
+  /** Returns the records that the projection writes. Undefined if the projection writes all records. */
+  visibleRecords?(
+    visible: VisibleData,
+    decoded: readonly DecodedRecord<Message>[],
+  ): Promise<readonly DecodedRecord<Message>[]>;
   faultOf?(message: Message): string | undefined;
   /** Counts the records of a block whose records all become dead letters. Runs before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
@@ -52,7 +58,7 @@ interface Planned<Plan> {
 }
 
 export function writerOf<Message, Plan>(
-  { codec, deadLetters, onOutcome }: WriterDeps<Message>,
+  { codec, deadLetters, onOutcome, visible }: WriterDeps<Message>,
   projection: Projection<Message, Plan>,
 ): BlockWriter<Planned<Plan>> {
   const sendAll = async (block: Block, dead: readonly DeadRecord[], mayExist: boolean): Promise<void> => {
@@ -62,7 +68,9 @@ export function writerOf<Message, Plan>(
   return {
     plan: async (block) => {
       const { decoded, dead } = await decodeAll(codec, block.records, projection.faultOf);
-      const plan = await projection.plan(block, decoded, dead);
+      const kept = (await projection.visibleRecords?.(visible, decoded)) ?? decoded;
+      const plan = await projection.plan(block, kept, dead);
+      onOutcome('ignored', decoded.length - kept.length);
       deadLetters.countProcessed(decoded.length);
       return { block, plan, dead };
     },

@@ -13,7 +13,7 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
-import { erasuresOf, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type HealthDeps, listenForHealth } from '@questlog/runtime/http/healthRoutes';
@@ -31,6 +31,7 @@ import {
 } from '@questlog/runtime/process/metrics';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
+import { visibleIn } from '@questlog/schemas/erased';
 import { type OpenBackups, openBackups } from './backup/backups.ts';
 import { addressOfOperators, backupDirOf, type Options, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
@@ -229,7 +230,7 @@ function sharedDeps<T extends object>(
   logger: Logger,
   health: Health,
 ) {
-  return { ...engines, clock: systemClock, logger, health, erased: erasuresOf(directory) };
+  return { ...engines, clock: systemClock, logger, health, visible: visibleIn(directory) };
 }
 
 function backupHandlers(

@@ -19,7 +19,7 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
-import { NO_ERASURES, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { watchProjection } from '@questlog/runtime/log/projection/projection';
 import { steadyClock } from '@questlog/runtime/process/clock';
@@ -29,7 +29,7 @@ import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { ErasedData } from '@questlog/schemas/erased';
+import { ALL_VISIBLE, ErasedData } from '@questlog/schemas/erased';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -140,7 +140,7 @@ export class Service<T = unknown> {
       clock: world.clock,
       logger: loggerOf(world),
       health: createHealth(),
-      erased: NO_ERASURES,
+      visible: ALL_VISIBLE,
     };
     world.in(world.dice.between(0, 50), process, 'starts', () => {
       this.#start(deps).then(({ failed: later, it }) => {

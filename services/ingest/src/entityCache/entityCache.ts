@@ -54,8 +54,8 @@ export interface EntityCache<Message, Entity> {
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if an erased entity with this id is still in memory or in ClickHouse. @throws Unavailable */
-  hasErased(projectId: string, id: string): Promise<boolean>;
+  /** True if a hidden entity with this id is still in memory or in ClickHouse. @throws Unavailable */
+  hasHidden(projectId: string, id: string): Promise<boolean>;
   /** Reads the tenant's partition up to its current end. @throws Unavailable if this takes too long */
   caughtUp(tenantId: string): Promise<void>;
   /** Appends a record, reads the record from the log, and returns its offset. @throws ReadBackTimeout after a time limit */
@@ -137,7 +137,7 @@ export async function openEntityCache<Message, Entity>(
       return tails.close();
     },
     get: (projectId, id) => index.getComplete(projectId, id),
-    hasErased: (projectId, id) => hasErased({ ...deps, index }, type, projectId, id),
+    hasHidden: (projectId, id) => hasHidden({ ...deps, index }, type, projectId, id),
     caughtUp,
     append,
     errorIfIncomplete: (tenantId) =>
@@ -151,7 +151,7 @@ export async function openEntityCache<Message, Entity>(
       // Checks for missing rows before the query, because the rows can arrive during the query.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await type.lookUp(projectId, type.looksUpAll ? ids : missing)) {
-        if (!type.isErased?.(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
+        if (type.isVisible(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
       }
       if (incomplete !== undefined && missing.some((id) => !found.has(id))) throw incomplete;
       return found;
@@ -168,16 +168,16 @@ export async function openEntityCache<Message, Entity>(
 }
 
 /** Checks memory first, then ClickHouse. The opposite order can miss an entity that leaves memory in between. */
-async function hasErased<Entity>(
+async function hasHidden<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
-  { lookUp, isErased }: Pick<EntityType<never, Entity>, 'lookUp' | 'isErased'>,
+  { lookUp, isVisible }: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,
   projectId: string,
   id: string,
 ): Promise<boolean> {
-  if (index.hasErased(projectId, id)) index.evictProjected(await projection.projected());
-  if (index.hasErased(projectId, id)) return true;
+  if (index.hasHidden(projectId, id)) index.evictProjected(await projection.projected());
+  if (index.hasHidden(projectId, id)) return true;
   const row = (await lookUp(projectId, [id])).get(id);
-  return row !== undefined && isErased?.(projectId, row) === true;
+  return row !== undefined && !isVisible(projectId, row);
 }
 
 interface ReadTarget {

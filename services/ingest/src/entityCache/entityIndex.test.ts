@@ -14,6 +14,7 @@ const P = 'project';
 
 function aMemory(bounds?: IndexBounds): EntityIndex<Known> {
   const rules: EntityRules<Known> = {
+    isVisible: () => true,
     merge: (earlier, later) =>
       earlier.made === null ? later : { ...earlier, isOver: earlier.isOver || later.isOver },
     isComplete: ({ made }) => made !== null,
@@ -161,6 +162,7 @@ describe('of sessions', () => {
   const sessionsMemory = (bounds: IndexBounds) =>
     new EntityIndex<CachedSession>(
       {
+        isVisible: () => true,
         merge: (earlier) => earlier,
         isComplete: () => true,
         weightOf: () => 1,

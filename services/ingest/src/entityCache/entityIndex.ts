@@ -28,8 +28,8 @@ export interface EntityRules<Entity> {
   isComplete(entity: Entity): boolean;
   /** Returns the weight of an entity. The weight is the memory use in units of about 600 bytes, but at least 1. */
   weightOf(entity: Entity): number;
-  /** True if the entity was erased. The next record with the same id then creates a new entity. */
-  isErased?(projectId: string, entity: Entity): boolean;
+  /** False if readers must not see the entity. The next record with the same id then creates a new entity. */
+  isVisible(projectId: string, entity: Entity): boolean;
   /** Compact storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to the compact storage. */
   readonly packed?: PackedEntities<Entity>;
 }
@@ -92,10 +92,10 @@ export class EntityIndex<Entity> {
 
   get(projectId: string, id: string): IndexedEntity<Entity> | undefined {
     const cached = this.#cached(projectId, id);
-    return cached !== undefined && this.#rules.isErased?.(projectId, cached.entity) ? undefined : cached;
+    return cached !== undefined && this.#rules.isVisible(projectId, cached.entity) ? cached : undefined;
   }
 
-  hasErased(projectId: string, id: string): boolean {
+  hasHidden(projectId: string, id: string): boolean {
     const cached = this.#cached(projectId, id);
     if (cached === undefined || this.get(projectId, id) !== undefined) return false;
     const { lastOffset = cached.firstOffset } = this.#entries.get(`${projectId}/${id}`) ?? {};

@@ -3,8 +3,9 @@ import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/di
 import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import type { CachedSession } from './core/packedSessions.ts';
-import { excludeErasedReports, type ReportCache } from './reportCache.ts';
-import { cachedSession, excludeErasedSessions, type SessionCache } from './sessionCache.ts';
+import type { ReportCache } from './reportCache.ts';
+import { cachedSession, type SessionCache } from './sessionCache.ts';
+import { visibleReports, visibleSessions } from './visibleCaches.ts';
 
 const NOTHING_FOUND = {
   ...{ events: 0, links: 0, reports: 0, attachments: 0 },
@@ -42,7 +43,7 @@ test('an erased session is unknown although it is cached, and its id is rejected
       return { registered: cachedSession(session), isOwn: true };
     },
   };
-  const left = excludeErasedSessions(all as SessionCache, anErasure());
+  const left = visibleSessions(all as SessionCache, anErasure());
   expect([...(await left.find(TENANT, PROJECT, [GONE, LEFT])).keys()]).toEqual([LEFT]);
   expect([...(await left.find(TENANT, PROJECT, [GONE])).keys()]).toEqual([]);
   expect([...(await left.find(TENANT, randomUUID(), [GONE])).keys()]).toEqual([GONE]);
@@ -57,11 +58,7 @@ test('a report of an erased session does not exist although it is cached', async
   const filed = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: GONE });
   const reportOf = async (sessionId: string) => {
     const find: ReportCache['find'] = async () => ({ filed: { ...filed, sessionId }, retractedAt: null });
-    return await excludeErasedReports({ find } as ReportCache, anErasure().erased).find(
-      TENANT,
-      PROJECT,
-      filed.reportId,
-    );
+    return await visibleReports({ find } as ReportCache, anErasure()).find(TENANT, PROJECT, filed.reportId);
   };
   expect([await reportOf(GONE), (await reportOf(LEFT))?.filed.sessionId]).toEqual([undefined, LEFT]);
 });

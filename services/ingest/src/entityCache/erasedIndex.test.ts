@@ -11,8 +11,9 @@ import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';
-import { excludeErasedReports, openReportCache } from './reportCache.ts';
-import { excludeErasedSessions, isErasedIn, openSessionCache, type SessionCache } from './sessionCache.ts';
+import { openReportCache } from './reportCache.ts';
+import { openSessionCache, type SessionCache } from './sessionCache.ts';
+import { isVisibleIn, visibleReports, visibleSessions } from './visibleCaches.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const NOON_MS = Date.UTC(2026, 10, 23, 12);
@@ -25,7 +26,7 @@ test.each([
   'after an erasure of %s, a session is unknown, and can be registered again',
   async (_, projectId, bounds) => {
     const { deps, directory, principal, erase, clock } = await aProcess();
-    const sessions = excludeErasedSessions(await openSessionCache({ ...deps, ...bounds }), directory);
+    const sessions = visibleSessions(await openSessionCache({ ...deps, ...bounds }), directory);
     onTestFinished(() => sessions.close());
     const wanted = { id: randomUUID() };
     const register = async (of: object) =>
@@ -58,7 +59,7 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
   const players = { playerExternalId: null, playerDeviceId: null };
   const store = { query: async () => [{ ...row, ...registered, ...players }] } as unknown as Store;
   const open = async () => {
-    const sessions = excludeErasedSessions(await openSessionCache({ ...deps, store }), directory);
+    const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
     onTestFinished(() => sessions.close());
     return sessions;
   };
@@ -79,7 +80,7 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
 
 test('a report whose row is not hidden yet cannot be filed again, and any other can', async () => {
   const { deps, directory, erase, clock } = await aProcess();
-  const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
+  const reports = visibleReports(await openReportCache({ ...deps, clock }), directory);
   onTestFinished(() => reports.close());
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, eventIds: [randomUUID()] });
   await reports.file(report);
@@ -94,8 +95,8 @@ test('a report whose row is not hidden yet cannot be filed again, and any other 
 
 test('registers a hidden session again while other rows of its project are not hidden', async () => {
   const { deps, projected, directory, principal, erase, clock } = await aProcess();
-  const sessions = excludeErasedSessions(await openSessionCache(deps), directory);
-  const reports = excludeErasedReports(await openReportCache({ ...deps, clock }), directory.erased);
+  const sessions = visibleSessions(await openSessionCache(deps), directory);
+  const reports = visibleReports(await openReportCache({ ...deps, clock }), directory);
   onTestFinished(async () => void (await Promise.all([sessions.close(), reports.close()])));
   const body = Buffer.from(JSON.stringify({ id: randomUUID() }));
   const register = async () => (await registerSession({ sessions, clock }, principal, body)).status;
@@ -157,7 +158,8 @@ async function aProcess() {
         lastRecords: async () => [],
       },
       store: { query: async () => [] } as unknown as Store,
-      isErased: isErasedIn(directory),
+      isVisible: isVisibleIn(directory),
+      visible: { cached: directory.erased },
     },
     /** @returns a function that marks all rows as hidden */
     erase: (of: Partial<Erasure>) => {

@@ -4,11 +4,12 @@ import { steadyClock } from '@questlog/runtime/process/clock';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { IngestContext } from '../context.ts';
 import type { EntityCacheDeps } from './entityCache.ts';
-import { excludeErasedReports, openReportCache, type ReportCache } from './reportCache.ts';
+import { openReportCache, type ReportCache } from './reportCache.ts';
 import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
-import { excludeErasedSessions, isErasedIn, openSessionCache, type SessionCache } from './sessionCache.ts';
+import { openSessionCache, type SessionCache } from './sessionCache.ts';
+import { isVisibleIn, visibleReports, visibleSessions } from './visibleCaches.ts';
 
-/** Opens caches that hide erased data, and warns if restored tables in ClickHouse lack rows. */
+/** Opens the caches, and warns if restored tables in ClickHouse lack rows. */
 export async function openCaches(
   context: IngestContext,
   projections: Projections,
@@ -17,7 +18,7 @@ export async function openCaches(
   const { log, store, directory, health, lifecycle } = context;
   const { current } = directory;
   const sourceOf = (topic: 'sessions' | 'reports') => ({
-    ...{ ...context, ...truncation, isErased: isErasedIn(current), projection: projections[topic] },
+    ...{ ...context, ...truncation, isVisible: isVisibleIn(current), projection: projections[topic] },
     table: watchRestoredTable({ log, store, clock: steadyClock }, PROJECTED[topic]),
   });
   const sessions = await openSessionCache(sourceOf('sessions'));
@@ -26,7 +27,7 @@ export async function openCaches(
   lifecycle.onStop('reports', () => reports.close());
   warnIfRestored(health, [sessions, reports]);
   return {
-    sessions: excludeErasedSessions(sessions, current),
-    reports: excludeErasedReports(reports, current.erased),
+    sessions: visibleSessions(sessions, current),
+    reports: visibleReports(reports, current),
   };
 }

@@ -1,13 +1,11 @@
 /** Cache of bug reports. Predicts the links of new events to these reports. See `entityCache.ts`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Unavailable } from '@questlog/runtime/process/errors';
-import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
+import type { IsVisible } from '@questlog/schemas/visibility';
 import {
   type LinkableEvent,
   MAX_OPEN_WINDOWS,
@@ -18,7 +16,6 @@ import {
 } from './core/openReports.ts';
 import { type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 import { TableIncomplete } from './restoredTable.ts';
-import { rejectUntilHidden } from './sessionCache.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, storedOpenReports } from './storedReports.ts';
 
 export interface ReportCache {
@@ -40,7 +37,7 @@ export interface ReportCache {
   hasNamedEvents(): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
-  hasErased(projectId: string, id: string): Promise<boolean>;
+  hasHidden(projectId: string, id: string): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
@@ -56,18 +53,18 @@ interface CachedReport {
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
-  deps: EntityCacheDeps & { store: Store; clock: Clock; isErased?: IsErased },
+  deps: EntityCacheDeps & { store: Store; clock: Clock; isVisible?: IsVisible },
 ): Promise<ReportCache> {
-  const { store, clock, isErased = NOTHING_ERASED } = deps;
-  const openReports = new OpenReports(undefined, isErased);
+  const { store, clock, isVisible = () => true } = deps;
+  const openReports = new OpenReports(undefined, isVisible);
   const projects = new Set<string>();
-  const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isErased }));
+  const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isVisible }));
   // If ClickHouse's table of reports was incomplete when the process started, every project counts as a project with reports.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,
     errorIfIncomplete: () => cache.errorIfIncomplete(),
-    hasErased: cache.hasErased,
+    hasHidden: cache.hasHidden,
     close: () => cache.close(),
     find: async (tenantId, projectId, id) =>
       filedReport((await cache.find(tenantId, projectId, [id])).get(id)),
@@ -106,9 +103,9 @@ function reportType(deps: {
   openReports: OpenReports;
   projects: Set<string>;
   clock: Clock;
-  isErased: IsErased;
+  isVisible: IsVisible;
 }): EntityType<ReportLink, CachedReport> {
-  const { store, openReports, projects, clock, isErased } = deps;
+  const { store, openReports, projects, clock, isVisible } = deps;
   return {
     contract: reportLinks,
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
@@ -124,7 +121,7 @@ function reportType(deps: {
         ? later
         : { filed: earlier.filed, retractedAt: earlier.retractedAt ?? later.retractedAt },
     isComplete: ({ filed }) => filed !== null,
-    isErased: (_, { filed }) => filed !== null && isErased(filed),
+    isVisible: (_, { filed }) => filed === null || isVisible(filed),
     weightOf: ({ filed }) => 1 + idsOf(filed) / EVENT_IDS_PER_WEIGHT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
@@ -140,25 +137,6 @@ function reportType(deps: {
       projects.add(record.projectId);
       if (retractedAt !== null) openReports.retract(record.projectId, record.reportId);
       else if (filed !== null) openReports.open(filed, clock.now());
-    },
-  };
-}
-
-/** Wraps a report cache so that it hides erased reports. A late retry must not return an erased report. */
-export function excludeErasedReports(reports: ReportCache, erased: ErasedData): ReportCache {
-  return {
-    ...reports,
-    find: async (tenantId, projectId, id) => {
-      const report = await reports.find(tenantId, projectId, id);
-      return report !== undefined && isErasedReport(erased, report.filed) ? undefined : report;
-    },
-    file: async (record, isGenerated = false) => {
-      const { tenantId, projectId, reportId } = record;
-      if (isErasedReport(erased, record))
-        throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
-      if (!isGenerated && erased.isHiding(tenantId, projectId))
-        await rejectUntilHidden(reports, projectId, reportId);
-      return await reports.file(record);
     },
   };
 }

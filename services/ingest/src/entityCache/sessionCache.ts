@@ -2,8 +2,8 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { playerNumber } from '@questlog/runtime/directory/core/switchEvents';
-import type { Directory, Principal } from '@questlog/runtime/directory/directory';
-import { Rejected } from '@questlog/runtime/http/rejected';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import {
   contentDigest,
@@ -11,8 +11,8 @@ import {
   sessionFault,
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
+import type { IsVisible, VisibleData } from '@questlog/schemas/visibility';
 import { batchedLookups } from './batchedLookups.ts';
-import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
@@ -27,24 +27,24 @@ export function cachedSession(session: SessionRegistered): CachedSession {
 type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 
 export interface SessionCache
-  extends Pick<SessionEntities, 'find' | 'hasErased' | 'errorIfIncomplete' | 'failed' | 'close'> {
+  extends Pick<SessionEntities, 'find' | 'hasHidden' | 'errorIfIncomplete' | 'failed' | 'close'> {
   /** Appends a session, or returns an existing session with the same id. @throws Unavailable */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
+  /** False if a session with this id must never exist again. */
+  canExist(tenantId: string, projectId: string, sessionId: string): boolean;
   /** Returns a recently used session. `words` contains the session id as four numbers, starting at index `at`. */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
-  clearRecent(): void;
 }
 
 export async function openSessionCache(
-  deps: EntityCacheDeps & { store: Store; isErased?: IsErased },
+  deps: EntityCacheDeps & { store: Store; isVisible?: IsVisible; visible?: Pick<VisibleData, 'cached'> },
 ): Promise<SessionCache> {
-  const { isErased = NOTHING_ERASED } = deps;
+  const { isVisible = () => true, visible } = deps;
+  let changes = visible?.cached.changes;
   const recent = new RecentSessions(deps.bounds?.recentSlots);
-  const isSessionErased = (projectId: string, { sessionId, registeredAt }: CachedSession): boolean =>
-    isErased({ projectId, sessionId, receivedAt: registeredAt });
   const lookUp = batchedLookups(
     (projectId, ids) => storedSessions(deps.store, projectId, ids),
     PAUSE_AFTER_UNKNOWN_MS,
@@ -62,7 +62,8 @@ export async function openSessionCache(
       (name) => hash('sha256', secret + name, 'buffer'),
       deps.bounds?.maxPackedBytes,
     ),
-    isErased: isSessionErased,
+    isVisible: (projectId, { sessionId, registeredAt }) =>
+      isVisible({ projectId, sessionId, receivedAt: registeredAt }),
     lookUp: async (projectId, ids) => {
       const wantedIds = new Set(ids);
       const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wantedIds.has(sessionId));
@@ -76,69 +77,15 @@ export async function openSessionCache(
   const cache = await openEntityCache({ ...deps, onTruncated }, kind);
   return {
     ...cache,
+    canExist: () => true,
     register: (session) => cache.register(session, cachedSession(session)),
     peek: (projectId, words, at, idOf) => {
+      if (visible?.cached.changes !== changes) recent.clear();
+      changes = visible?.cached.changes;
       const recentSession = recent.find(projectId, words, at);
       if (recentSession !== undefined) return recentSession;
       const session = cache.get(projectId, idOf());
       return session && recent.add(projectId, session, words, at);
-    },
-    clearRecent: () => recent.clear(),
-  };
-}
-
-export function isErasedIn({
-  projects,
-  erasures,
-  erased,
-}: Pick<Directory, 'projects' | 'erasures' | 'erased'>): IsErased {
-  return (entity) => {
-    if (erasures.size === 0) return false;
-    const { projectId, reportId } = entity;
-    const tenantId = projects.get(projectId)?.tenantId;
-    if (tenantId === undefined) return false;
-    if (reportId !== undefined && erased.hasReport(tenantId, projectId, reportId)) return true;
-    return erased.erasureOf({ ...entity, tenantId }) !== undefined;
-  };
-}
-
-/** @throws Unavailable while ClickHouse still has a row of this id from before the erasure */
-export async function rejectUntilHidden(
-  records: Pick<SessionEntities, 'hasErased'>,
-  projectId: string,
-  id: string,
-): Promise<void> {
-  if (!(await records.hasErased(projectId, id))) return;
-  throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
-}
-
-/** Wraps a session cache so that it hides erased sessions. Ingest must not acknowledge events of an erased session. */
-export function excludeErasedSessions(
-  sessions: SessionCache,
-  { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
-): SessionCache {
-  let { changes } = erased;
-  return {
-    ...sessions,
-    peek: (projectId, words, at, idOf) => {
-      if (erased.changes !== changes) sessions.clearRecent();
-      changes = erased.changes;
-      return sessions.peek(projectId, words, at, idOf);
-    },
-    find: async (tenantId, projectId, ids) => {
-      if (erasures.size === 0) return await sessions.find(tenantId, projectId, ids);
-      const remainingIds = ids.filter((id) => !erased.hasSession(tenantId, projectId, id));
-      return remainingIds.length === 0 && ids.length > 0
-        ? new Map()
-        : await sessions.find(tenantId, projectId, remainingIds);
-    },
-    register: async (session, isGenerated = false) => {
-      const { tenantId, projectId, sessionId } = session;
-      if (erased.hasSession(tenantId, projectId, sessionId))
-        throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
-      if (!isGenerated && erased.isHiding(tenantId, projectId))
-        await rejectUntilHidden(sessions, projectId, sessionId);
-      return await sessions.register(session);
     },
   };
 }

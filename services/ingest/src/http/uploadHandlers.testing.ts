@@ -8,7 +8,6 @@ import { type Listener, listen } from '@questlog/runtime/process/listener/listen
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { ErasedData } from '@questlog/schemas/erased';
 import { UPLOADS } from '@questlog/schemas/http/operations/uploads';
 import Koa from 'koa';
 import { ingestMetrics } from '../metrics.ts';
@@ -32,7 +31,8 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
   const projectOf: UploadHandlerDeps['projectOf'] = ({ key: { projectId } }) =>
     isValid() ? { projectId, tenantId: 'its tenant' } : undefined;
-  const handlers = uploadHandlers({ store, publicUrl, clock, inFlight, projectOf, erased: new ErasedData() });
+  const sessions = { canExist: () => true };
+  const handlers = uploadHandlers({ store, publicUrl, clock, inFlight, projectOf, sessions });
   addRoutes(router, UPLOADS, handlers, () => {
     if (principal === undefined) throw new Error('no request may have a token');
     return { principal, reauthenticate: () => principal };

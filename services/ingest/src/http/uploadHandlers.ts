@@ -12,9 +12,9 @@ import { readUploadPath, UPLOAD_PATH } from '@questlog/runtime/uploads/core/uplo
 import type { UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
 import { answerBytes, findUpload } from '@questlog/runtime/uploads/readUpload';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import type { ErasedData } from '@questlog/schemas/erased';
 import type { UPLOADS } from '@questlog/schemas/http/operations/uploads';
 import { UploadInput } from '@questlog/schemas/http/upload';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
 import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
@@ -29,7 +29,7 @@ const MAX_CONCURRENT_CREATES = 16;
 export interface UploadHandlerDeps {
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
-  readonly erased: ErasedData;
+  readonly sessions: Pick<SessionCache, 'canExist'>;
   /** Returns the project of a signed upload address. Undefined if the address is no longer valid. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
   readonly publicUrl: string;
@@ -43,7 +43,7 @@ const NOT_SET_UP =
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
 export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS, Caller> {
-  const { store, clock, erased } = deps;
+  const { store, clock, sessions } = deps;
   const createQueue = new FairQueue('requests for uploads', MAX_CONCURRENT_CREATES);
   const downloads = new ConcurrencyLimit(MAX_CONCURRENT_DOWNLOADS);
   return {
@@ -56,7 +56,7 @@ export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
       const baseUrl = deps.publicUrl || baseUrlOf(ctx);
       const upload = await createQueue.run(principal.tenant.id, () =>
-        createUpload({ store, clock, erased }, principal, input, baseUrl),
+        createUpload({ store, clock, sessions }, principal, input, baseUrl),
       );
       setHandlingHeaders(ctx, strict ? 'strict' : undefined, unknown);
       ctx.set('Location', UPLOAD_PATH + upload.uploadId);

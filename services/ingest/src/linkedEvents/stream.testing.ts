@@ -17,6 +17,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { visibleIn } from '@questlog/schemas/erased';
 import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -81,7 +82,16 @@ export async function aStreamBench(
   const handle = await openDirectory(log, registry, silentLogger);
   const [directory, cursorCiphers] = [handle.current, openCursorCiphers(handle, clock)];
   const streams = await openLinkedEventStreams(
-    { log, registry, store: store as Store, clock, metrics, directory: handle, logger: silentLogger },
+    {
+      log,
+      registry,
+      store: store as Store,
+      clock,
+      metrics,
+      directory: handle,
+      logger: silentLogger,
+      visible: visibleIn(handle),
+    },
     cursorCiphers,
     { ...STREAM_LIMITS, ...limits },
   );

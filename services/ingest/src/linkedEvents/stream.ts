@@ -7,9 +7,9 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import { type ErasedData, isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import { type Gap, gapText, heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
 import { positionBytes } from './core/streamId.ts';
 
@@ -19,7 +19,7 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly cipher: CursorCipher;
-  readonly erased: ErasedData;
+  readonly visible: VisibleData;
   readonly heartbeatMs: number;
   readonly checkMs: number;
   readonly stalledMs: number;
@@ -158,7 +158,7 @@ class Connection implements LinkedEventStream {
     try {
       const link = await this.#deps.codec.decode(record.value);
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
-      return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
+      return isOwn && this.#deps.visible.cached.isVisibleLink(link) ? link : undefined;
     } catch (error) {
       // Skips an invalid record. The projector writes the record to the dead letters.
       if (!(error instanceof Invalid)) throw error;

@@ -48,8 +48,7 @@ export async function openLinkedEventStreams(
   cursorCiphers: CursorCiphers,
   limits: StreamLimits = STREAM_LIMITS,
 ): Promise<LinkedEventStreams> {
-  const { log, logger, clock, metrics, directory } = context;
-  const { erased } = directory.current;
+  const { log, logger, clock, metrics, visible } = context;
   const codec = await createCodec(context.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
@@ -77,7 +76,7 @@ export async function openLinkedEventStreams(
           return undefined;
         }
         const stream = await startLinkedEventStream(
-          { log, codec, logger, clock, cipher, erased, ...limits },
+          { log, codec, logger, clock, cipher, visible, ...limits },
           client,
           start.offsets,
           start.gap,

@@ -24,8 +24,9 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { excludeErasedReports, openReportCache } from '../entityCache/reportCache.ts';
-import { cachedSession, excludeErasedSessions, type SessionCache } from '../entityCache/sessionCache.ts';
+import { openReportCache } from '../entityCache/reportCache.ts';
+import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
+import { visibleReports, visibleSessions } from '../entityCache/visibleCaches.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { RandomPool } from '../events/storeEvents.ts';
 import { openLimits } from '../limits/limits.ts';
@@ -103,7 +104,7 @@ export async function aReportBench(): Promise<ReportBench> {
         ...{
           log: failing,
           store,
-          reports: excludeErasedReports(reports, bench.directory.erased),
+          reports: visibleReports(reports, bench.directory),
           projection,
           clock,
           metrics,
@@ -115,8 +116,7 @@ export async function aReportBench(): Promise<ReportBench> {
         quotas: { ledger: async () => undefined, ledgerIfOpen: () => undefined },
         ownAppends: new OwnAppends(() => {}),
         random: new RandomPool(),
-        sessions: excludeErasedSessions(sessionsOf(sessions), bench.directory),
-        erased: bench.directory.erased,
+        sessions: visibleSessions(sessionsOf(sessions), bench.directory),
         partitions: LANES.length,
         perReport: new KeyedMutex(),
         maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,
@@ -134,10 +134,10 @@ function sessionsOf(sessions: readonly SessionRegistered[]): SessionCache {
     find: async (_, __, ids) => new Map(known(ids).map((one) => [one.sessionId, cachedSession(one)])),
     register: () => Promise.reject(new Error('no session is registered here')),
     failed: new Promise<never>(() => {}),
-    hasErased: async () => false,
+    canExist: () => true,
+    hasHidden: async () => false,
     errorIfIncomplete: async () => undefined,
     peek: () => undefined,
-    clearRecent: () => {},
     close: async () => {},
   };
 }

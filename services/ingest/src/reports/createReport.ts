@@ -11,7 +11,6 @@ import { IncompleteReport, Rejected } from '@questlog/runtime/http/rejected';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
-import type { ErasedData } from '@questlog/schemas/erased';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { GRACE_MS } from '@questlog/schemas/reportWindow';
@@ -59,7 +58,6 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
-  readonly erased: ErasedData;
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
   /** Mutex per bug report. The key is the project id and the report id. */
@@ -134,10 +132,9 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // With a `clientRequestId`, expired sessions are accepted, because a retry can be late. Erased sessions are rejected, because
-  // erased data must not be stored again.
+  // With a `clientRequestId`, expired sessions are accepted, because a retry can be late.
   const isKept = (session: string): boolean =>
-    clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
+    clientRequestId !== null && deps.sessions.canExist(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
   const placed = assignLanes({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
   const session = sessionId === null ? undefined : known.get(sessionId);

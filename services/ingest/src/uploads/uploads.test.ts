@@ -1,14 +1,15 @@
 /** Tests the check of files that a report names. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import { emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { findUpload } from '@questlog/runtime/uploads/readUpload';
 import type { FoundUpload, UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
+import { visibleSessions } from '../entityCache/visibleCaches.ts';
 import { checkAttachment, createUpload, openAttachmentChecks } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
@@ -77,8 +78,9 @@ test('many files in the reports of one tenant do not delay the files of another 
 
 test('rejects an upload for an erased session', async () => {
   const [tenantId, gone] = [randomUUID(), randomUUID()];
-  const erased = new ErasedData();
-  erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
+  const directory = emptyDirectory();
+  directory.erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
+  const sessions = visibleSessions({} as SessionCache, directory);
   const described: unknown[] = [];
   const store = {
     describe: async (_: unknown, { sessionId }: { sessionId: string }) => void described.push(sessionId),
@@ -87,7 +89,7 @@ test('rejects an upload for an erased session', async () => {
   const principal = { tenant: { id: tenantId }, project: { id: projectId } } as unknown as Principal;
   const input = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' } as const;
   const make = (sessionId: string) =>
-    createUpload({ store, clock, erased }, principal, { ...input, sessionId }, '');
+    createUpload({ store, clock, sessions }, principal, { ...input, sessionId }, '');
   await expect(make(gone.toUpperCase())).rejects.toMatchObject({ code: 'unknown_session' });
   const stays = randomUUID();
   await make(stays);

@@ -5,28 +5,28 @@ import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { storageKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import type { ErasedData } from '@questlog/schemas/erased';
 import {
   UPLOAD_ADDRESS_LIFETIME_MS,
   type UploadInput,
   type UploadOutput,
 } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
+import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { ProjectIds } from '../limits/concurrencyLimit.ts';
 import { FairQueue } from '../limits/fairQueue.ts';
 import { credentialOf } from '../tokens/credential.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 
-/** Creates an upload and its address. @throws Rejected if a field is not valid or the session was erased */
+/** Creates an upload and its address. @throws Rejected if a field is not valid or the session can never exist */
 export async function createUpload(
-  { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
+  { store, clock, sessions }: { store: UploadStore; clock: Clock; sessions: Pick<SessionCache, 'canExist'> },
   principal: Principal,
   input: UploadInput,
   baseUrl: string,
 ): Promise<UploadOutput> {
   const described = describedUpload(input, store.isSizeNeeded);
   const { sessionId } = described;
-  if (sessionId !== null && erased.hasSession(principal.tenant.id, principal.project.id, sessionId))
+  if (sessionId !== null && !sessions.canExist(principal.tenant.id, principal.project.id, sessionId))
     throw new Rejected('unknown_session', `session ${sessionId} does not exist in this project`);
   const nowMs = clock.now();
   const key = { projectId: principal.project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };

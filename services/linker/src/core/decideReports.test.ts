@@ -8,7 +8,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { decideAnswer, SPILLED_LOOK_UP_INTERVAL_MS } from './decideAnswers.ts';
-import { decideReportLink, removeErased } from './decideReports.ts';
+import { decideReportLink, removeHidden } from './decideReports.ts';
 import { type Change, DUE_NOW, keyOf, newLink } from './decision.ts';
 import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
@@ -51,7 +51,7 @@ test('removes erased reports and retractions, and nothing else', () => {
   const state = aState([tracked(erased, {}), tracked(kept, {})]);
   state.evolve(taken(state, { ...back, kind: 'retracted' }).changes);
   const gone = [erased, back].map(({ reportId }) => reportId);
-  expect(removeErased(state, ({ reportId }) => gone.includes(reportId))).toEqual([
+  expect(removeHidden(state, ({ reportId }) => !gone.includes(reportId))).toEqual([
     { entry: 'report', key: keyOf(erased), value: null },
     { entry: 'retraction', key: keyOf(back), value: null },
   ]);

@@ -42,12 +42,12 @@ export function noticesToOwners(
     .map((partition) => ({ partition, record: { ...record, content: null, isForwarded: true } }));
 }
 
-export function removeErased(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
-  const erasedOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
-    [...entries].filter(([, { record }]) => isErased(record)).map(([key]) => key);
+export function removeHidden(state: LinkerState, isVisible: (record: ReportLink) => boolean): Change[] {
+  const hiddenOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
+    [...entries].filter(([, { record }]) => !isVisible(record)).map(([key]) => key);
   return [
-    ...erasedOf(state.reports).map((key) => ({ entry: 'report', key, value: null }) as const),
-    ...erasedOf(state.retractions).map((key) => ({ entry: 'retraction', key, value: null }) as const),
+    ...hiddenOf(state.reports).map((key) => ({ entry: 'report', key, value: null }) as const),
+    ...hiddenOf(state.retractions).map((key) => ({ entry: 'retraction', key, value: null }) as const),
   ];
 }
 

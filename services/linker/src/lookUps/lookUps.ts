@@ -4,7 +4,6 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, retry } from '@questlog/runtime/process/waiting';
-import { isErasedReport } from '@questlog/schemas/erased';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Job, type JobOf, type LinkQuery, linkQueryOf } from '../core/jobs.ts';
@@ -127,10 +126,10 @@ export class LookUps {
 
   async #lateQueriesOf(job: JobOf<'late'>): Promise<LinkQuery[]> {
     const { state } = this.#outbox;
-    const { store, erased } = this.#deps;
+    const { store, visible } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // Erased reports are excluded here, because ClickHouse can still have their rows.
-    const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.cached, record));
+    // Hidden reports are excluded here, because ClickHouse can still have their rows.
+    const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleReport(record));
     // Only events of the session are searched. An event that a report names stays unresolved if the event arrives after the
     // grace period.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));

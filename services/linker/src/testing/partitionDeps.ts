@@ -3,7 +3,6 @@
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -12,6 +11,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { ALL_VISIBLE } from '@questlog/schemas/erased';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
@@ -48,7 +48,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     logger: silentLogger,
     metrics: linkerMetrics(createMetricsRegistry()),
     health: createHealth(),
-    erased: NO_ERASURES,
+    visible: ALL_VISIBLE,
     bounds: LINKER_BOUNDS,
   };
   return {

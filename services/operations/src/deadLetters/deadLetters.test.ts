@@ -45,7 +45,7 @@ async function aDeployment() {
   const health = createHealth();
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
-    const knowing = { ...deps, erased: { cached: erased, latest: async () => erased } };
+    const knowing = { ...deps, visible: { cached: erased, latest: async () => erased } };
     const deadLetterAdmin = await openDeadLetterAdmin(knowing);
     onTestFinished(() => deadLetterAdmin.close());
     const list = async (filters: Partial<DeadLetterFilters> = {}, limit = '100', cursor?: string) =>
@@ -240,8 +240,8 @@ test('discards the dead letters of an erasure, also if one of them has expired s
         return onBatch(isOfOne ? { ...batch, records: left } : batch);
       },
     });
-  const { discardErased, list } = await ingest(withMethods(log, { tail: without }));
-  expect(await discardErased(erasedBy({ tenantId: key, requestedAt: clock.nowMs + 1 }))).toBe(1);
+  const { discardHidden, list } = await ingest(withMethods(log, { tail: without }));
+  expect(await discardHidden(erasedBy({ tenantId: key, requestedAt: clock.nowMs + 1 }))).toBe(1);
   expect((await list()).deadLetters).toMatchObject([{ id: expired }]);
 });
 
@@ -267,9 +267,9 @@ test('an erasure covers a dead letter if all of its data is erased, for every ke
     await deadLetter(tenantId, gone, randomUUID()),
     await deadLetter(tenantId, randomUUID()),
   ];
-  const { discardErased, list } = await ingest();
+  const { discardHidden, list } = await ingest();
   const sessions = [{ projectId, ids: [gone] }];
-  expect(await discardErased(erasedBy({ tenantId, projectId, sessions }))).toBe(3);
+  expect(await discardHidden(erasedBy({ tenantId, projectId, sessions }))).toBe(3);
   const ids = async (state: DeadLetterFilters['state']) =>
     (await list({ state })).deadLetters.map(({ id }) => id).sort();
   expect(await ids('discarded')).toEqual([keyed, foreign, keyless].sort());

@@ -8,7 +8,6 @@ import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { coalesceCalls, retry, withinLimit, yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
-import type { ErasedData } from '@questlog/schemas/erased';
 import type {
   DeadLetterPage,
   InspectedDeadLetter,
@@ -23,6 +22,7 @@ import {
   TOPICS,
 } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
+import type { Visibility } from '@questlog/schemas/visibility';
 import type { OperationsContext } from '../context.ts';
 import {
   type DeadLetterDecision,
@@ -35,18 +35,18 @@ import { type DeadLetterRecord, openDeadLetterRecords } from './deadLetterRecord
 
 type DeadLetterContext = Pick<
   OperationsContext,
-  'log' | 'registry' | 'logger' | 'metrics' | 'health' | 'erased'
+  'log' | 'registry' | 'logger' | 'metrics' | 'health' | 'visible'
 >;
 
 /** Methods throw Rejected for invalid requests, and Unavailable if reading the dead-letter topic takes too long. */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** @throws Rejected `not_found` if the dead letter is unknown or if all its data was erased. */
+  /** @throws Rejected `not_found` if the dead letter is unknown or if all its data is hidden. */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /** Discards the dead letters whose data was completely erased. Returns the number of discarded dead letters. */
-  discardErased(erased: ErasedData): Promise<number>;
+  /** Discards the dead letters whose data is completely hidden. Returns the number of discarded dead letters. */
+  discardHidden(visibility: Visibility): Promise<number>;
   /** Returns the values of all dead letters of a source topic, including replayed and discarded dead letters. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
@@ -95,8 +95,8 @@ export async function openDeadLetterAdmin(context: DeadLetterContext): Promise<D
     inspect: async (id) => {
       const entry = await find(id);
       const message = await readMessage(entry.deadLetter);
-      const record = await records.read(await context.erased.latest(), message);
-      if (record.state === 'erased')
+      const record = await records.read(await context.visible.latest(), message);
+      if (record.state === 'hidden')
         throw new Rejected('not_found', `the data of dead letter ${entry.deadLetter.id} was erased`);
       const { key, reason, headers } = message;
       const shown = { key, reason, headers: { ...headers }, ...shownValue(record, message) };
@@ -118,10 +118,10 @@ export async function openDeadLetterAdmin(context: DeadLetterContext): Promise<D
         if (decision?.state === 'replayed') throw alreadyDecided(deadLetter, decision);
         if (decision === undefined) await decide(deadLetter, 'discarded');
       }),
-    discardErased: async (erased) => {
+    discardHidden: async (visibility) => {
       let discarded = 0;
       for await (const [deadLetter, message] of readMessages((await view.caughtUp()).open(), readMessage)) {
-        if ((await records.read(erased, message)).state !== 'erased') continue;
+        if ((await records.read(visibility, message)).state !== 'hidden') continue;
         await decide(deadLetter, 'discarded');
         discarded += 1;
       }
@@ -192,7 +192,7 @@ function shownValue(
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
-  // Omits the raw bytes if data was erased, because the raw bytes still contain the erased data.
+  // Omits the raw bytes if data is hidden, because the raw bytes still contain the hidden data.
   if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }

@@ -146,7 +146,7 @@ async function aGame(days: object = {}) {
   };
   const players = openPlayerSessions(deps);
   const runs = runErasures({
-    ...{ ...deps, players, projections: [], deadLetters: { discardErased: async () => 0 } },
+    ...{ ...deps, players, projections: [], deadLetters: { discardHidden: async () => 0 } },
   });
   onTestFinished(() => runs.close());
   const erasures = openErasures({ ...deps, players }, () => runs.notify());

@@ -102,7 +102,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     store: store as never,
     uploads: files?.uploads as never,
     players: { unresolved: async () => unresolved },
-    deadLetters: { discardErased: async (erased) => erasedData.push(erased) - erasedData.length },
+    deadLetters: { discardHidden: async (erased) => erasedData.push(erased) - erasedData.length },
     projections: [
       {
         caughtUp: async (_, limitMs) => {

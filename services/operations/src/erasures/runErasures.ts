@@ -40,7 +40,7 @@ export interface ErasureRunDeps {
   readonly store: Store;
   readonly uploads: UploadStore | undefined;
   readonly deadLetters: {
-    discardErased(erased: ErasedData): Promise<number>;
+    discardHidden(erased: ErasedData): Promise<number>;
   };
   readonly projections: readonly Pick<ProjectionProgress, 'caughtUp'>[];
   readonly players: Pick<PlayerSessions, 'unresolved'>;
@@ -215,7 +215,7 @@ class Run {
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
     this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
-    const discarded = await deadLetters.discardErased(parts.of(requestIdOf(erasure), erasures.values()));
+    const discarded = await deadLetters.discardHidden(parts.of(requestIdOf(erasure), erasures.values()));
     this.#found = sumCounts(this.#found, { ...ZERO_COUNTS, deadLetters: discarded });
     await this.#update({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }

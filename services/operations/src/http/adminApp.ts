@@ -27,6 +27,7 @@ import type { BACKUPS } from '@questlog/schemas/http/operations/jobs';
 import { routeOf } from '@questlog/schemas/http/operations/operation';
 import { OPERATORS, OPERATORS_API } from '@questlog/schemas/http/operations/operators';
 import { notAdminToken } from '@questlog/schemas/tokenPrefixes';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import Koa, { type Middleware } from 'koa';
 import type { Audit } from '../audit/audit.ts';
 import { readAudit } from '../audit/readAudit.ts';
@@ -53,6 +54,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly store: Store;
   readonly reader: AddressedStore | undefined;
   readonly log: Log;
+  readonly visible: VisibleData;
   readonly reportProjection: ProjectionProgress;
   readonly appendReport: AppendReport;
   readonly uploads: UploadStore | undefined;

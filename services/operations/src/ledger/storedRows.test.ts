@@ -9,7 +9,7 @@ test('explains a batch of duplicate appends that is too large for one query', as
   const records = Array.from({ length: 4_000 }, (_, offset): LoggedRecord => {
     const [tenantId, projectId] = [randomUUID(), randomUUID()];
     const of = { partition: 0, offset, tenantId, projectId, receivedAtMs: 1, appendId: randomUUID() };
-    return { ...of, events: 1, erased: 0, firstId: randomUUID() };
+    return { ...of, events: 1, hidden: 0, firstId: randomUUID() };
   });
   const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
     const { tenants, projects, ids } = params;

@@ -1,6 +1,5 @@
 /** Tests the verification on the embedded log. Some records without rows are differences, and others are explained. */
 import { randomUUID } from 'node:crypto';
-import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -78,7 +77,7 @@ async function aQuestlog() {
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
       const verifier = await openVerifier(
-        { log, registry, clock, directory: { current: { erased } } as DirectoryHandle },
+        { log, registry, clock, visible: { cached: erased, latest: async () => erased } },
         storedRows,
         projection,
         { ...VERIFY_LIMITS, recheckAfterMs: 0, ...limits },

@@ -11,12 +11,12 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { pause, yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, decodeIfValid } from '@questlog/runtime/registry/registry';
-import { type ErasedData, excludeErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsRecord, eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import type { OperationsContext } from '../context.ts';
 import {
   addRecords,
@@ -36,7 +36,7 @@ interface VerifyDeps {
   readonly deadLetters: Codec<DeadLetter>;
   readonly projection: Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
   readonly clock: Clock;
-  readonly erased: ErasedData;
+  readonly visible: VisibleData;
   readonly limits: VerifyLimits;
 }
 
@@ -56,13 +56,13 @@ export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
 
 /** @param projection the progress of the projector in the events topic */
 export async function openVerifier(
-  { log, registry, clock, directory }: Pick<OperationsContext, 'log' | 'registry' | 'clock' | 'directory'>,
+  { log, registry, clock, visible }: Pick<OperationsContext, 'log' | 'registry' | 'clock' | 'visible'>,
   storedRows: StoredRows,
   projection: VerifyDeps['projection'],
   limits: VerifyLimits = VERIFY_LIMITS,
 ): Promise<Verifier> {
   return new Verifier({
-    ...{ log, storedRows, projection, clock, limits, erased: directory.current.erased },
+    ...{ log, storedRows, projection, clock, limits, visible },
     events: await createCodec(registry, eventsInBytes),
     deadLetters: await createCodec(registry, deadLetter),
   });
@@ -245,7 +245,7 @@ class Verification {
         if (offset < projectedTo) this.#addUnexplained(differenceOf('unreadable', of), 0);
         else this.#addToTotal('notYet', [{ events: 0 }]);
       } else if (isInside(message.receivedAt)) {
-        const remaining = excludeErased(this.#deps.erased, message);
+        const remaining = this.#deps.visible.cached.visibleEvents(message);
         logged.push(loggedRecord(message, remaining, { partition, offset: record.offset }));
       }
     }
@@ -339,7 +339,7 @@ function loggedRecord(
   return {
     ...{ partition, offset, tenantId, projectId, receivedAtMs, appendId },
     events: count,
-    erased: count - remaining.count,
+    hidden: count - remaining.count,
     firstId: count > 0 ? ofFirstId.id(0) : '',
   };
 }

@@ -5,17 +5,18 @@ import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
 import type { Log } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { isErasedReport } from '@questlog/schemas/erased';
 import { partitionOf } from '@questlog/schemas/partition';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import type { AppendReport } from './appendReport.ts';
 
 export interface RetractDeps {
   readonly log: Log;
   readonly store: Store;
   readonly directory: { readonly current: Directory };
+  readonly visible: VisibleData;
   readonly clock: Clock;
   readonly reportProjection: ProjectionProgress;
   readonly appendReport: AppendReport;
@@ -23,7 +24,7 @@ export interface RetractDeps {
 
 /** @throws Rejected `not_found` if the project has no such report @throws Unavailable if the projector is behind */
 export async function retractReport(
-  { log, store, directory, clock, reportProjection, appendReport }: RetractDeps,
+  { log, store, directory, visible, clock, reportProjection, appendReport }: RetractDeps,
   projectIdText: string,
   reportIdText: string,
 ): Promise<void> {
@@ -37,7 +38,7 @@ export async function retractReport(
     { projectId, reportId },
   );
   const report = row && storedReport(row);
-  if (report === undefined || isErasedReport(directory.current.erased, report.filed))
+  if (report === undefined || !visible.cached.isVisibleReport(report.filed))
     throw new Rejected('not_found', `report ${reportId} does not exist in this project, or has expired`);
   if (report.retractedAt !== null) return;
   await appendReport({

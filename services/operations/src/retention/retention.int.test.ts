@@ -72,7 +72,7 @@ test('verify reports no difference for expired rows, and still reports a missing
       receivedAtMs: NOW - ageDays * DAY_MS,
       appendId: randomUUID(),
       events: 1,
-      erased: 0,
+      hidden: 0,
       firstId: randomUUID(),
     },
   });

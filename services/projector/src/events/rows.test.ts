@@ -18,10 +18,10 @@ test('encodes an event’s row byte for byte like its message', () => {
   fc.assert(
     fc.property(someEvents, fc.array(fc.nat(5)), (message, gone) => {
       const bytes = eventsAccepted.type.toBuffer(message);
-      const erased = new Map(gone.map((event) => [event, randomUUID()]));
+      const hidden = new Map(gone.map((event) => [event, randomUUID()]));
       const [out, expected] = [new RowBinaryWriter(0), new RowBinaryWriter()];
-      EVENTS.write(out, { position: PLACE, message: eventsInBytes.type.fromBuffer(bytes), erased });
-      writeRows(expected, eventsAccepted.type.fromBuffer(bytes), erased);
+      EVENTS.write(out, { position: PLACE, message: eventsInBytes.type.fromBuffer(bytes), hidden });
+      writeRows(expected, eventsAccepted.type.fromBuffer(bytes), hidden);
       expect(out.written().equals(expected.written())).toBe(true);
     }),
     { numRuns: 500 },
@@ -29,9 +29,9 @@ test('encodes an event’s row byte for byte like its message', () => {
 });
 
 /** Encodes a row column by column, in the order of `EVENTS.columns`. */
-function writeRows(out: RowBinaryWriter, message: EventsAccepted, erased: ReadonlyMap<number, string>): void {
+function writeRows(out: RowBinaryWriter, message: EventsAccepted, hidden: ReadonlyMap<number, string>): void {
   for (const [index, event] of message.events.entries()) {
-    if (erased.has(index)) continue;
+    if (hidden.has(index)) continue;
     out.uuid(message.tenantId);
     out.uuid(message.projectId);
     out.uint64(message.receivedAt);

@@ -1,29 +1,27 @@
 /** Row encoders of the tables for events, appends, and counts (`deploy/clickhouse`). */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
-import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import { ABSENT, type EventsRecord, PROJECT_AT, TENANT_AT } from '@questlog/schemas/topics/eventsRecord';
 import { POSITION_COLUMNS, type RecordRow, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import {
   type Counted,
-  type ErasedCount,
   EXCLUSIONS,
   type ExcludedKey,
-  type FilteredRecord,
+  type HiddenEvents,
   type MinuteKey,
   type QuotaKey,
 } from './core/planEvents.ts';
 
 /** Encodes rows directly from the bytes of a record. Columns that are equal for all events are encoded one time. */
-export const EVENTS: RowTable<RecordRow<EventsRecord> & Pick<FilteredRecord, 'erased'>> = {
+export const EVENTS: RowTable<RecordRow<EventsRecord> & HiddenEvents> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id
     build_id event_type occurred_at payload over_quota sequence sample_rate`.split(/\s+/),
-  write: (out, { position, message: record, erased }) => {
+  write: (out, { position, message: record, hidden }) => {
     const { bytes } = record;
     const sharedColumns = sharedColumnsOf(record, position);
     for (let event = 0; event < record.count; event++) {
-      if (erased?.has(event) === true) continue;
+      if (hidden?.has(event) === true) continue;
       out.bytes(sharedColumns);
       out.uint32(event);
       out.uuidAt(bytes, record.idAt(event));
@@ -83,19 +81,6 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
     log_partition: (out) => out.uint32(partition),
     used: (out, { count }) => out.uint64(count),
     last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
-  });
-}
-
-export function erasedCountTable({ logId, partition }: Source): RowTable<ErasedCount> {
-  return rowTable('erased_events', {
-    erasure_id: (out, row) => out.uuid(row.erasureId),
-    part: (out) => out.uint32(NEVER_WRITTEN),
-    tenant_id: (out, row) => out.uuid(row.tenantId),
-    received_at: (out, row) => out.int64(BigInt(row.receivedAt)),
-    log_id: (out) => out.uuid(logId),
-    log_partition: (out) => out.uint32(partition),
-    log_offset: (out, row) => out.uint64(row.offset),
-    events: (out, row) => out.uint32(row.events),
   });
 }
 

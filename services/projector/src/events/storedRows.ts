@@ -8,7 +8,6 @@ import {
   type AcceptedRecord,
   type Counted,
   type ExcludedKey,
-  type FilteredRecord,
   firstStoredEvent,
   MAX_RECENT_APPENDS,
   type MinuteKey,
@@ -167,7 +166,7 @@ export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
   start: number,
-  records: readonly FilteredRecord[],
+  records: readonly AcceptedRecord[],
 ): Promise<Set<string>> {
   const appends = new Map(
     records

@@ -3,6 +3,7 @@ import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter'
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { DEAD_LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { insertBlock, writeRows } from '../rowSink.ts';
+import { visibleEvents, writeHiddenCounts } from '../visible.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
 import {
   type AcceptedRecord,
@@ -11,19 +12,16 @@ import {
   EventTypeCache,
   type ExcludedCount,
   type ExcludedKey,
-  erasedCountsOf,
   excludedCountsOf,
-  type FilteredRecord,
   hasRows,
   type MinuteKey,
-  markErased,
   minuteCountsOf,
   type QuotaKey,
   quotaKeyOf,
   RecentAppends,
   unreadableCountsOf,
 } from './core/planEvents.ts';
-import { APPENDS, EVENTS, erasedCountTable, excludedTable, minuteTable, quotaTable } from './rows.ts';
+import { APPENDS, EVENTS, excludedTable, minuteTable, quotaTable } from './rows.ts';
 import {
   appendIdsOfStoredEvents,
   openExcludedCounts,
@@ -36,7 +34,7 @@ import {
 } from './storedRows.ts';
 
 interface EventsPlan {
-  readonly kept: readonly FilteredRecord[];
+  readonly kept: readonly AcceptedRecord[];
   /** Total counts at the end of this block. An inserted total replaces the earlier total, so an insert can be repeated. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
@@ -61,8 +59,8 @@ export async function openEventsWriter(
     return excludedCounts.rollup.drain();
   };
   return writerOf<EventsRecord, EventsPlan>(deps, {
-    plan: async (block, read, dead) => {
-      const accepted = markErased(read, await deps.erased.latest());
+    visibleRecords: visibleEvents,
+    plan: async (block, accepted, dead) => {
       const older = await storedAppendIdsOf(store, source, block.start, keyedAppendIds(accepted, recent));
       const old = needEventLookUp(accepted, clock.now(), block);
       const stored = await appendIdsOfStoredEvents(store, source, block.start, old);
@@ -92,14 +90,14 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
-      // An append whose events are all erased also gets a row in `appends`, so that a duplicate of this append is detected.
+      // An append whose events are all hidden also gets a row in `appends`, so that a duplicate of this append is detected.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
         const stored = () => storedOffsets(store, table.table, source, block, records);
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
-      await writeRows(store, erasedCountTable(source), plan.kept.flatMap(erasedCountsOf));
+      await writeHiddenCounts(store, source, plan.kept);
       // Before each write, the process confirms that it still owns the partition. A new owner may have recomputed the counts.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
@@ -126,10 +124,10 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 function needEventLookUp(
-  accepted: readonly FilteredRecord[],
+  accepted: readonly AcceptedRecord[],
   nowMs: number,
   { records }: Block,
-): FilteredRecord[] {
+): AcceptedRecord[] {
   const replayed = new Set(
     records.flatMap(({ offset, headers }) => (headers[DEAD_LETTER_ID_HEADER] === undefined ? [] : [offset])),
   );

@@ -1,8 +1,8 @@
 /** Tests a projector that was paused while another projector took over its partition. */
 import { randomUUID } from 'node:crypto';
-import { NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Fenced } from '@questlog/runtime/process/errors';
+import { ALL_VISIBLE } from '@questlog/schemas/erased';
 import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { openLinksWriter } from './linksWriter.ts';
@@ -22,7 +22,7 @@ test.each([
       codec: { decode: async () => message },
       deadLetters: { countProcessed: () => {} },
       clock: systemClock,
-      erased: NO_ERASURES,
+      visible: ALL_VISIBLE,
       ...{ logId: randomUUID(), partition: 0, partitions: 1, orphanIds: [], onOutcome: () => {} },
     } as never);
     const plan = await writer.plan({

@@ -1,23 +1,19 @@
 /** Projects the topic `questlog.linked-events.v1`, which contains links and retractions of links. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
-import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { writeRows } from '../rowSink.ts';
+import { visibleLinks } from '../visible.ts';
 import { type DecodedRecord, type WriterDeps, writerOf } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 import { linkTable } from './rows.ts';
 
 export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unknown> {
   return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
+    visibleRecords: visibleLinks,
     faultOf,
-    plan: async (_, decoded) => {
-      const erased = await deps.erased.latest();
-      const notErased = decoded.filter(({ message }) => !isErasedLink(erased, message));
-      deps.onOutcome('ignored', decoded.length - notErased.length);
-      return notErased.map(rowOf);
-    },
+    plan: async (_, decoded) => decoded.map(rowOf),
     apply: async (rows, _, attempt) => {
-      // Confirms the ownership, because a new owner of the partition can have read newer erasures.
+      // Confirms the ownership, because a new owner of the partition can hide more links.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

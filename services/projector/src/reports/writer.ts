@@ -1,7 +1,6 @@
 /** Projects the topic `questlog.report-links.v1`: reports, retractions, and pending and unresolved links. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
-import { type ErasedData, isErasedReport, isExcludedReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
   type ContentRow,
@@ -14,6 +13,7 @@ import {
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { type EntityId, firstRecords, keyOf } from '../firstRecords.ts';
 import { RowSink } from '../rowSink.ts';
+import { visibleReports } from '../visible.ts';
 import { type Source, type WriterDeps, writerOf } from '../writer.ts';
 import {
   pendingLinks,
@@ -29,7 +29,6 @@ interface ReportsPlan {
   readonly repeated: number;
   readonly later: readonly ReportRecord[];
   readonly ignored: number;
-  readonly erased: ErasedData;
 }
 
 export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
@@ -37,24 +36,17 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
   const source = { logId, partition, orphanIds };
   const entities = { store, source, table: 'report_versions', idOf };
   return writerOf<ReportLink, ReportsPlan>(deps, {
+    visibleRecords: visibleReports,
     faultOf,
-    plan: async (block, all) => {
-      const erased = await deps.erased.latest();
-      const decoded = all.filter(({ message }) => !isExcludedReport(erased, message));
+    plan: async (block, decoded) => {
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
       const filed = await firstRecords(entities, block, sorted.filed);
       const repeated = sorted.filed.length - filed.length;
-      return {
-        filed,
-        repeated,
-        later: sorted.later,
-        ignored: sorted.ignored.length + all.length - decoded.length,
-        erased,
-      };
+      return { filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
     },
     apply: async (plan, _, attempt) => {
       const { filed, repeated, later, ignored } = plan;
-      const ignoredCount = await writeReports(store, source, plan, attempt);
+      const ignoredCount = await writeReports(deps, plan, attempt);
       onOutcome('written', filed.length + later.length - ignoredCount);
       onOutcome('repeated', repeated);
       onOutcome('ignored', ignored + ignoredCount);
@@ -67,13 +59,13 @@ function idOf({ projectId, reportId }: ReportLink): EntityId {
 }
 
 async function writeReports(
-  store: Store,
-  source: Source,
-  { filed, later, erased }: ReportsPlan,
+  { store, logId, partition, orphanIds, visible }: WriterDeps<ReportLink>,
+  { filed, later }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Checks that this process still owns the partition, because a new owner can have read more erasures than this process.
+  // Checks that this process still owns the partition, because a new owner can hide more reports than this process.
   await confirm();
+  const source = { logId, partition, orphanIds };
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
   const own = new Map(filed.map((noted) => [keyOf(idOf(noted.message)), reportOf(source, noted)]));
@@ -90,7 +82,8 @@ async function writeReports(
     const retracted: StoredReport[] = [];
     for (const [key, notes] of some) {
       const report = own.get(key) ?? stored.get(key);
-      if (isErased(erased, report, notes)) {
+      const [first] = notes;
+      if (first !== undefined && !visible.cached.areVisibleNotes(first.message, report?.filed)) {
         ignoredCount += notes.length;
         continue;
       }
@@ -108,16 +101,6 @@ async function writeReports(
   await links.flush();
   await reports.flush();
   return ignoredCount;
-}
-
-/** True if an erasure covers the report. If the report is unknown, true if an erasure covers the whole project. */
-function isErased(
-  erased: ErasedData,
-  report: StoredReport | undefined,
-  [first]: readonly ReportRecord[],
-): boolean {
-  if (report !== undefined) return isErasedReport(erased, report.filed);
-  return first !== undefined && erased.hasProject(first.message.tenantId, first.message.projectId);
 }
 
 function reportOf(source: Source, { offset, message }: ReportRecord): StoredReport {

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { emptyTables } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { type Erasures, NO_ERASURES } from '@questlog/runtime/consumer/serviceDeps';
 import { until } from '@questlog/runtime/log/contract/harness';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { type EmbeddedExtras, embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -17,9 +16,11 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { ALL_VISIBLE } from '@questlog/schemas/erased';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import { type ProjectorMetrics, projectorMetrics } from '../metrics.ts';
 import { type Projector, startProjector } from '../projector.ts';
 
@@ -38,9 +39,9 @@ export interface Bench {
     partition?: number,
     headers?: Headers,
   ): Promise<void>;
-  start(store: Store, log?: Log, erased?: Erasures): Promise<Projector>;
+  start(store: Store, log?: Log, visible?: VisibleData): Promise<Projector>;
   /** Runs a projector on the topics that have or had records, until no topic has lag. Rejects if the projector fails. */
-  projectAll(store: Store, erased?: Erasures): Promise<void>;
+  projectAll(store: Store, visible?: VisibleData): Promise<void>;
   /**
    * Deletes all commits of the projector's groups.
    * @param to an offset to which the commits of the events group are reset instead
@@ -67,7 +68,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
   const health = createHealth();
   const metrics = projectorMetrics(createMetricsRegistry());
 
-  const start: Bench['start'] = (on, from = log, erased = NO_ERASURES) =>
+  const start: Bench['start'] = (on, from = log, visible = ALL_VISIBLE) =>
     startProjector({
       log: from,
       store: on,
@@ -76,11 +77,11 @@ export async function openBench(partitions = 1): Promise<Bench> {
       logger: silentLogger,
       metrics,
       health,
-      erased,
+      visible,
       flushIntervalMs: 0,
     });
-  const projectAll: Bench['projectAll'] = async (on, erased) => {
-    const projector = await start(on, consumingOnly(log, await topicsWhere(log, isUsed)), erased);
+  const projectAll: Bench['projectAll'] = async (on, visible) => {
+    const projector = await start(on, consumingOnly(log, await topicsWhere(log, isUsed)), visible);
     try {
       const caughtUp = until(async () => (await topicsWhere(log, hasLag)).length === 0);
       await Promise.race([caughtUp, projector.failed]);

@@ -1,6 +1,6 @@
 /** Dependencies of every service that reads the log and uses ClickHouse. */
 
-import { ErasedData } from '@questlog/schemas/erased';
+import type { VisibleData } from '@questlog/schemas/visibility';
 import type { Store } from '../clickhouse/store.ts';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -15,22 +15,5 @@ export interface ServiceDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly health: Health;
-  readonly erased: Erasures;
-}
-
-/** Erased data, which must not be stored or returned again. */
-export interface Erasures {
-  readonly cached: ErasedData;
-  /** Reads all erasures that the log contains at the time of the call. @throws Unavailable if the log cannot be read. */
-  latest(): Promise<ErasedData>;
-}
-
-export const NO_ERASURES: Erasures = { cached: new ErasedData(), latest: async () => new ErasedData() };
-
-export function erasuresOf(directory: {
-  readonly current: { readonly erased: ErasedData };
-  caughtUp(): Promise<void>;
-}): Erasures {
-  const cached = directory.current.erased;
-  return { cached, latest: async () => directory.caughtUp().then(() => cached) };
+  readonly visible: VisibleData;
 }

@@ -55,7 +55,7 @@ test('does not link an erased report to further events', () => {
     aReport({ eventIds: [EVENT.id] }),
   ];
   const erased = new Set([gone, named].map(({ projectId, reportId }) => `${projectId}/${reportId}`));
-  const recent = new OpenReports({}, ({ projectId, reportId }) => erased.has(`${projectId}/${reportId}`));
+  const recent = new OpenReports({}, ({ projectId, reportId }) => !erased.has(`${projectId}/${reportId}`));
   for (const report of [kept, gone, named]) recent.open(report, NOW);
   expect(recent.reportsOf(PROJECT, EVENT, [], NOW)).toEqual([kept.reportId]);
 });

@@ -9,8 +9,7 @@ import {
 } from '@questlog/schemas/reportWindow';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-
-import { type IsErased, NOTHING_ERASED } from './isErased.ts';
+import type { IsVisible } from '@questlog/schemas/visibility';
 
 export type LinkableEvent = Pick<AcceptedEvent, 'id' | 'sessionId' | 'occurredAt'>;
 
@@ -47,13 +46,13 @@ export class OpenReports {
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
-  readonly #isErased: IsErased;
+  readonly #isVisible: IsVisible;
 
   constructor(
     { windows = MAX_OPEN_WINDOWS, namedIds = MAX_NAMED_IDS, retracted = MAX_RETRACTED } = {},
-    isErased = NOTHING_ERASED,
+    isVisible: IsVisible = () => true,
   ) {
-    this.#isErased = isErased;
+    this.#isVisible = isVisible;
     this.#bySession = new ReportsByKey(windows);
     this.#byEvent = new ReportsByKey(namedIds);
     this.#maxRetracted = retracted;
@@ -109,7 +108,7 @@ export class OpenReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
-  /** Returns the session's open reports. Omits retracted and erased reports, because the linker creates no links for them. */
+  /** Returns the session's open reports. Omits retracted and hidden reports, because the linker creates no links for them. */
   linkableReports(projectId: string, sessionId: string | null, nowMs: number): readonly OpenReport[] {
     return this.#linkableOf(this.#bySession, projectId, sessionId, nowMs);
   }
@@ -136,7 +135,7 @@ export class OpenReports {
   ): readonly OpenReport[] {
     const open = reports.openAt(projectId, id, nowMs);
     if (open.length === 0) return NONE;
-    return open.filter((report) => !report.isRetracted && !this.#isErased(report));
+    return open.filter((report) => !report.isRetracted && this.#isVisible(report));
   }
 }
 

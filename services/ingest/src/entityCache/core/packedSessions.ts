@@ -8,7 +8,7 @@ export interface CachedSession {
   readonly lane: number;
   /** Start of the session in microseconds since the epoch. The default is the time of registration. */
   readonly startedAt: bigint;
-  /** Registration time in milliseconds since the epoch. A project's erasure removes only sessions from before the erasure. */
+  /** Registration time in milliseconds since the epoch. It decides whether the session is visible. */
   readonly registeredAt: number;
   /** Hash of the player id, or of the session id if the player is unknown. */
   readonly player: number;

@@ -10,7 +10,7 @@ const AT = {
 };
 
 test('finds no difference if each record has its rows, and expects no rows for a record without events', () => {
-  const at = { ...AT, erased: 0 };
+  const at = { ...AT, hidden: 0 };
   const logged = [
     { ...at, partition: 3, offset: 7, events: 2 },
     { ...at, partition: 3, offset: 8, events: 0 },
@@ -20,8 +20,8 @@ test('finds no difference if each record has its rows, and expects no rows for a
 });
 
 test('accepts present and absent rows of erased events, and reports a missing row of another event', () => {
-  const logged = [0, 1, 2, 3].map((offset) => ({ ...AT, partition: 3, offset, events: 3, erased: 2 }));
-  const all = { ...AT, partition: 3, offset: 4, events: 3, erased: 3 };
+  const logged = [0, 1, 2, 3].map((offset) => ({ ...AT, partition: 3, offset, events: 3, hidden: 2 }));
+  const all = { ...AT, partition: 3, offset: 4, events: 3, hidden: 3 };
   const row = { tenantId: 'tenant', receivedAtMs: 0 };
   const stored = [
     { ...row, offset: 0, rows: 1, events: 1 },
@@ -34,7 +34,7 @@ test('accepts present and absent rows of erased events, and reports a missing ro
 });
 
 test('reports missing rows, and rows without a record, with tenant, minute, position, and counts', () => {
-  const logged = [{ ...AT, receivedAtMs: 119_999, partition: 3, offset: 7, events: 5, erased: 1 }];
+  const logged = [{ ...AT, receivedAtMs: 119_999, partition: 3, offset: 7, events: 5, hidden: 1 }];
   const stored = [
     { offset: 7, tenantId: 'tenant', receivedAtMs: 119_999, rows: 4, events: 2 },
     { offset: 9, tenantId: 'other', receivedAtMs: 180_000, rows: 6, events: 3 },

@@ -9,9 +9,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Number of erased events in the log record. ClickHouse can still contain the rows of erased events. */
-  readonly erased: number;
-  /** Id of the record's first event that was not erased. If all events of the record were erased, id of the first event. */
+  /** Number of hidden events in the log record. ClickHouse can still contain the rows of hidden events. */
+  readonly hidden: number;
+  /** Id of the record's first event that is not hidden. If all events of the record are hidden, id of the first event. */
   readonly firstId: string;
 }
 
@@ -43,7 +43,7 @@ export function compare(
   for (const record of logged) {
     const found = rowsOf.get(record.offset);
     rowsOf.delete(record.offset);
-    const expected = record.events - record.erased;
+    const expected = record.events - record.hidden;
     if (found === undefined) (expected === 0 ? projected : absent).push(record);
     else if (found.events < expected) differences.push(missingRecord(record, found.events));
     else if (found.rows > record.events)
@@ -57,7 +57,7 @@ export function compare(
 }
 
 export function missingRecord(record: LoggedRecord, found = 0): Difference {
-  return differenceOf('missing', { ...record, expected: record.events - record.erased, found });
+  return differenceOf('missing', { ...record, expected: record.events - record.hidden, found });
 }
 
 export function differenceOf(

@@ -3,16 +3,15 @@ import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure, anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
+import { hiddenCountsOf, visibleEvents } from '../../visible.ts';
 import {
   dropDuplicates,
   EventTypeCache,
   EXCLUSIONS,
-  erasedCountsOf,
   excludedCountsOf,
   firstStoredEvent,
   hasRows,
   MAX_RECENT_APPENDS,
-  markErased,
   minuteCountsOf,
   nameOfExcludedKey,
   nameOfMinuteKey,
@@ -198,16 +197,17 @@ test('counts records without rows in the minute of their tenant, and under zeros
   expect(new Set(names).size).toBe(7);
 });
 
-test('marks the erased events of a record, which has rows while at least one event is left', () => {
+test('marks the erased events of a record, which has rows while at least one event is left', async () => {
   const records = recordsOf([GONE, WHOLE, GONE], [GONE, GONE], [WHOLE]);
   const erased = new ErasedData();
-  expect(markErased(records, erased)).toBe(records);
+  const visible = { cached: erased, latest: async () => erased };
+  expect(await visibleEvents(visible, records)).toBe(records);
   erased.add(AN_ERASURE);
-  const kept = markErased(records, erased);
+  const kept = await visibleEvents(visible, records);
   expect(kept.map(hasRows)).toEqual([true, false, true]);
   expect(kept[2]).toBe(records[2]);
   expect(
-    kept.flatMap(erasedCountsOf).map(({ offset, events, erasureId }) => [offset, events, erasureId]),
+    kept.flatMap(hiddenCountsOf).map(({ offset, events, erasureId }) => [offset, events, erasureId]),
   ).toEqual([
     [0, 2, 'erasure'],
     [1, 2, 'erasure'],
@@ -216,19 +216,21 @@ test('marks the erased events of a record, which has rows while at least one eve
   expect(kept.map((record) => record.message.count)).toEqual([3, 2, 1]);
 });
 
-test('a duplicate is recognized by its first event that is not erased', () => {
+test('a duplicate is recognized by its first event that is not erased', async () => {
   const records = recordsOf([WHOLE], [WHOLE, GONE], [GONE, GONE, WHOLE], [GONE, GONE]);
   expect(records.map(firstStoredEvent)).toEqual([0, 0, 0, 0]);
   const erased = new ErasedData();
+  const visible = { cached: erased, latest: async () => erased };
   erased.add(AN_ERASURE);
-  expect(markErased(records, erased).map(firstStoredEvent)).toEqual([0, 0, 2, undefined]);
+  expect((await visibleEvents(visible, records)).map(firstStoredEvent)).toEqual([0, 0, 2, undefined]);
 });
 
-test('the erasure of a project covers all events of a record, also events without a session', () => {
+test('the erasure of a project covers all events of a record, also events without a session', async () => {
   const erased = new ErasedData();
+  const visible = { cached: erased, latest: async () => erased };
   erased.add(anErasure({ ...OWNER, requestedAt: Date.UTC(2100, 0) }));
-  const kept = markErased(recordsOf([null, WHOLE]), erased);
-  expect(kept.flatMap(erasedCountsOf).map(({ events }) => events)).toEqual([2]);
+  const kept = await visibleEvents(visible, recordsOf([null, WHOLE]));
+  expect(kept.flatMap(hiddenCountsOf).map(({ events }) => events)).toEqual([2]);
   expect(kept.map(hasRows)).toEqual([false]);
 });
 

@@ -1,24 +1,16 @@
 /** Decides which records of a block of `questlog.events.v1` get rows in ClickHouse, and counts events and records. */
-import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
-export interface AcceptedRecord {
+export interface AcceptedRecord extends HiddenEvents {
   readonly offset: number;
   readonly message: EventsRecord;
 }
 
-export interface FilteredRecord extends AcceptedRecord {
-  readonly erased?: ReadonlyMap<number, string>;
-}
-
-/** Number of erased events of a record. Erased events are counted in `event_counts_by_minute` but have no rows in `events`. */
-export interface ErasedCount {
-  readonly erasureId: string;
-  readonly tenantId: string;
-  readonly receivedAt: number;
-  readonly offset: number;
-  readonly events: number;
+/** Hidden events are counted in `event_counts_by_minute` but have no rows in `events`. */
+export interface HiddenEvents {
+  /** Indexes of the hidden events. Each value is the id of the request to hide the event. Undefined if no event is hidden. */
+  readonly hidden?: ReadonlyMap<number, string>;
 }
 
 export interface QuotaKey {
@@ -65,44 +57,14 @@ export function dropDuplicates<T extends AcceptedRecord>(
   });
 }
 
-export function markErased(
-  records: readonly AcceptedRecord[],
-  erased: ErasedData,
-): readonly FilteredRecord[] {
-  if (erased.isEmpty) return records;
-  return records.map((record) => {
-    const { message } = record;
-    const { tenantId, projectId, receivedAt } = message;
-    const erasedEvents = new Map<number, string>();
-    for (let event = 0; event < message.count; event++) {
-      const by = erased.erasureOf({ tenantId, projectId, sessionId: message.sessionId(event), receivedAt });
-      if (by !== undefined) erasedEvents.set(event, by);
-    }
-    return erasedEvents.size === 0 ? record : { ...record, erased: erasedEvents };
-  });
-}
-
-export function erasedCountsOf({
-  offset,
-  message: { tenantId, receivedAt },
-  erased,
-}: FilteredRecord): ErasedCount[] {
-  if (erased === undefined) return [];
-  const byErasure = Map.groupBy(erased.values(), (id) => id);
-  return [...byErasure].map(([erasureId, { length: events }]) => ({
-    ...{ erasureId, tenantId, receivedAt },
-    ...{ offset, events },
-  }));
-}
-
-export function firstStoredEvent({ message: { count }, erased }: FilteredRecord): number | undefined {
+export function firstStoredEvent({ message: { count }, hidden }: AcceptedRecord): number | undefined {
   let event = 0;
-  while (erased?.has(event) === true) event++;
+  while (hidden?.has(event) === true) event++;
   return event < count ? event : undefined;
 }
 
-export function hasRows({ message: { count }, erased }: FilteredRecord): boolean {
-  return erased === undefined || erased.size < count;
+export function hasRows({ message: { count }, hidden }: AcceptedRecord): boolean {
+  return hidden === undefined || hidden.size < count;
 }
 
 export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {

@@ -1,0 +1,14 @@
+/** Hides data from readers of the log and of ClickHouse. Readers do not know why data is hidden. */
+import type { Erasable, ErasedData } from './erased.ts';
+
+type Methods = 'visibleEvents' | 'areVisibleNotes' | `isVisible${string}`;
+export type Visibility = Pick<ErasedData, 'changes' | Extract<keyof ErasedData, Methods>>;
+
+/** True if readers may see a session or bug report. */
+export type IsVisible = (entity: Omit<Erasable, 'tenantId'> & { readonly reportId?: string }) => boolean;
+
+export interface VisibleData {
+  readonly cached: Visibility;
+  /** Reads the log to its end, so that the result includes all requests to hide data. @throws Unavailable */
+  latest(): Promise<ErasedData>;
+}
