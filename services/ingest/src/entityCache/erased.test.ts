@@ -3,9 +3,9 @@ import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/di
 import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import type { CachedSession } from './core/packedSessions.ts';
+import { visibleReports, visibleSessions } from './openCaches.ts';
 import type { ReportCache } from './reportCache.ts';
 import { cachedSession, type SessionCache } from './sessionCache.ts';
-import { visibleReports, visibleSessions } from './visibleCaches.ts';
 
 const NOTHING_FOUND = {
   ...{ events: 0, links: 0, reports: 0, attachments: 0 },

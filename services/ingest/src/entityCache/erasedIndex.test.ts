@@ -11,9 +11,9 @@ import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';
+import { isVisibleIn, visibleReports, visibleSessions } from './openCaches.ts';
 import { openReportCache } from './reportCache.ts';
 import { openSessionCache, type SessionCache } from './sessionCache.ts';
-import { isVisibleIn, visibleReports, visibleSessions } from './visibleCaches.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const NOON_MS = Date.UTC(2026, 10, 23, 12);

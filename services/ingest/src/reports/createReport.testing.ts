@@ -24,9 +24,9 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
+import { visibleReports, visibleSessions } from '../entityCache/openCaches.ts';
 import { openReportCache } from '../entityCache/reportCache.ts';
 import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
-import { visibleReports, visibleSessions } from '../entityCache/visibleCaches.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { RandomPool } from '../events/storeEvents.ts';
 import { openLimits } from '../limits/limits.ts';

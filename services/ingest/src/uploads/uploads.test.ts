@@ -8,8 +8,8 @@ import type { FoundUpload, UploadStore } from '@questlog/runtime/uploads/uploadS
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
+import { visibleSessions } from '../entityCache/openCaches.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
-import { visibleSessions } from '../entityCache/visibleCaches.ts';
 import { checkAttachment, createUpload, openAttachmentChecks } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
