@@ -4,6 +4,11 @@
 export class MultiMap<T extends object> {
   readonly #values = new Map<string, T | Set<T>>();
 
+  /** Number of keys. */
+  get size(): number {
+    return this.#values.size;
+  }
+
   add(key: string, value: T): void {
     const existing = this.#values.get(key);
     if (existing === undefined) this.#values.set(key, value);

@@ -31,10 +31,10 @@ export interface ReportCache {
   /** Returns the session's open reports to which the linker can still link events. */
   linkableReports(projectId: string, sessionId: string): readonly OpenReport[];
   /**
-   * True if an open report of any project names an event. A report can name an event that is not stored yet, because the id of an
+   * True if an open report of the project names an event. A report can name an event that is not stored yet, because the id of an
    * event with an idempotency key is derived from the request.
    */
-  hasNamedEvents(): boolean;
+  hasNamedEvents(projectId: string): boolean;
   /** True if the project has a bug report. Reads the log to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasHidden(projectId: string, id: string): Promise<boolean>;
@@ -81,7 +81,7 @@ export async function openReportCache(
       return projects.has(projectId) || !wasComplete;
     },
     linkableReports: (projectId, sessionId) => openReports.linkableReports(projectId, sessionId, clock.now()),
-    hasNamedEvents: () => openReports.counts.namedIds > 0,
+    hasNamedEvents: (projectId) => openReports.hasNamedEvents(projectId),
     reportsOf: (projectId, event, linked = []) =>
       openReports.reportsOf(projectId, event, linked, clock.now()),
   };

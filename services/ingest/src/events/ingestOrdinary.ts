@@ -201,7 +201,7 @@ export class OrdinaryIngest {
   #reportIds(batch: OrdinaryBatch, sessions: readonly (RecentSession | null)[]): ReportIds {
     const { projectId, idempotency, ids } = batch;
     // A report can name a new event only if the request has a key, because other new ids are random.
-    const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents();
+    const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents(projectId);
     let found: Map<number, readonly string[]> | undefined;
     let open: readonly OpenReport[] = [];
     for (let event = 0; event < batch.found.count; event++) {

@@ -184,9 +184,11 @@ describe('an event that a report names', () => {
     const closesAt = closesAtMs(report);
     const recent = opened(report);
     expect(reportsOf(recent, EVENT.id, closesAt)).toEqual([report.reportId]);
+    expect([PROJECT, randomUUID()].map((id) => recent.hasNamedEvents(id))).toEqual([true, false]);
     expect(reportsOf(recent, EVENT.id, closesAt + 1)).toEqual([]);
     recent.open(report, closesAt + 1);
     expect(recent.counts.namedIds).toBe(0);
+    expect(recent.hasNamedEvents(PROJECT)).toBe(false);
   });
 
   test('is evicted as others open, after its reports have closed', () => {

@@ -62,6 +62,11 @@ export class OpenReports {
     return { windows: this.#bySession.keys, namedIds: this.#byEvent.keys };
   }
 
+  /** True if an open report of the project names an event. */
+  hasNamedEvents(projectId: string): boolean {
+    return this.#byEvent.hasReports(projectId);
+  }
+
   open(report: ReportLink, nowMs: number): void {
     // Drops the retraction, because a retraction that precedes its report in the log has no effect.
     this.#retracted.delete(nameOf(report.projectId, report.reportId));
@@ -183,6 +188,10 @@ class ReportsByKey {
     return this.#keys;
   }
 
+  hasReports(projectId: string): boolean {
+    return this.#byProject.has(projectId);
+  }
+
   /** Adds a bug report. Does nothing if `ids` is empty, the report is already closed, or the report was already added. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
@@ -219,7 +228,9 @@ class ReportsByKey {
     if (opened === undefined) return;
     this.#reports.delete(name);
     this.#keys -= opened.ids.length;
-    for (const id of opened.ids) this.#byProject.get(opened.projectId)?.delete(id, opened);
+    const byId = this.#byProject.get(opened.projectId);
+    for (const id of opened.ids) byId?.delete(id, opened);
+    if (byId?.size === 0) this.#byProject.delete(opened.projectId);
   }
 
   openAt(projectId: string, id: string | null, nowMs: number): readonly OpenReport[] {
