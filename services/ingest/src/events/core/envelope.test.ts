@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readElements } from './envelope.ts';
+import { readElements, timesOf } from './envelope.ts';
 import { scanBody } from './scanBody.ts';
 
 const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
@@ -31,6 +31,19 @@ test('keeps a given timestamp in microseconds', () => {
     `{"sessionId":"${SESSION}","eventType":"x","occurredAt":"1970-01-01T00:00:00.000007Z"}`,
   );
   expect(drafts).toMatchObject([{ occurredAt: 7n }]);
+});
+
+test('returns the text and the microseconds of each time', () => {
+  const time = '1970-01-01T00:00:00.000007Z';
+  const events = [{ occurredAt: null }, { occurredAt: time }, {}];
+  const body = Buffer.from(
+    JSON.stringify(events.map((one) => ({ sessionId: SESSION, eventType: 'x', ...one }))),
+  );
+  const scanned = scanBody(body, { maxElements: 500 });
+  if (!scanned.ok) throw new Error(scanned.detail);
+  expect(timesOf(readElements(body, scanned.elements, 'A').drafts, scanned.elements)).toEqual([
+    { index: 1, pointer: '/occurredAt', text: time, micros: 7n },
+  ]);
 });
 
 test('null in an optional field counts as omitted', () => {
