@@ -34,3 +34,13 @@ test('a failed request ends the wait of a retry, and evicts nothing', async () =
   expect([await waiting, cache.get('failing')]).toEqual([undefined, undefined]);
   expect(await cache.storedOf(stored)).toEqual([anEvent(0)]);
 });
+
+test('does not cache a request during which the log was truncated, and ends only the latest claim of a name', () => {
+  const cache = new ReplayCache({ now: () => 0 });
+  const [truncated, earlier, later] = ['truncated', 'key', 'key'].map((name) => cache.claim(name, DIGEST));
+  if (truncated === undefined || earlier === undefined) throw new Error('two requests');
+  cache.onTruncated();
+  cache.complete(truncated, [anEvent(0)]);
+  cache.release(earlier);
+  expect([cache.get('truncated'), cache.get('key')]).toEqual([undefined, later]);
+});

@@ -14,4 +14,11 @@ test('evicts the oldest entries when a new value exceeds the budget', () => {
   expect(map.weight).toBe(4);
   map.set('e', 'xxxxxxx');
   expect(map.weight).toBe(0);
+  expect([map.touch('e'), map.has('e')]).toEqual([undefined, false]);
+});
+
+test('counts entries by default, and evicts none at the budget', () => {
+  const map = new BoundedMap<string, number>(2);
+  for (const key of ['a', 'b', 'c']) map.set(key, 9);
+  expect([...map.keys()]).toEqual(['b', 'c']);
 });

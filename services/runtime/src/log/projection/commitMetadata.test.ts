@@ -1,6 +1,7 @@
 /** Tests commit metadata of this version, of earlier versions, and of tools that write other text. */
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { lastRecordOf, leaderEpochOf, metadataOf, resumeAt, tableOf } from './commitMetadata.ts';
+import { lastRecordOf, leaderEpochOf, metadataOf, recordIdOf, resumeAt, tableOf } from './commitMetadata.ts';
 
 const LAST = { offset: 9, id: 'b1', leaderEpoch: 4 };
 const committed = (metadata: string) => ({ offset: 10, metadata });
@@ -49,4 +50,17 @@ test.each([
   ],
 ])('resumes after a truncation: %s', (_, note, cut, goesOn) => {
   expect(resumeAt(note, cut)).toEqual(goesOn);
+});
+
+test('the id of a record is its append id or, if that is missing or long, a digest of its key and value', () => {
+  const idOf = (key: string | null, value: string, appendId?: string) =>
+    recordIdOf({
+      ...{ offset: 0, timestampMs: 0, key, value: Buffer.from(value) },
+      headers: appendId === undefined ? {} : { [APPEND_ID_HEADER]: appendId },
+    });
+  expect(idOf('key', 'value', 'a'.repeat(64))).toBe('a'.repeat(64));
+  const digests = [idOf(null, 'value'), idOf('key', 'value'), idOf('other', 'value'), idOf('key', 'other')];
+  expect(new Set(digests.map(({ length }) => length))).toEqual(new Set([43]));
+  expect(new Set(digests).size).toBe(4);
+  expect(idOf('key', 'value', 'a'.repeat(65))).toBe(digests[1]);
 });

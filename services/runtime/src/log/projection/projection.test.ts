@@ -1,10 +1,12 @@
 /** Tests how reads wait for the projection, and their requests to the brokers. */
 
+import { PROJECTED } from '@questlog/schemas/tables/projected';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
-import type { Committed } from '../log.ts';
-import { type ProjectionProgress, watchProjection } from './projection.ts';
+import type { Committed, Log } from '../log.ts';
+import { type Projection, watchLinks, watchProjection, watchProjections } from './projection.ts';
 
 /** Time that is far longer than a read without a wait, even on a busy machine. */
 const LONG_MS = 200;
@@ -103,11 +105,98 @@ test('waits while a commit names the table from before a restore, and accepts on
   await projection.caughtUp('all');
 });
 
+test('names the partitions that lack required records', async () => {
+  const { projection, asked } = aLog({ ends: [5, 9, 3], commits: [4, 9, 2] });
+  const required = [5, 5, 3].map((offset, partition) => [partition, { offset }] as const);
+  expect(await projection.unprojected(new Map(required))).toBe('g on t/0, t/2');
+  expect(asked.endOffsets).toBe(0);
+  expect(await projection.unprojected(new Map([[0, { offset: 0 }]]))).toBeUndefined();
+  expect(asked.committed).toBe(1);
+  await expect(projection.caughtUp('all', 0)).rejects.toMatchObject({ retryAfterS: 1 });
+  expect(await projection.lastRecords()).toEqual([undefined, undefined, undefined]);
+});
+
+test('accepts the end of a truncated log instead of lost records only if the caller allows it', async () => {
+  const given = { ends: [3], commits: [3] };
+  const { log, projection } = aLog(given);
+  const required = new Map([[0, { offset: 5 }]]);
+  const unprojected = () => projection.unprojected(required, { mayBeTruncated: true });
+  expect([await unprojected(), await projection.unprojected(required)]).toEqual([undefined, 'g on t/0']);
+  given.ends = [4];
+  expect(await unprojected()).toBe('g on t/0');
+  given.ends = [NO_LEADER];
+  expect(await unprojected()).toBe('g on t/0');
+  const failing = watch({ ...log, endOffset: () => Promise.reject(new Error('a bug')) });
+  await expect(failing.unprojected(required, { mayBeTruncated: true })).rejects.toThrow('a bug');
+  given.ends = [2];
+  expect(await projection.unprojected(new Map([[0, { offset: 1 }]]))).toBeUndefined();
+});
+
+test('a commit with an older leader epoch than a required record is from before a truncation', async () => {
+  const { projection, state } = aLog({ ends: [5], commits: [5] });
+  const unprojected = (leaderEpoch?: number | null) =>
+    projection.unprojected(new Map([[0, { offset: 5, ...(leaderEpoch !== undefined && { leaderEpoch }) }]]));
+  expect(await unprojected(3)).toBeUndefined();
+  state.tables = ['any'];
+  state.epoch = 2;
+  const found = [await unprojected(1), await unprojected(2), await unprojected(3), await unprojected(null)];
+  expect([...found, await unprojected()]).toEqual([undefined, undefined, 'g on t/0', undefined, undefined]);
+});
+
+test('does not read the UUID of a table that no commit names, and stops to poll after the deadline', async () => {
+  const { log, state } = aLog({ ends: [5], commits: [5] });
+  await watch(log, () => Promise.reject(new Error('not read here'))).caughtUp('all');
+  state.commits = [4];
+  let ms = 0;
+  const clock = { now: () => (ms += 120_000) };
+  const late = watchProjection({ log, clock, group: 'g', topic: 't' });
+  await expect(late.caughtUp('all', 60_000)).rejects.toBeInstanceOf(Unavailable);
+});
+
+test.each(['events', 'sessions', 'reports', 'links'] as const)(
+  'watches the group, the topic, and the table of %s',
+  async (source) => {
+    const { group, topic, table } = PROJECTED[source];
+    const { log, state } = aLog({ ends: [5], commits: [5] });
+    const asked: string[] = [];
+    const committed: Log['committed'] = async (...of) => {
+      asked.push(...of);
+      return await log.committed(...of);
+    };
+    const projections = watchProjections({ ...log, committed } as Log, async (name) => `${name} of now`);
+    state.tables = [`${table} of now`];
+    await projections[source].caughtUp('all');
+    expect(asked).toEqual([group, topic]);
+  },
+);
+
+test('waits at most a second for the linker, for forwarded reports, and then for the links', async () => {
+  const { log } = aLog({ ends: [5], commits: [5] });
+  const waits: unknown[] = [];
+  const committed: Log['committed'] = async (...of) => {
+    waits.push(of.join());
+    return await log.committed(...of);
+  };
+  let failure: Error | undefined;
+  const caughtUp = async (_: unknown, limitMs = -1): Promise<void> => {
+    waits.push(limitMs > 0 && limitMs <= 1_000);
+    if (failure !== undefined) throw failure;
+  };
+  const wait = watchLinks({ ...log, committed } as Log, { caughtUp } as unknown as Projection);
+  await wait('all');
+  const [events, reports] = [TOPICS.events, TOPICS.reportLinks].map((topic) => `${GROUPS.link},${topic}`);
+  expect(waits).toEqual([events, reports, reports, true]);
+  failure = new Unavailable('not caught up');
+  await wait('all');
+  failure = new Error('a bug');
+  await expect(wait('all')).rejects.toThrow('a bug');
+});
+
 const NO_LEADER = -1;
 
 type AskedLog = Parameters<typeof watchProjection>[0]['log'];
 
-function watch(log: AskedLog, tableNow?: () => Promise<string>): ProjectionProgress {
+function watch(log: AskedLog, tableNow?: () => Promise<string>): Projection {
   return watchProjection({
     log,
     clock: systemClock,
@@ -122,7 +211,7 @@ function aLog(
   given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] },
   onEnds: () => unknown = () => undefined,
 ) {
-  const state = { commits: given.commits, polls: 0, tables: [] as (string | undefined)[] };
+  const state = { commits: given.commits, polls: 0, tables: [] as (string | undefined)[], epoch: 0 };
   const asked = { endOffsets: 0, committed: 0, offsetRanges: 0 };
   const log: AskedLog = {
     endOffsets: async () => {
@@ -150,7 +239,7 @@ function aLog(
       await new Promise(setImmediate);
       return state.commits.map((offset, partition): Committed | undefined => {
         const tables = state.tables[partition];
-        const metadata = tables === undefined ? '' : JSON.stringify({ tables });
+        const metadata = tables === undefined ? '' : JSON.stringify({ tables, upToEpoch: state.epoch });
         return offset === undefined ? undefined : { offset, metadata };
       });
     },
