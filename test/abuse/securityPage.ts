@@ -25,7 +25,7 @@ export const OTHER_TESTS = [
   ['test/e2e/connections.test.ts', 'raw sockets: incomplete headers and bodies, data after a rejection'],
   ['test/e2e/encodings.test.ts', 'content codings: broken, nested, with trailing data'],
   ['test/e2e/limits.test.ts', 'request limits'],
-  ['services/ingest/src/http/bodyBudget.test.ts', 'withheld bodies'],
+  ['services/ingest/src/limits/bodyBudget.test.ts', 'withheld bodies'],
 ] as const;
 
 export function securityPage(): string {

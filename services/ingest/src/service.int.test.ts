@@ -25,10 +25,10 @@ import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
 /**
- * Maximum number of files. Includes the files for token uses, the shared writer, the clock skew, the rate limit by address, and the
- * records of a request.
+ * Maximum number of files. Includes the files for token uses, the shared writer, the clock skew, the rate limit by address, the
+ * records of a request, and the fair sharing between tenants.
  */
-const MOST_FILES = 43;
+const MOST_FILES = 44;
 const TOKEN = 'the-token-of-a-game';
 
 test(`an event passes through at most ${MOST_FILES} files from its bytes to its response`, async () => {

@@ -27,10 +27,9 @@ import { RandomPool } from './events/storeEvents.ts';
 import { credentialsIn } from './http/authenticate.ts';
 import { commonCorsHeaders } from './http/cors.ts';
 import { gamesHandler } from './http/publicApp.ts';
-import { BodyBudget, EventLoopQueue } from './http/readBody.ts';
 import { isUpload } from './http/uploadHandlers.ts';
 import { openRequestOutcomes } from './ledger/requestOutcomes.ts';
-import { fairLookups, fairReads } from './limits/fairQueue.ts';
+import { fairLookups, fairReads, openBodyLimits } from './limits/fairSharing.ts';
 import { watchIngestCount } from './limits/ingestCount.ts';
 import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
@@ -86,7 +85,7 @@ export async function startIngest(
   const toGames = gamesHandler({
     ...{ ...tokens, directory: directory.current, clock, logger, metrics },
     ...{ defaultRevision, corsOrigins, hasDocs, linkedEvents, limits, received, rejections },
-    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
+    bodies: openBodyLimits(metrics.bodyBytesInFlight),
     ingest: {
       ...{ ...known, ...storing, replays },
       ordinary: new OrdinaryIngest(storing, sessions, reports, replays, clock),

@@ -17,13 +17,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { openReplays } from '../events/replays.ts';
 import { RandomPool } from '../events/storeEvents.ts';
+import { openBodyLimits } from '../limits/fairSharing.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import type { RejectedRequest } from '../rejections/rejections.ts';
 import { authorizer } from './authenticate.ts';
 import { hotRoute } from './hotRoute.ts';
 import { gamesHandler, type PublicAppDeps, publicApp } from './publicApp.ts';
-import { BodyBudget, EventLoopQueue } from './readBody.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
@@ -279,7 +279,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
       count: ({ url }: IncomingMessage) => unauthenticated.push(url),
     },
     addresses: openAddressLimits(clock, metrics, parseTrustedProxies('')),
-    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() },
+    bodies: openBodyLimits(metrics.bodyBytesInFlight),
     ...settings,
   } as unknown as PublicAppDeps;
   return {

@@ -5,7 +5,8 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { inflate } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { expect, test } from 'vitest';
-import { BodyBudget, EventLoopQueue, withBody } from './readBody.ts';
+import { EventLoopQueue, openBodyLimits } from '../limits/fairSharing.ts';
+import { withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 /** Returns a zstd frame of `{}` with a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
@@ -70,7 +71,7 @@ function reading(
   turns = new EventLoopQueue(),
 ) {
   let most = 0;
-  const budget = new BodyBudget({ set: (bytes) => (most = Math.max(most, bytes)) });
+  const bodies = openBodyLimits({ set: (bytes) => (most = Math.max(most, bytes)) });
   const request = Object.assign(Readable.from([sent]), {
     headers: { 'content-type': 'application/json', 'content-encoding': coding },
     socket: { destroyed: false },
@@ -80,7 +81,7 @@ function reading(
   const length = withBody(
     request as unknown as IncomingMessage,
     'a tenant',
-    { budget, queue: turns },
+    { ...bodies, queue: turns },
     async (body) => body.length,
   );
   return { length, mostBytes: () => most };

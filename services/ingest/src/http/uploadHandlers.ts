@@ -6,7 +6,6 @@ import { unknownFieldProblems, unknownMembers, unknownOf } from '@questlog/runti
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Handlers } from '@questlog/runtime/http/routes';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
 import { attachmentNamed } from '@questlog/runtime/uploads/core/contentDisposition';
 import { readUploadPath, UPLOAD_PATH } from '@questlog/runtime/uploads/core/uploadAddress';
 import type { UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
@@ -15,8 +14,8 @@ import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { UPLOADS } from '@questlog/schemas/http/operations/uploads';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
-import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
-import { FairQueue } from '../limits/fairQueue.ts';
+import { FairQueue, limitConcurrency } from '../limits/fairSharing.ts';
+import type { ProjectIds } from '../tokens/credential.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import { createUpload } from '../uploads/uploads.ts';
 import type { Caller } from './authenticate.ts';
@@ -45,7 +44,7 @@ const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS, Caller> {
   const { store, clock, sessions } = deps;
   const createQueue = new FairQueue('requests for uploads', MAX_CONCURRENT_CREATES);
-  const downloads = new ConcurrencyLimit(MAX_CONCURRENT_DOWNLOADS);
+  const acquireDownload = limitConcurrency('file downloads', MAX_CONCURRENT_DOWNLOADS);
   return {
     createUpload: async (ctx, { caller: { principal }, body: input }) => {
       if (store === undefined) throw new Rejected('uploads_not_set_up', NOT_SET_UP);
@@ -65,8 +64,7 @@ export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS
     putUpload: (ctx) => stored(deps, ctx),
     getUpload: async (ctx, { caller, params }) => {
       const { tenant, project } = caller.principal;
-      const release = downloads.acquire({ tenantId: tenant.id, projectId: project.id });
-      if (release === undefined) throw new Unavailable('too many files are being read at once');
+      const release = acquireDownload({ tenantId: tenant.id, projectId: project.id });
       finished(ctx.res, release);
       const upload = await findUpload(
         store,

@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { yieldToEventLoop } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
-import { fairLookups, fairReads } from './fairQueue.ts';
+import { fairLookups, fairReads } from './fairSharing.ts';
 
 const PROJECTS = new Map([
   ...['g', 'g2', 'g3', 'g4'].map((id) => [id, { tenantId: 'greedy' }] as const),

@@ -2,13 +2,12 @@
 
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
-import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { IngestContext } from '../context.ts';
-import { ConcurrencyLimit } from '../limits/concurrencyLimit.ts';
+import { limitConcurrency } from '../limits/fairSharing.ts';
 import type { Gap } from './core/linkedEventText.ts';
 import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
@@ -41,7 +40,7 @@ export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
 /** Seconds in the `Retry-After` header when the limit of streams is reached. The delay is long, because streams end rarely. */
 const FULL_RETRY_AFTER_S = 10;
-const FULL = 'the limit of linked-event streams for this project, its tenant, or this process is reached';
+const RESOURCE = 'linked-event streams of this project, its tenant, or this process';
 
 export async function openLinkedEventStreams(
   context: Omit<IngestContext, 'health' | 'lifecycle'>,
@@ -51,25 +50,20 @@ export async function openLinkedEventStreams(
   const { log, logger, clock, metrics, visible } = context;
   const codec = await createCodec(context.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const permits = new ConcurrencyLimit(limits.maxStreams, limits.maxStreamsOfProject);
-  /** Counts a stream before it starts, so that concurrent requests cannot exceed the limit. @throws Unavailable */
-  const takePermit = ({ tenant, project }: Principal): (() => void) => {
-    const release = permits.acquire({ tenantId: tenant.id, projectId: project.id });
-    if (release === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
-    metrics.linkedEventStreams.set(permits.inUse);
-    return () => {
-      release();
-      metrics.linkedEventStreams.set(permits.inUse);
-    };
-  };
+  const acquire = limitConcurrency(RESOURCE, limits.maxStreams, metrics.linkedEventStreams, {
+    maxPerProject: limits.maxStreamsOfProject,
+    retryAfterS: FULL_RETRY_AFTER_S,
+  });
   let isClosed = false;
 
   return {
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
-      const release = takePermit(client.principal);
+      const { tenant, project } = client.principal;
+      // Takes the permit before the stream starts, so that concurrent requests cannot exceed the limit.
+      const release = acquire({ tenantId: tenant.id, projectId: project.id });
       try {
-        const cipher = await cursorCiphers.for('stream', client.principal.project.id);
+        const cipher = await cursorCiphers.for('stream', project.id);
         const start = await startOf(context, client, from, cipher);
         if (start === undefined) {
           release();

@@ -13,7 +13,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { callerOf, reportHandlers } from '../http/publicApp.ts';
-import { BodyBudget, EventLoopQueue } from '../http/readBody.ts';
+import { openBodyLimits } from '../limits/fairSharing.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
@@ -125,7 +125,7 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const metrics = ingestMetrics(createMetricsRegistry());
   const reports = started ?? (await bench.start());
   const router = new Router();
-  const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), queue: new EventLoopQueue() };
+  const bodies = openBodyLimits(metrics.bodyBytesInFlight);
   const { projection } = reports;
   const settling = {
     projections: { events: projection, sessions: projection, reports: projection, links: projection },

@@ -1,6 +1,10 @@
 /** Creates a text that identifies the token or JWT of an upload request. The signed upload address contains this text. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
-import type { ProjectIds } from '../limits/concurrencyLimit.ts';
+
+export interface ProjectIds {
+  readonly tenantId: string;
+  readonly projectId: string;
+}
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 

@@ -2,11 +2,10 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Rejected } from '@questlog/runtime/http/rejected';
-import { Unavailable } from '@questlog/runtime/process/errors';
 import { essenceOf, type UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadReceiver } from '@questlog/runtime/uploads/uploadStore';
-import { ConcurrencyLimit, type ProjectIds } from '../limits/concurrencyLimit.ts';
-import { FairQueue } from '../limits/fairQueue.ts';
+import { type AcquirePermit, FairQueue, limitConcurrency } from '../limits/fairSharing.ts';
+import type { ProjectIds } from '../tokens/credential.ts';
 
 /** Maximum concurrent uploads. An upload needs memory for one or two chunks. */
 const MAX_CONCURRENT_UPLOADS = 512;
@@ -20,25 +19,17 @@ const IDLE_TIMEOUT_MS = 30_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export class UploadsInFlight {
-  readonly #gauge: { set(value: number): void };
-  readonly #permits = new ConcurrencyLimit(MAX_CONCURRENT_UPLOADS);
+  readonly #acquire: AcquirePermit;
   readonly #turns = new FairQueue('pieces of uploads', 1);
   #nextChunkMs = 0;
 
   constructor(gauge: { set(value: number): void }) {
-    this.#gauge = gauge;
+    this.#acquire = limitConcurrency('uploads', MAX_CONCURRENT_UPLOADS, gauge);
   }
 
   async run<T>(holder: ProjectIds, work: () => Promise<T>): Promise<T> {
-    const releasePermit = this.#permits.acquire(holder);
-    if (releasePermit === undefined) throw new Unavailable('too many uploads at once');
-    this.#gauge.set(this.#permits.inUse);
-    try {
-      return await work();
-    } finally {
-      releasePermit();
-      this.#gauge.set(this.#permits.inUse);
-    }
+    const release = this.#acquire(holder);
+    return await work().finally(release);
   }
 
   /** Waits until the rate limit allows the chunk. Uploads of different tenants take turns. */

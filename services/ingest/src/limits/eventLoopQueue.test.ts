@@ -1,6 +1,6 @@
 /** Tests the sharing of the event loop between bodies and tenants. */
 import { expect, test } from 'vitest';
-import { EventLoopQueue } from './readBody.ts';
+import { EventLoopQueue } from './fairSharing.ts';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const LARGE = 200 * 1024;

@@ -7,8 +7,9 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import Koa from 'koa';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { withBody } from '../http/readBody.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { BodyBudget, EventLoopQueue, type PendingBody, withBody } from './readBody.ts';
+import { BodyBudget, openBodyLimits, type PendingBody } from './fairSharing.ts';
 
 const MIB = 1024 * 1024;
 const FULL = 256 * MIB;
@@ -86,7 +87,7 @@ test('does not evict a complete body', () => {
 
 test('32 connections that withhold their last byte do not delay another tenant', async () => {
   let held = 0;
-  const bodies = { budget: new BodyBudget({ set: (bytes) => (held = bytes) }), queue: new EventLoopQueue() };
+  const bodies = openBodyLimits({ set: (bytes) => (held = bytes) });
   const app = new Koa().use(problems(silentLogger, ingestMetrics(createMetricsRegistry())));
   app.use((ctx) =>
     withBody(ctx.req, ctx.path, bodies, async (body) => {

@@ -1,0 +1,285 @@
+/**
+ * Shares the resources of an ingest process fairly between tenants (decision 0026). Callers name a resource and, if uses
+ * differ in size, the bytes of each use.
+ */
+import { availableParallelism } from 'node:os';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Rejected } from '@questlog/runtime/http/rejected';
+import { Unavailable } from '@questlog/runtime/process/errors';
+
+/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two are left for inserts. */
+const MAX_CONCURRENT_READS = 6;
+/** Even with one CPU core, a tenant can start a second read during a slow read. */
+const MIN_READS_PER_TENANT = 2;
+const MAX_CONCURRENT_LOOKUPS = 3;
+const MAX_WAITING_PER_TENANT = 256;
+
+type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
+
+/** Limits concurrent reads. If ClickHouse runs on this machine, more reads than CPU cores would delay writes. */
+export function fairReads(
+  store: Store,
+  projects: Projects,
+  { isEngineLocal, cores = availableParallelism() }: { isEngineLocal: boolean; cores?: number },
+): Store {
+  const perTenant = isEngineLocal ? Math.max(MIN_READS_PER_TENANT, cores) : MAX_CONCURRENT_READS;
+  const reads = new FairQueue('reads', Math.min(MAX_CONCURRENT_READS, perTenant + 1));
+  return withFairQueries(store, projects, reads);
+}
+
+export function fairLookups(store: Store, projects: Projects): Store {
+  return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
+}
+
+/** Returns a store whose queries wait in the fair queue. Queries without a tenant, such as background queries, do not wait. */
+function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
+  return {
+    ...store,
+    query: (sql, params = {}, settings = {}) => {
+      const { projectId, tenantId = projects.get(String(projectId))?.tenantId } = params;
+      const query = () => store.query<never>(sql, params, settings);
+      return tenantId === undefined ? query() : queue.run(String(tenantId), query);
+    },
+  };
+}
+
+/** Shares slots. The last slot stays free for a tenant without a running task. */
+export class FairQueue {
+  readonly #turns = new TenantTurns();
+  readonly #resource: string;
+  #free: number;
+
+  constructor(resource: string, maxConcurrent: number) {
+    this.#resource = resource;
+    this.#free = maxConcurrent;
+  }
+
+  /** Waits for a free slot and then runs `work`. @throws Unavailable if too many calls of the tenant are waiting */
+  async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+    const { waiting } = this.#turns.of(tenantId);
+    if (waiting.length >= MAX_WAITING_PER_TENANT)
+      throw new Unavailable(`too many ${this.#resource} of this tenant at once`);
+    const started = new Promise<void>((start) => waiting.push(start));
+    this.#startNext();
+    await started;
+    try {
+      return await work();
+    } finally {
+      this.#free += 1;
+      this.#turns.end(tenantId);
+      this.#startNext();
+    }
+  }
+
+  #startNext(): void {
+    if (this.#turns.startNext(this.#free)) this.#free -= 1;
+  }
+}
+
+type Holder = Readonly<Record<'tenantId' | 'projectId', string>>;
+
+/** Acquires a permit. Returns a function that releases the permit. @throws Unavailable if the tenant has reached its limit */
+export type AcquirePermit = (holder: Holder) => () => void;
+
+/** Limits the concurrent use of a resource. A tenant gets a permit only if it has fewer permits than are free. */
+export function limitConcurrency(
+  resource: string,
+  max: number,
+  gauge?: { set(value: number): void },
+  { maxPerProject = max, retryAfterS = 1 } = {},
+): AcquirePermit {
+  const permits = new Set<Holder>();
+  return ({ tenantId, projectId }) => {
+    const inUse = [...permits];
+    const ofTenant = inUse.filter((one) => one.tenantId === tenantId).length;
+    const ofProject = inUse.filter((one) => one.projectId === projectId).length;
+    if (ofTenant >= max - inUse.length || ofProject >= maxPerProject)
+      throw new Unavailable(`too many ${resource} at once`, { retryAfterS });
+    const permit = { tenantId, projectId };
+    permits.add(permit);
+    gauge?.set(permits.size);
+    return () => {
+      permits.delete(permit);
+      gauge?.set(permits.size);
+    };
+  };
+}
+
+export type BodyLimits = ReturnType<typeof openBodyLimits>;
+
+export function openBodyLimits(bytesGauge: { set(value: number): void }) {
+  return {
+    budget: new BodyBudget(bytesGauge),
+    decoders: new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS),
+    queue: new EventLoopQueue(),
+  };
+}
+
+const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
+/** Maximum number of concurrent decoders of large bodies. A brotli decoder needs a window of up to 16 MiB. */
+const MAX_CONCURRENT_DECODERS = 4;
+/** A request body is stalled if it receives fewer than STALL_BYTES bytes in this time. */
+const STALL_MS = 5_000;
+const STALL_BYTES = 16 * 1024;
+
+export interface PendingBody {
+  readonly tenantId: string;
+  bytes: number;
+  sinceMs: number;
+  sinceBytes: number;
+  /** Function that ends the request with an error. Undefined after the whole body has arrived. */
+  abort: ((error: Error) => void) | undefined;
+}
+
+/** Shares the memory for request bodies fairly between tenants. A single active tenant can use all of the memory. */
+export class BodyBudget {
+  readonly #gauge: { set(value: number): void };
+  readonly #bodies = new Set<PendingBody>();
+  #bytes = 0;
+
+  constructor(gauge: { set(value: number): void }) {
+    this.#gauge = gauge;
+  }
+
+  begin(tenantId: string): PendingBody {
+    const body = { tenantId, bytes: 0, sinceMs: performance.now(), sinceBytes: 0, abort: undefined };
+    this.#bodies.add(body);
+    return body;
+  }
+
+  /** Reserves memory for a request body and evicts a different body if necessary. @throws Unavailable if no memory is free */
+  take(body: PendingBody, bytes: number): void {
+    const nowMs = performance.now();
+    while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
+    body.bytes += bytes;
+    body.sinceBytes += bytes;
+    if (body.sinceBytes >= STALL_BYTES) Object.assign(body, { sinceMs: nowMs, sinceBytes: 0 });
+    this.#add(bytes);
+  }
+
+  end(body: PendingBody): void {
+    if (this.#bodies.delete(body)) this.#add(-body.bytes);
+  }
+
+  /**
+   * Evicts the request body that has received no data for the longest time. A tenant within its share of memory keeps its
+   * bodies.
+   */
+  #evict(requester: PendingBody, nowMs: number): void {
+    const bytesByTenant = new Map<string, number>();
+    for (const { tenantId, bytes } of this.#bodies)
+      bytesByTenant.set(tenantId, (bytesByTenant.get(tenantId) ?? 0) + bytes);
+    const share = MAX_IN_FLIGHT_BYTES / bytesByTenant.size;
+    const isOverShare = ({ tenantId }: PendingBody): boolean =>
+      bytesByTenant.size === 1 || (bytesByTenant.get(tenantId) ?? 0) > share;
+    const isStalled = ({ sinceMs }: PendingBody): boolean => nowMs - sinceMs >= STALL_MS;
+    let found: PendingBody | undefined;
+    for (const body of this.#bodies) {
+      const isEvictable =
+        body !== requester && body.abort !== undefined && body.bytes > 0 && isOverShare(body);
+      const isCandidate = isEvictable && (isStalled(body) || !isOverShare(requester));
+      if (isCandidate && body.sinceMs < (found?.sinceMs ?? Number.POSITIVE_INFINITY)) found = body;
+    }
+    if (found === undefined) throw new Unavailable(NO_MEMORY);
+    found.abort?.(isStalled(found) ? new Rejected('request_timeout', STALLED) : new Unavailable(NO_MEMORY));
+    this.end(found);
+  }
+
+  #add(bytes: number): void {
+    this.#bytes += bytes;
+    this.#gauge.set(this.#bytes);
+  }
+}
+
+const NO_MEMORY = 'too many request bodies at once';
+const STALLED = 'the body stalled while other requests waited for memory';
+
+/**
+ * Maximum number of body bytes per turn of the event loop. Processing this many bytes takes a few milliseconds. A single body
+ * can exceed the maximum.
+ */
+const MAX_BYTES_PER_TURN = 64 * 1024;
+
+/**
+ * Limits the number of body bytes that are processed per turn of the event loop. Without the limit, large bodies would delay a
+ * projector in the same process.
+ */
+export class EventLoopQueue {
+  readonly #turns = new TenantTurns();
+  #bytesLeft = MAX_BYTES_PER_TURN;
+  #isScheduled = false;
+
+  /** Resolves when the request body can be processed. The result is true if the body had to wait. */
+  take(tenantId: string, bytes: number): Promise<boolean> {
+    this.#schedule();
+    if (this.#turns.isEmpty && this.#bytesLeft > 0) {
+      this.#bytesLeft -= bytes;
+      return Promise.resolve(false);
+    }
+    return new Promise((resolve) => {
+      this.#turns.of(tenantId).waiting.push(() => {
+        this.#bytesLeft -= bytes;
+        this.#turns.end(tenantId);
+        resolve(true);
+      });
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#bytesLeft = MAX_BYTES_PER_TURN;
+      while (this.#turns.startNext(this.#bytesLeft));
+      if (this.#bytesLeft <= 0) this.#schedule();
+    });
+  }
+}
+
+interface TenantWork {
+  running: number;
+  readonly waiting: (() => void)[];
+}
+
+/** Decides which tenant's work starts next. */
+class TenantTurns {
+  /** Tenants with running or waiting work. The first tenant is the tenant that was served least recently. */
+  readonly #tenants = new Map<string, TenantWork>();
+
+  get isEmpty(): boolean {
+    return this.#tenants.size === 0;
+  }
+
+  of(tenantId: string): TenantWork {
+    const work = this.#tenants.get(tenantId) ?? { running: 0, waiting: [] };
+    this.#tenants.set(tenantId, work);
+    return work;
+  }
+
+  /**
+   * Starts waiting work of the tenant with the fewest running tasks. The last free slot is reserved for a tenant without
+   * running tasks. Returns false if no work was started.
+   */
+  startNext(free: number): boolean {
+    let next: [string, TenantWork] | undefined;
+    for (const tenant of this.#tenants) {
+      const [, { running, waiting }] = tenant;
+      if (waiting.length > 0 && running < (next?.[1].running ?? Number.POSITIVE_INFINITY)) next = tenant;
+      if (next?.[1].running === 0) break;
+    }
+    if (next === undefined || free <= Math.min(next[1].running, 1)) return false;
+    const [tenantId, work] = next;
+    work.running += 1;
+    this.#tenants.delete(tenantId);
+    this.#tenants.set(tenantId, work);
+    work.waiting.shift()?.();
+    return true;
+  }
+
+  end(tenantId: string): void {
+    const work = this.of(tenantId);
+    work.running -= 1;
+    if (work.running + work.waiting.length === 0) this.#tenants.delete(tenantId);
+  }
+}
