@@ -10,6 +10,7 @@ import { SESSION_MS } from '../world/simulatedGroup.ts';
 import { SimulatedLog } from '../world/simulatedLog.ts';
 import { installVirtualTime } from '../world/virtualTime.ts';
 import { NO_TROUBLES, type Troubles, World } from '../world/world.ts';
+import { Erasures } from './erasures.ts';
 import { Games } from './games.ts';
 import { unpublished } from './publishedOffsets.ts';
 import { aLinker, anIngest, aProjector, type Ingest, type Service } from './services.ts';
@@ -56,6 +57,9 @@ class FaultSimulation {
   readonly #log: SimulatedLog;
   readonly #tables = new Tables();
   readonly #games: Games;
+  readonly #erasures: Erasures;
+  /** True for a quarter of the seeds. The other seeds check the counts and links, which an erasure changes. */
+  readonly #isErasing: boolean;
   readonly #ingests: readonly Service<Ingest>[];
   /** All services. */
   readonly #services: readonly Service[];
@@ -69,7 +73,13 @@ class FaultSimulation {
     this.#dice = dice;
     this.#log = new SimulatedLog(world, dice.chance(0.5));
     this.#log.ensureTopics(topicDefinitions(dice.from([1, 2])));
-    const engines = { world, log: this.#log, tables: this.#tables };
+    const isProjected = () => this.#lags(PROJECTED).length === 0;
+    this.#erasures = new Erasures(world, this.#tables, isProjected);
+    this.#isErasing = world.seed % 4 === 3;
+    const engines = {
+      ...{ world, log: this.#log, tables: this.#tables },
+      ...{ directory: this.#erasures.directory, isErasing: this.#isErasing },
+    };
     this.#ingests = named('ingest', dice.from([1, 1, 2])).map((name) => anIngest(engines, name));
     this.#services = [
       ...this.#ingests,
@@ -81,7 +91,10 @@ class FaultSimulation {
 
   async run(): Promise<Outcome> {
     const { world, dice } = { world: this.#world, dice: this.#dice };
-    for (const game of named('game', 2)) this.#games.play(game, dice.between(3, 8));
+    const longer = this.#isErasing ? 2 : 1;
+    for (const game of named('game', 2)) this.#games.play(game, longer * dice.between(3, 8));
+    for (const _ of this.#isErasing ? named('erasure', 3) : [])
+      world.in(dice.between(500, 5_000), world.outside, 'nemesis', () => this.#erase());
     const nemesis = dice.chance(0.95) ? this.#nemesis() : () => {};
     await world.play(2 * MINUTE_MS, () => this.#games.areOver);
     nemesis();
@@ -95,7 +108,10 @@ class FaultSimulation {
     const findings =
       world.findings.length > 0
         ? world.findings
-        : verdictOn({ games: this.#games, log: this.#log, tables: this.#tables });
+        : verdictOn({
+            ...{ games: this.#games, log: this.#log, tables: this.#tables },
+            directory: this.#erasures.directory,
+          });
     return {
       findings: [...findings],
       acknowledged: this.#games.events.filter(({ told }) => told.length > 0).length,
@@ -110,7 +126,7 @@ class FaultSimulation {
   /** Injects the faults that the seed chooses, at random times. @returns a function that ends them */
   #nemesis(): () => void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
-    const cuts = dice.chance(0.4) ? this.#cuts() : [];
+    const cuts = this.#isErasing || dice.chance(0.4) ? this.#cuts() : [];
     const deeds = [...this.#deeds(), ...cuts].filter(() => dice.chance(0.5));
     this.#games.loss = dice.from([0, 0.05, 0.2]);
     const some = (): number => dice.from([0, 0, 0.01, 0.05]);
@@ -178,6 +194,17 @@ class FaultSimulation {
     this.#aheadMs = aheadMs;
   }
 
+  /** Erases a session, and truncates a topic during the erasure. */
+  #erase(): void {
+    const { world, dice } = { world: this.#world, dice: this.#dice };
+    const session = this.#games.someSession(dice);
+    if (session === undefined) return;
+    this.#games.mayForget = true;
+    this.#erasures.erase(session.principal, session.id);
+    const topic = dice.from([TOPICS.events, TOPICS.sessions, TOPICS.reportLinks, TOPICS.reportLinks]);
+    world.in(dice.between(0, 1_000), world.outside, 'nemesis', () => this.#cut(topic));
+  }
+
   #cut(topic: string): void {
     const partition = this.#dice.from(this.#log.partitionsOf(topic));
     if (partition.endOffset === 0) return;
@@ -204,7 +231,8 @@ class FaultSimulation {
       if (world.findings.length > 0) return;
       await world.play(world.nowMs + LOOK_MS);
       const now = this.#ends();
-      if (now !== ends || this.#lags().length > 0) [ends, sinceMs] = [now, world.nowMs];
+      if (now !== ends || this.#lags().length > 0 || this.#erasures.running > 0)
+        [ends, sinceMs] = [now, world.nowMs];
       if (world.nowMs - sinceMs >= quietMs) return;
     }
     world.findings.push(
@@ -220,11 +248,11 @@ class FaultSimulation {
       .join(' ');
   }
 
-  #lags(): string[] {
+  #lags(consumed: readonly (readonly [string, string])[] = CONSUMED): string[] {
     const unowned = [...this.#log.groups].flatMap(([name, group]) =>
       group.isOwned ? [] : [`${name} is unowned`],
     );
-    const behind = CONSUMED.flatMap(([group, topic]) =>
+    const behind = consumed.flatMap(([group, topic]) =>
       this.#log.partitionsOf(topic).flatMap(({ number, endOffset }) => {
         const offset = this.#log.groups.get(group)?.committed(topic, number)?.offset;
         return (offset ?? 0) < endOffset
@@ -236,14 +264,14 @@ class FaultSimulation {
   }
 }
 
-const CONSUMED = [
+const PROJECTED = [
   [GROUPS.projectEvents, TOPICS.events],
   [GROUPS.projectSessions, TOPICS.sessions],
   [GROUPS.projectReports, TOPICS.reportLinks],
   [GROUPS.projectLinks, TOPICS.linkedEvents],
-  [GROUPS.link, TOPICS.events],
-  [GROUPS.link, TOPICS.reportLinks],
 ] as const;
+
+const CONSUMED = [...PROJECTED, [GROUPS.link, TOPICS.events], [GROUPS.link, TOPICS.reportLinks]] as const;
 
 /** Tables that are merged. `events` is excluded, because a merge would hide duplicates. */
 const MERGED = [

@@ -6,6 +6,7 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Dice } from '../dice.ts';
 import type { Process, World } from '../world/world.ts';
 import type { Ingest, Service } from './services.ts';
 
@@ -36,13 +37,14 @@ export interface SentEvent {
 export interface SentReport {
   readonly id: string;
   readonly principal: Principal;
+  readonly sessionId: string;
   readonly inside: readonly SentEvent[];
   isAcknowledged: boolean;
   /** True if the retraction was sent, whether or not it was acknowledged. */
   isRetracted: boolean;
 }
 
-interface Session {
+export interface Session {
   readonly principal: Principal;
   readonly id: string;
   events: number;
@@ -68,6 +70,11 @@ export class Games {
     this.#world = world;
     this.#ingests = ingests;
     this.#principals = principals;
+  }
+
+  /** Returns a registered session, or undefined if there is none. */
+  someSession(dice: Dice): Session | undefined {
+    return dice.maybe(this.#sessions);
   }
 
   get areOver(): boolean {
@@ -143,7 +150,7 @@ export class Games {
     const never = dice.chance(0.2) ? dice.eventId(clock.now(), 0) : undefined;
     const named = [there, never].filter((id) => id !== undefined);
     const told = { isAcknowledged: false, isRetracted: false };
-    const report: SentReport = { id: dice.uuid(), principal, inside, ...told };
+    const report: SentReport = { id: dice.uuid(), principal, sessionId: session.id, inside, ...told };
     this.reports.push(report);
     const fields = { id: report.id, sessionId: session.id, events: inside.map(bodyOf), eventIds: named };
     const body = Buffer.from(JSON.stringify(fields));

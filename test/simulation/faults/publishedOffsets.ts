@@ -1,5 +1,6 @@
 /** Compares the published offsets with the rows of the tables at the same time. */
 
+import type { ErasedData } from '@questlog/schemas/erased';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -9,16 +10,18 @@ import type { SimulatedLog } from '../world/simulatedLog.ts';
 export const PUBLISHED = 'projected_offset_versions';
 
 /**
- * Returns a sentence for each event record below a published offset that has no row. Skips truncated partitions, because
+ * Returns a sentence for each event record below a published offset that has no row. Skips erased events and truncated partitions, because
  * until the repair their offsets are the offsets of the lost records.
  */
-export function falseOffsets(log: SimulatedLog, tables: Tables): string[] {
+export function falseOffsets(log: SimulatedLog, tables: Tables, erased: ErasedData): string[] {
   const ids = new Set(tables.rowsOf('events', false).map(({ id }) => id));
   return publishedOf(tables).flatMap(({ topic, partition, next_offset: nextOffset }) => {
     const { records, reusedBelow } = log.partition(topic, partition);
     if (topic !== TOPICS.events || reusedBelow > 0) return [];
     return records
-      .filter(({ offset, value }) => offset < nextOffset && !eventsOf(value).every((id) => ids.has(id)))
+      .filter(
+        ({ offset, value }) => offset < nextOffset && !eventsOf(value, erased).every((id) => ids.has(id)),
+      )
       .map(
         ({ offset }) =>
           `${topic}/${partition} is published up to ${nextOffset} without the rows of ${offset}`,
@@ -60,7 +63,10 @@ function publishedOf(tables: Tables): readonly Published[] {
   return rows.filter((row) => row.truncated_log_id === null);
 }
 
-function eventsOf(value: Buffer | null): readonly string[] {
+function eventsOf(value: Buffer | null, erased: ErasedData): readonly string[] {
   const framed = value === null ? undefined : unframe(value);
-  return framed === undefined ? [] : eventsAccepted.type.fromBuffer(framed.body).events.map(({ id }) => id);
+  if (framed === undefined) return [];
+  const { events, ...owner } = eventsAccepted.type.fromBuffer(framed.body);
+  const visible = events.filter(({ sessionId }) => erased.erasureOf({ ...owner, sessionId }) === undefined);
+  return visible.map(({ id }) => id);
 }

@@ -1,5 +1,6 @@
 /** Runs the real services as processes of a simulated world and restarts a process that has died. */
 
+import { isVisibleIn, visibleReports, visibleSessions } from '@questlog/ingest/entityCache/openCaches';
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
 import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
@@ -20,7 +21,7 @@ import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { watchProjection } from '@questlog/runtime/log/projection/projection';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -29,7 +30,6 @@ import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { ALL_VISIBLE, ErasedData } from '@questlog/schemas/erased';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -51,6 +51,9 @@ export interface Engines {
   readonly world: World;
   readonly log: SimulatedLog;
   readonly tables: Tables;
+  readonly directory: Directory;
+  /** True if sessions are erased during the run. */
+  readonly isErasing: boolean;
 }
 
 /** Limits with a session filter for a small game, because each start of a linker creates a filter. */
@@ -124,7 +127,8 @@ export class Service<T = unknown> {
   }
 
   #launch(): Process {
-    const { world, log, tables } = this.#engines;
+    const { world, log, tables, directory } = this.#engines;
+    const { erased } = directory;
     const process: Process = { name: `${this.name}.${this.restarts}`, isAlive: true, stoppedUntilMs: 0 };
     const failed = (error: unknown): void => {
       world.note(`failed: ${messageOf(error)}`);
@@ -134,13 +138,13 @@ export class Service<T = unknown> {
     const deps: ServiceDeps = {
       log: log.of(process),
       store: storeOf(world, tables, process, (table) => {
-        if (table === PUBLISHED) world.findings.push(...falseOffsets(log, tables));
+        if (table === PUBLISHED) world.findings.push(...falseOffsets(log, tables, erased));
       }),
       registry,
       clock: world.clock,
       logger: loggerOf(world),
       health: createHealth(),
-      visible: ALL_VISIBLE,
+      visible: { cached: erased, latest: async () => erased },
     };
     world.in(world.dice.between(0, 50), process, 'starts', () => {
       this.#start(deps).then(({ failed: later, it }) => {
@@ -179,12 +183,15 @@ export function aLinker(engines: Engines, name: string): Service {
 }
 
 export function anIngest(engines: Engines, name: string): Service<Ingest> {
-  const { seed } = engines.world;
-  return new Service(engines, name, (deps) => startIngest(deps, CAPS[seed % CAPS.length] ?? 0));
+  const {
+    world: { seed },
+  } = engines;
+  return new Service(engines, name, (deps) => startIngest(engines, deps, CAPS[seed % CAPS.length] ?? 0));
 }
 
 /** Starts an ingest like `service.ts`, without listeners. */
 async function startIngest(
+  { directory, isErasing }: Engines,
   deps: ServiceDeps,
   maxSessionLinks: number,
 ): Promise<{ failed: Promise<never>; it: Ingest }> {
@@ -195,20 +202,28 @@ async function startIngest(
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
   // Small limits, so that most sessions are packed.
-  const sessions = await openSessionCache({
-    ...{ ...deps, bounds: { maxWeight: 2, maxUnprojectedWeight: 2, recentSlots: 8 }, projection: registered },
+  const caching = { ...deps, isVisible: isVisibleIn(directory) };
+  const cachedSessions = await openSessionCache({
+    ...{
+      ...caching,
+      bounds: { maxWeight: 2, maxUnprojectedWeight: 2, recentSlots: 8 },
+      projection: registered,
+    },
     table: watchRestoredTable(
       { log, store, clock: steadyClock },
       { group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' },
     ),
   });
-  const reports = await openReportCache({
-    ...{ ...deps, projection: filed },
+  const cachedReports = await openReportCache({
+    ...{ ...caching, projection: filed },
     table: watchRestoredTable(
       { log, store, clock: steadyClock },
       { group: GROUPS.projectReports, topic: TOPICS.reportLinks, table: 'report_versions' },
     ),
   });
+  // The wrappers add a turn to each call, which changes the runs of the seeds that do not erase.
+  const sessions = isErasing ? visibleSessions(cachedSessions, directory) : cachedSessions;
+  const reports = isErasing ? visibleReports(cachedReports, directory) : cachedReports;
   const quotas = openQuotas(deps, projection, PACE);
   const replays = openReplays({ store, clock, projection });
   const codec = await createCodec(deps.registry, eventsAccepted);
@@ -228,7 +243,7 @@ async function startIngest(
     partitions,
     ...counted,
   };
-  const known = { store, sessions, reports, clock, erased: new ErasedData() };
+  const known = { store, sessions, reports, clock };
   const ordinary = new OrdinaryIngest(storing, sessions, reports, replays, clock);
   const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
   const ofReports = {
