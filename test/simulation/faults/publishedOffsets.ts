@@ -54,14 +54,13 @@ interface Published {
   readonly topic: string;
   readonly partition: number;
   readonly next_offset: number;
-  readonly table_uuid: string;
   readonly truncated_log_id: string | null;
 }
 
-/** Returns the published offsets as a reader sees them, without the rows of lost records and of tables before a restore. */
+/** Returns the published offsets as a reader sees them, without the rows of lost records. */
 function publishedOf(tables: Tables): readonly Published[] {
   const rows = tables.rowsOf(PUBLISHED, true) as readonly unknown[] as readonly Published[];
-  return rows.filter((row) => row.truncated_log_id === null && row.table_uuid === tables.uuid);
+  return rows.filter((row) => row.truncated_log_id === null);
 }
 
 function eventsOf(value: Buffer | null, erased: ErasedData): readonly string[] {
