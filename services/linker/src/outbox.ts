@@ -177,6 +177,8 @@ export class Outbox {
   }
 
   close(): Promise<void> {
+    const { openReports, openReportEventIds } = this.#deps.metrics;
+    for (const gauge of [openReports, openReportEventIds]) gauge.remove({ partition: this.state.partition });
     return this.#producer.close();
   }
 

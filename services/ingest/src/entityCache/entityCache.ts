@@ -35,11 +35,6 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /**
-   * True if `find` also queries ClickHouse for entities in memory, because an entity can have several records with different
-   * content. The first record can be in ClickHouse only, and a later record in memory.
-   */
-  readonly looksUpAll?: boolean;
   onStart?(): Promise<void>;
   /** Called for each record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
@@ -48,10 +43,17 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
 export interface EntityCache<Message, Entity> {
   /**
    * Returns entities from memory and from ClickHouse.
+   * @param looksUpAll true if ClickHouse is also queried for entities in memory. The records of an entity can have different
+   * content, and the first record can be in ClickHouse only.
    * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if rows of a restored table are
    * missing
    */
-  find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  find(
+    tenantId: string,
+    projectId: string,
+    ids: readonly string[],
+    looksUpAll?: boolean,
+  ): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */
   get(projectId: string, id: string): Entity | undefined;
   /** True if a hidden entity with this id is still in memory or in ClickHouse. @throws Unavailable */
@@ -142,19 +144,18 @@ export async function openEntityCache<Message, Entity>(
     append,
     errorIfIncomplete: (tenantId) =>
       tenantId === undefined ? checkTable() : checkTable(partitionOf(tenantId, 0, partitions), 1),
-    find: async (tenantId, projectId, ids) => {
+    find: async (tenantId, projectId, ids, looksUpAll = false) => {
       const found = new Map<string, Entity>();
-      if (index.collect(projectId, ids, found).length === 0 && !type.looksUpAll) return found;
+      if (index.collect(projectId, ids, found).length === 0 && !looksUpAll) return found;
       await caughtUp(tenantId);
       const missing = index.collect(projectId, ids, found);
-      if (missing.length === 0 && !type.looksUpAll) return found;
+      const wanted = looksUpAll ? ids : missing;
+      if (wanted.length === 0) return found;
       // Checks for missing rows before the query, because the rows can arrive during the query.
       const incomplete = await checkTable(partitionOf(tenantId, 0, partitions));
-      for (const [id, entity] of await type.lookUp(projectId, type.looksUpAll ? ids : missing)) {
-        if (type.isVisible(projectId, entity)) found.set(id, index.putStored(projectId, id, entity));
-      }
-      if (incomplete !== undefined && missing.some((id) => !found.has(id))) throw incomplete;
-      return found;
+      const stored = await lookUpVisible(index, type, projectId, wanted);
+      if (incomplete !== undefined && wanted.some((id) => !stored.has(id))) throw incomplete;
+      return new Map([...found, ...stored]);
     },
     register: async (message, entity) => {
       if (index.isFull) index.evictProjected(await deps.projection.projected());
@@ -165,6 +166,18 @@ export async function openEntityCache<Message, Entity>(
       return { registered, isOwn: firstOffset === offset };
     },
   };
+}
+
+async function lookUpVisible<Entity>(
+  index: EntityIndex<Entity>,
+  type: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,
+  projectId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Entity>> {
+  const visible = new Map<string, Entity>();
+  for (const [id, entity] of await type.lookUp(projectId, ids))
+    if (type.isVisible(projectId, entity)) visible.set(id, index.putStored(projectId, id, entity));
+  return visible;
 }
 
 /** Checks memory first, then ClickHouse. The opposite order can miss an entity that leaves memory in between. */

@@ -28,7 +28,7 @@ export interface EntityRules<Entity> {
   isComplete(entity: Entity): boolean;
   /** Returns the weight of an entity. The weight is the memory use in units of about 600 bytes, but at least 1. */
   weightOf(entity: Entity): number;
-  /** False if readers must not see the entity. The next record with the same id then creates a new entity. */
+  /** True if readers can see the entity. If not, the next record with the same id creates a new entity. */
   isVisible(projectId: string, entity: Entity): boolean;
   /** Compact storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to the compact storage. */
   readonly packed?: PackedEntities<Entity>;

@@ -67,7 +67,7 @@ test('finds the stored report if an attempt of the same request was appended lat
   );
   if (first === undefined || again === undefined) throw new Error('two attempts');
   const reports = await started({ stored: [first], inLog: [{ ...again, reportId: first.reportId }] });
-  expect(await reports.find(tenantId, projectId, first.reportId)).toMatchObject({
+  expect(await reports.findFirstFiling(tenantId, projectId, first.reportId)).toMatchObject({
     filed: { inlineEventIds: first.inlineEventIds },
   });
 });

@@ -21,6 +21,11 @@ import { type FiledReport, lookUpReports, projectsWithReports, storedOpenReports
 export interface ReportCache {
   /** @throws Unavailable if the report is not in memory and ClickHouse does not answer */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
+  /**
+   * Returns the report as it was filed first. Each attempt of a request without an answer files the report with new ids of
+   * inline events, and only the first filing counts. @throws Unavailable if ClickHouse does not answer
+   */
+  findFirstFiling(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
   capacityFor(report: RequestedLinks): ReportCapacity;
@@ -68,6 +73,8 @@ export async function openReportCache(
     close: () => cache.close(),
     find: async (tenantId, projectId, id) =>
       filedReport((await cache.find(tenantId, projectId, [id])).get(id)),
+    findFirstFiling: async (tenantId, projectId, id) =>
+      filedReport((await cache.find(tenantId, projectId, [id], true)).get(id)),
     capacityFor: (report) => openReports.capacityFor(report, clock.now()),
     file: async (record) => {
       const entity = { filed: withoutContent(record), retractedAt: null };
@@ -125,8 +132,6 @@ function reportType(deps: {
     weightOf: ({ filed }) => 1 + idsOf(filed) / EVENT_IDS_PER_WEIGHT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
-    // Each attempt of a request without an answer files the report with new ids of inline events. Only the first filing counts.
-    looksUpAll: true,
     onStart: async () => {
       const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
       const reports = await storedOpenReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });

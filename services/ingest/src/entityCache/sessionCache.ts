@@ -33,7 +33,7 @@ export interface SessionCache
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
-  /** False if a session with this id must never exist again. */
+  /** True if a session with this id can be registered. */
   canExist(tenantId: string, projectId: string, sessionId: string): boolean;
   /** Returns a recently used session. `words` contains the session id as four numbers, starting at index `at`. */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;

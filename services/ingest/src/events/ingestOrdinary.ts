@@ -132,6 +132,7 @@ export class OrdinaryIngest {
     arrays: RequestArrays,
   ): Promise<Claimed | undefined> {
     if (!this.#isOrdinary(request, arrays)) return undefined;
+    if (!arrays.assignRecords(this.#sessions, request)) return undefined;
     const { tenant, project } = request.principal;
     const idempotency = { key, digest: sha256(request.body) };
     const claim = await this.#replays.claim({

@@ -40,7 +40,6 @@ export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
 /** Seconds in the `Retry-After` header when the limit of streams is reached. The delay is long, because streams end rarely. */
 const FULL_RETRY_AFTER_S = 10;
-const RESOURCE = 'linked-event streams of this project, its tenant, or this process';
 
 export async function openLinkedEventStreams(
   context: Omit<IngestContext, 'health' | 'lifecycle'>,
@@ -50,7 +49,7 @@ export async function openLinkedEventStreams(
   const { log, logger, clock, metrics, visible } = context;
   const codec = await createCodec(context.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const acquire = limitConcurrency(RESOURCE, limits.maxStreams, metrics.linkedEventStreams, {
+  const acquire = limitConcurrency('linked-event streams', limits.maxStreams, metrics.linkedEventStreams, {
     maxPerProject: limits.maxStreamsOfProject,
     retryAfterS: FULL_RETRY_AFTER_S,
   });

@@ -102,7 +102,9 @@ export async function createReport(
   const { tenant, project } = principal;
   const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
     const mayBeKnown = !hasGeneratedId(checked) && (await deps.reports.hasReports(tenant.id, project.id));
-    const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
+    const known = mayBeKnown
+      ? await deps.reports.findFirstFiling(tenant.id, project.id, checked.id)
+      : undefined;
     if (known !== undefined) return await replay(deps, principal, checked, known);
     if (checked.rejection !== undefined) throw checked.rejection;
     return await fileReport(deps, principal, checked);

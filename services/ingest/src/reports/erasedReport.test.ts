@@ -15,7 +15,7 @@ test('rejects the retry of a report with unknown_session after its session was e
 
   // Simulates two processes. Only the first process has read the report.
   const deps = await bench.start();
-  for (const reports of [deps.reports, { ...deps.reports, find: async () => undefined }]) {
+  for (const reports of [deps.reports, { ...deps.reports, findFirstFiling: async () => undefined }]) {
     const repeat = createReport({ ...deps, reports }, bench.principal, body);
     await expect(repeat).rejects.toMatchObject({ code: 'unknown_session' });
   }
