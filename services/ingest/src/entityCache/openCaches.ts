@@ -70,12 +70,16 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
 
 /** Wraps a report cache so that it hides erased reports. A late retry must not return an erased report. */
 export function visibleReports(reports: ReportCache, { erased }: Pick<Directory, 'erased'>): ReportCache {
+  const visible = (find: ReportCache['find']): ReportCache['find'] => {
+    return async (...name) => {
+      const report = await find(...name);
+      return report !== undefined && erased.isVisibleReport(report.filed) ? report : undefined;
+    };
+  };
   return {
     ...reports,
-    find: async (tenantId, projectId, id) => {
-      const report = await reports.find(tenantId, projectId, id);
-      return report !== undefined && erased.isVisibleReport(report.filed) ? report : undefined;
-    },
+    find: visible(reports.find),
+    findFirstFiling: visible(reports.findFirstFiling),
     file: async (record, isGenerated = false) => {
       const { tenantId, projectId, reportId } = record;
       if (!erased.isVisibleReport(record))
