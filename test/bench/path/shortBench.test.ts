@@ -19,7 +19,7 @@ const KEYED: Shape = { ...SHAPE, kind: 'keyed' };
 const SECONDS = 2;
 /** Maximum number of rounds. One good round is enough, because a ratio has noise and new processes are slow. */
 const ROUNDS = 4;
-const MAX_WORSE = 1.25;
+const MAX_WORSE = 1.4;
 /** Maximum cost of an event with a new idempotency key, relative to a plain request. The fast path costs 1.9, the slow path more than 2.5. */
 const MAX_KEYED = 2.4;
 const WITHIN_MS = 180_000;
@@ -53,7 +53,7 @@ beforeAll(async () => {
 afterAll(() => ending.disposeAsync(), WITHIN_MS);
 
 test(
-  'the cost of an event relative to the afternoon version is at most 25 % above docs/evidence/performance.md',
+  'the cost of an event relative to the afternoon version is at most 40 % above docs/evidence/performance.md',
   async (context) => {
     const ratio = documented();
     await expectAtMost(context, ratio && ratio * MAX_WORSE, async () => {
