@@ -18,7 +18,7 @@ export interface LinkerDeps extends ServiceDeps {
 
 interface SharedSessions {
   readonly filter: SessionFilter;
-  /** Adds all sessions that have reports to the filter. Resolves with false if the sessions do not fit into the filter. */
+  /** Adds all sessions that have reports to the Bloom filter. Resolves with false if the sessions do not fit. */
   load(): Promise<boolean>;
 }
 
@@ -33,7 +33,9 @@ export interface PartitionDeps extends LinkerDeps {
   readonly deadLettersFor: (signal: AbortSignal) => DeadLetters;
   readonly sessions: SharedSessions;
   readonly projections: ReturnType<typeof watchProjections>;
-  /** Limits the number of concurrent restores, because each restore needs memory for records of the changelog. */
+  /**
+   * Limits how many partitions restore their state at the same time, because a restore keeps changelog records in memory.
+   */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
   readonly activePartitions: Map<number, { problem(): string | undefined }>;
 }

@@ -50,7 +50,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   });
   const rerouter = startRerouting(deps);
   const failed = Promise.race([consumer.failed, rerouter.failed]);
-  // Without this handler, Node would report an unhandled rejection if the caller awaits the promise later.
+  // Without this handler, Node would report an unhandled rejection if the linker fails before a caller awaits `failed`.
   failed.catch(() => {});
   return {
     failed,
@@ -61,7 +61,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   };
 }
 
-/** Maximum number of states that are restored at the same time. More restores would not be faster on one core. */
+/** Maximum number of partitions that restore their state at the same time. More restores at once are not faster on one core. */
 const MAX_CONCURRENT_RESTORES = 4;
 
 export function sharedDeps({

@@ -1,4 +1,4 @@
-/** Metrics of the linker. */
+/** Defines the Prometheus metrics of the linker. */
 import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 

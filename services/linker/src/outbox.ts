@@ -1,6 +1,6 @@
 /**
- * Commits the results and the state of one partition in one transaction. The changelog also contains the linker's position,
- * because the offsets of the consumer group can be lost or reset.
+ * Commits the results, the state, and the offsets of one partition in one transaction. The changelog also contains the offsets,
+ * because a consumer group can lose its offsets.
  */
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import { positionsOf } from '@questlog/runtime/log/projection/projection';
@@ -15,15 +15,16 @@ import type { PartitionDeps } from './deps.ts';
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
 /**
- * Opens the producer, which fences the producer of the previous owner. The state is read only afterwards, so that no later
- * commit is missed. Throws `Unavailable` if the log does not answer.
+ * Opens the partition's transactional producer, which fences the previous owner, and then reads the state. After the fencing,
+ * the previous owner can no longer commit a change that this read would miss.
+ * @throws Unavailable if the log does not answer
  */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
   const producer = await deps.log.transactionalProducer(`${GROUPS.link}-${owned.partition}`);
   try {
     return await restoreOutbox(owned, deps, producer);
   } catch (error) {
-    // Without `close`, each retry during an outage would leave the connections of a producer open.
+    // Closes the producer after an error. Otherwise, each retry during an outage would leave open connections.
     await producer.close();
     throw error;
   }
@@ -47,17 +48,15 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // The restored position is committed even without new records. Otherwise, the consumer group would show a lag. A position
-    // after the end of the log is not committed, because Kafka rejects the commit.
+    // Commits the restored position at once, because the consumer group would otherwise show a lag until the next record. Kafka
+    // rejects a position after the end of the log, so such a position is not committed.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
 
-/**
- * Returns the committed offsets of the consumer group. Used if the changelog contains no offsets, for example after an upgrade.
- */
+/** Returns the committed offsets of the consumer group, for a changelog that contains no offsets, such as after an upgrade. */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -148,7 +147,10 @@ export class Outbox {
           };
   }
 
-  /** Sets the position in a truncated topic to an earlier offset. Keeps the highest known epoch to detect new truncations. */
+  /**
+   * Moves the position in a truncated topic back. Keeps the highest known leader epoch, with which the next truncation is
+   * detected.
+   */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
@@ -196,8 +198,8 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // A changed position alone is not written, because reading the same records again changes nothing. After a truncation, the
-    // earlier position is always written.
+    // Writes nothing if only the offsets have changed, because reading the same records again changes nothing. After a
+    // truncation, the lower offset is always written.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
@@ -218,7 +220,7 @@ export class Outbox {
 
 const STALLED_AFTER_MS = 10_000;
 
-/** Restores the state from the latest entry of each key. Older entries that Kafka has not compacted yet are not decoded. */
+/** Restores the state from the latest changelog entry of each key. Skips older entries that Kafka has not compacted yet. */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,
@@ -240,7 +242,7 @@ async function restoredState(
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // The value is copied, because a view of the value would keep the whole batch in memory.
+        // Copies the value, because a view would keep the whole batch of records in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

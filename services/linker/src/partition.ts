@@ -14,7 +14,7 @@ import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-/** Limits of one read. The limits are low, because decoding blocks the event loop and delays responses to game clients. */
+/** Limits of one read. Decoding more records at once would block the event loop and delay responses to game clients. */
 const READ_OPTIONS = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** Maximum delay of a commit that contains no links. A longer delay reduces the number of writes to the changelog. */
 const COMMIT_EVERY_MS = 200;
@@ -29,7 +29,6 @@ const MAX_TRACKED_EVENT_IDS = 2_000_000;
 /** Maximum number of sessions with late events. Above this number, the linker pauses the topic of events. */
 const MAX_LATE_SESSIONS = 50_000;
 
-/** Runs the linker until this process loses the partition. */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, activePartitions: watched } = deps;
   const { partition, signal } = owned;
@@ -53,7 +52,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
   await retry(run, {
     signal,
     backoff,
-    // A previous owner that has not noticed the rebalance can fence this process, so a `Fenced` error is retried.
+    // Retries after a `Fenced` error, because a previous owner that has not noticed the rebalance can fence this process.
     isRetryable: (error) => error instanceof Unavailable || error instanceof Fenced,
     onDelay: (error, backoffMs) => logger.error('linking_delayed', error, { partition, backoffMs }),
   }).catch((error) => {
@@ -76,7 +75,7 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   try {
     while (!owned.signal.aborted) {
       const batch = await nextBatch(run);
-      // The state can contain reports that have become hidden.
+      // Removes reports that were erased after the linker had added them to its state.
       if (changes !== visible.changes) {
         changes = visible.changes;
         const removed = removeHidden(outbox.state, (record) => visible.isVisibleReport(record));
@@ -111,7 +110,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     return await owned.read({ ...options, waitMs });
   } catch (error) {
     if (!(error instanceof LogTruncated)) throw error;
-    // The linker keeps the links of lost records, because the clients received acknowledgments for these records.
+    // Keeps the links to events that the log lost, because ingest had acknowledged these events to clients.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.rewind(topic, offset);
@@ -120,7 +119,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
   }
 }
 
-/** Returns the topics that the linker reads next. While a `close` lookup waits, the linker always reads the events topic. */
+/** Returns the topics that the linker reads next. Includes the events topic while a `close` lookup waits for events. */
 function topicsToRead(
   { reports, retractions, late, trackedEventIds: heldEventIds }: LinkerState,
   isClosing: boolean,
@@ -142,7 +141,7 @@ async function processBatch(run: Run, batch: Batch | undefined): Promise<void> {
   outbox.advance(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
-/** Returns the decision for one record. Skips an invalid record, because the projector writes its dead letter. */
+/** Returns the decision for one record. Skips an invalid record, for which the projector writes a dead letter. */
 async function decide(
   { owned, deps, deadLetters, outbox }: Run,
   topic: string,
@@ -170,7 +169,7 @@ async function decide(
       deadLetters.countProcessed(1);
       return decision;
     }
-    // The original record was accepted only because its producer compressed the record. The linker's copy is uncompressed.
+    // The producer compressed the original record to fit into the topic. The linker's uncompressed copy is too large.
     const cause = new Invalid(
       `the record has ${bytes} bytes uncompressed, above the limit of ${MAX_REPORT_LINK_BYTES} of ${topic}`,
     );

@@ -1,4 +1,4 @@
-/** Moves bug reports out of newly added partitions, which the linker does not read. */
+/** Moves bug reports out of newly added partitions of the topic, because the linker does not read these partitions. */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import {
@@ -79,7 +79,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
         await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
         deadLetters.countProcessed(1);
       } catch (error) {
-        // A producer's compressed record can exceed the limit after decompression.
+        // A record that the producer compressed can exceed the topic's limit after decompression.
         if (!(error instanceof RecordTooLarge)) throw error;
         const cause = new Invalid('the record is larger than the topic allows', { cause: error });
         await deadLetters.send({ topic: TOPIC, partition }, record, cause, true);
@@ -102,7 +102,7 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
   };
 }
 
-/** Returns the next batch, or undefined after a truncation. The next call continues with the records after the truncation. */
+/** Returns the next batch, or undefined after a truncation. After a truncation, the next call reads the remaining records. */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
     return await owned.read(READ_OPTIONS);

@@ -1,4 +1,4 @@
-/** Applies the answer of a lookup: links events, and opens or closes reports. */
+/** Applies the result of a ClickHouse lookup: links events to reports, and opens or closes reports. */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Interval between two ClickHouse queries for a report in the phase `spilled`. */
+/** Interval at which the linker queries ClickHouse for the events of a report above the limit of open reports. */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -54,8 +54,9 @@ function decideCheck(
 }
 
 /**
- * In the same log, the stored report must not have a lower offset than the tracked report. A higher offset means that the same
- * report was read again after a truncation. For retries and reports of another log, the report must not be retracted.
+ * True if the linker opens the new report. ClickHouse has the first report with the same id. If its offset in the same log is
+ * lower, the new report is a duplicate. A higher offset is from before a truncation. A retry, or a report of another log, opens
+ * unless the report in ClickHouse was retracted.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
@@ -72,7 +73,7 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // A retraction must be later than its report. The linker checks the order before the linker forwards a retraction.
+    // Ignores a retraction that precedes its report in the log. The linker forwards a retraction only after this check.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };
@@ -91,7 +92,10 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
   return { links, notices, changes };
 }
 
-/** Links the found events. A `close` lookup also closes its reports and writes notices about missing events. */
+/**
+ * Links the found events to their reports. A `close` lookup also closes the reports and records which listed events are
+ * missing.
+ */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));

@@ -1,4 +1,4 @@
-/** Links appended events to open reports. */
+/** Links newly arrived events to open reports. */
 import { isInWindow, MAX_CLOCK_SKEW_MS } from '@questlog/schemas/reportWindow';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
@@ -15,7 +15,7 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum total size of one append's links. */
+/** Maximum total size of the new links of one log record. For a larger size, the linker looks up the events in ClickHouse. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
@@ -24,7 +24,7 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/** Returns new links between reports and the events of one append. */
+/** Returns the new links between open reports and the events of one log record. */
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },
@@ -75,7 +75,10 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/** True if an append with this idempotency key might no longer be cached, because the key is older than all cached appends. */
+/**
+ * True if the append may be a duplicate: its idempotency key is so old that the id of an earlier append may have left the
+ * cache.
+ */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }

@@ -51,7 +51,7 @@ export function removeHidden(state: LinkerState, isVisible: (record: ReportLink)
   ];
 }
 
-/** Opens a report: the linker matches incoming events with the report and looks up earlier events. */
+/** Opens a report. The linker then matches incoming events with the report, and looks up earlier events in ClickHouse. */
 export function openReport(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.canOpenReport;
@@ -66,14 +66,14 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 }
 
 /**
- * Adds a new report to the state. The report waits until ClickHouse shows that its id is new. A forwarded copy opens at once,
- * because the tenant's home partition has checked the id.
+ * Adds a new report to the state. The report opens after ClickHouse has shown that no earlier report has this id. A forwarded
+ * report opens at once, because the partition that forwarded the report has checked the id.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // A lower offset than the tracked offset means that the log was truncated and the report was appended again.
+  // The same report was read before at a higher offset: the log was truncated, and the report was appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -96,19 +96,19 @@ function decideRetry(state: LinkerState, key: string, known: TrackedReport, reco
   return { ...EMPTY_DECISION, notices, changes: requestLookUps(state, [key]) };
 }
 
-/** Closes the report and requests a lookup, which finds the links to retract. */
+/** Closes a retracted report, and requests a ClickHouse lookup that finds the links to retract. */
 function decideRetraction(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // The changelog entry omits the event ids, because ClickHouse contains the event ids of the report.
+    // The changelog entry of a retraction omits the report's event ids, because ClickHouse contains the event ids.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Returns the record without fields that are views of the record's bytes. A view would keep the whole record in memory. */
+/** Returns the report without its content and its digest, which are views that keep the whole log record in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

@@ -29,8 +29,8 @@ export type Change =
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
 /**
- * Link to an event that the report's next or running ClickHouse query may not read. After the query, the linker writes only the
- * links to unread events.
+ * New link that waits for the end of the report's ClickHouse lookup. After the lookup, the linker writes this link only if the
+ * lookup has not read the event.
  */
 export interface DeferredLink {
   readonly offset: number;
@@ -40,7 +40,7 @@ export interface DeferredLink {
 
 export const EMPTY_DECISION: Decision = { links: [], notices: [], changes: [] };
 
-/** Due time of an immediate lookup. The value is 0, so that the lookup is due even if the clock is set back. */
+/** Due time of a lookup that must run immediately. The value 0 is in the past even if the clock is set back. */
 export const DUE_NOW = 0;
 
 export const LINK_OVERHEAD_BYTES = 400;

@@ -1,4 +1,4 @@
-/** Chooses the linker's next query to ClickHouse for events or links. */
+/** Chooses which lookup the linker runs next in ClickHouse. */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession, PendingRetraction, TrackedReport } from '@questlog/schemas/topics/linkerState';
@@ -7,22 +7,22 @@ import type { LinkerState } from './linkerState.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
 export type Job =
-  /** `check`: finds out if a report's id belongs to an earlier report. */
+  /** A `check` lookup finds out whether an earlier report has the same id. */
   | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `unlink`: finds the links of retracted reports. */
+  /** An `unlink` lookup finds the links of retracted reports, so that the linker can retract the links. */
   | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
-  /** `ask`: finds events that belong to open reports and are not linked yet. */
+  /** An `ask` lookup finds events that belong to open reports and have no link yet. */
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `close`: searches a report's events one last time. First, ClickHouse must contain all events of the grace period. */
+  /** A `close` lookup searches a report's events one last time, after ClickHouse has all events of the grace period. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** `late`: finds late events that belong to closed reports. */
+  /** A `late` lookup finds the reports, open or closed, to which late events must be linked. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
 export interface LinkQuery {
   readonly key: string;
   readonly record: ReportLink;
   readonly events: ReadonlyMap<string, LinkSource>;
-  /** Session whose events are searched, and the time range of the events. Null if another partition owns the session. */
+  /** Session and time range in which the query searches for events. Null if the query searches only for events by id. */
   readonly session: {
     readonly id: string;
     readonly fromMicros: bigint;
@@ -47,9 +47,9 @@ export interface ProjectedReport {
 
 export interface FoundLinks {
   readonly found: readonly FoundEvent[];
-  /** Offset in the topic of events. The lookup has searched all events of its partition before this offset. */
+  /** Offset in the events topic. The lookup has searched all events of the linker's partition before this offset. */
   readonly below: number;
-  /** True if the lookup found all events. Otherwise, the lookup runs again. */
+  /** True if the lookup found all events. Otherwise, the result reached a size limit, and the lookup runs again. */
   readonly isComplete: boolean;
   readonly linkCounts: ReadonlyMap<string, number>;
   readonly missing: ReadonlyMap<string, readonly string[]>;
@@ -72,8 +72,8 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
 /**
- * Projects with more data than one lookup can return. `projects` maps each project to its maximum number of reports per lookup.
- * The first project has waited the longest. `isNext` is true if the next lookup is for these projects.
+ * Projects whose reports have more events than one lookup can return. `projects` contains the maximum number of reports per
+ * lookup, and starts with the project that has waited longest. `isNext` is true if the next lookup is for such a project.
  */
 export interface HeavyProjects {
   readonly projects: ReadonlyMap<string, number>;
@@ -81,7 +81,7 @@ export interface HeavyProjects {
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };
 
-/** Adapts how many reports of a project one lookup reads: half as many after an incomplete answer, otherwise twice as many. */
+/** Halves the number of a project's reports per lookup after an incomplete result. Otherwise, doubles the number. */
 export function heavyProjectsAfter(heavy: HeavyProjects, answer: Answer): HeavyProjects {
   if (answer.kind === 'check') return heavy;
   const projects = new Map(heavy.projects);
@@ -130,7 +130,8 @@ export function nextJob(
 }
 
 /**
- * While an `ask` or `close` lookup is suspended, no other lookup for events can start. Both lookups would write the same links.
+ * While an `ask` or `close` lookup is suspended, a second lookup for events does not start, because it would write the same
+ * links.
  */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));

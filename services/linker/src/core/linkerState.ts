@@ -1,6 +1,6 @@
 /**
- * State of the linker for one partition: unfinished reports, pending lookups, and recent appends. A new owner of the partition
- * restores the state from the changelog.
+ * State of the linker for one partition: unfinished reports, pending lookups, and recent append ids. The changelog topic
+ * contains the state for the next owner of the partition.
  */
 
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -19,14 +19,16 @@ import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 export const LINKER_BOUNDS = {
-  /** Maximum number of reports that the linker matches with incoming events. Further reports become `spilled`. */
+  /**
+   * Maximum number of reports that are matched with incoming events. The events of further reports are searched in ClickHouse.
+   */
   openReports: 50_000,
   openEventIds: 500_000,
-  /** Minimum number of append ids in the cache after an eviction. All versions of Questlog must use the same number. */
+  /** Minimum number of append ids that an eviction leaves in the cache. All Questlog versions must use the same number. */
   appends: 50_800,
-  /** Maximum bytes of deferred links. Above this size, the linker repeats the lookup instead of deferring a link. */
+  /** Maximum bytes of links that wait for the end of a lookup. If a link does not fit, the linker repeats the lookup. */
   deferredLinkBytes: 16 * 1024 * 1024,
-  /** Maximum number of sessions in the Bloom filter. With more sessions, the filter is off, and late events cause lookups. */
+  /** Maximum number of sessions in the Bloom filter. With more sessions, every late event causes a ClickHouse lookup. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -49,7 +51,9 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
   readonly sessionLinks = new Map<string, number>();
-  /** Sessions of open and closed reports. ClickHouse provides them, because the changelog contains only unfinished reports. */
+  /**
+   * Sessions that have open or closed reports. ClickHouse provides the sessions, because the changelog omits closed reports.
+   */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /** True if the log has lost events since the state was restored. */
@@ -148,7 +152,7 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // The payload is copied, because a view of the payload would keep the whole record in memory.
+    // Copies the payload, because a view would keep the bytes of the whole record in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);
@@ -236,7 +240,7 @@ class DueTimes {
   }
 }
 
-/** Limits the number of session events that are linked to a report. Links to events that the report names are not limited. */
+/** Limits the number of links from a report to events of its session. Links to events that the report lists are not limited. */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;
@@ -249,7 +253,7 @@ export class SessionLinkBudget {
       this.#counts.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
   }
 
-  /** Counts one session link. Returns false if the report already has its maximum number of session links. */
+  /** Counts one link to an event of the session. Returns false if the report already has its maximum number of these links. */
   take(key: string, { maxSessionLinks }: ReportLink): boolean {
     const made = this.#counts.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
     if (made >= maxSessionLinks) return false;

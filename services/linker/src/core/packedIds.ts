@@ -1,9 +1,9 @@
-/** Set of ids in typed arrays, which needs a quarter of the memory of a JavaScript set of strings. */
+/** Set of ids in typed arrays, which needs a quarter of the memory of a JavaScript `Set` of strings. */
 
 const WORDS_PER_ROW = 5;
 const ENTRY_WORD = 4;
 const INITIAL_CAPACITY = 256;
-/** Value of a free slot of the index. The value of any other slot is a row number plus one. */
+/** Marks a free slot of the hash table. Any other slot contains a row number plus one. */
 const FREE = 0;
 
 export class PackedIds {
@@ -71,7 +71,7 @@ export class PackedIds {
     this.#index[slot] = row + 1;
   }
 
-  /** Removes the row from the index. Moves later rows to positions at which a search still finds them. */
+  /** Removes a row from the hash table. Moves later rows into the gap, because a search would stop at a free slot. */
   #removeFromIndex(row: number): void {
     const mask = this.#index.length - 1;
     let hole = preferredSlotOf(this.#rows, row * WORDS_PER_ROW) & mask;

@@ -1,10 +1,10 @@
-/** Recent append ids of a partition, with which the linker detects duplicate appends. */
+/** Recent append ids of a partition. An append whose id is already in this list is a duplicate. */
 import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { PackedIds } from './packedIds.ts';
 
 /** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
-/** After a downgrade, an older Questlog version does not delete keys with this prefix. */
+/** Prefix of changelog keys with append ids. Older Questlog versions ignore this prefix, so a downgrade keeps the ids. */
 const ENTRY_PREFIX = '#';
 
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];
@@ -20,7 +20,9 @@ export class RecentAppends {
     this.#maxIds = maxIds;
   }
 
-  /** Arrival time of the oldest cached append in milliseconds. The value is 0 if no append was evicted. */
+  /**
+   * Arrival time of the oldest append in the cache, in milliseconds since the epoch. 0 if the cache still has all appends.
+   */
   get since(): number {
     if (this.#saved.size + this.#unsaved.size <= this.#maxIds) return 0;
     return this.#saved.oldest?.since ?? this.#unsaved.values().next().value ?? 0;
@@ -34,7 +36,7 @@ export class RecentAppends {
     this.#unsaved.set(id, arrivedAtMs);
   }
 
-  /** Evicts the oldest entries. Returns the entries that must be appended to the changelog. */
+  /** Evicts the oldest append ids. Returns the entries that the caller must append to the changelog. */
   drain(): AppendsEntry[] {
     const freedEntries = this.#evict();
     const entries = [...this.#newEntries(freedEntries)];
@@ -55,7 +57,7 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts ids only if more than `maxIds` ids remain. `since` treats a smaller cache as complete. */
+  /** Evicts append ids, but only if more than `maxIds` ids remain. A cache with fewer ids counts as complete. */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

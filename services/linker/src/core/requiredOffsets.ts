@@ -1,4 +1,4 @@
-/** Determines which offsets the projector must reach before a lookup can read ClickHouse. */
+/** Determines which offsets the projector must reach in each topic before a lookup can read ClickHouse. */
 import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Projected } from '@questlog/schemas/tables/projected';
@@ -10,7 +10,7 @@ export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
-/** If an event is below the offset `events`, its links are below the offset `links`. */
+/** Offsets of one commit. The links of all events before the offset `events` are stored before the offset `links`. */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;

@@ -1,9 +1,9 @@
 /**
- * Bloom filter of the sessions that have reports. The filter takes a megabyte per process. A late event, or an event with a
- * wrong timestamp, needs a lookup only if the filter contains the event's session.
+ * Bloom filter of the sessions with reports, one megabyte per process. An event that is late, or has a wrong time, needs a
+ * ClickHouse lookup only if the filter contains the event's session.
  */
 
-/** With 10 bits per session, the filter also accepts about 1 % of the sessions without reports. */
+/** With 10 bits per session, the Bloom filter wrongly reports a match for about 1 % of the sessions without reports. */
 const BITS_PER_SESSION = 10;
 const HASHES = 7;
 
@@ -38,7 +38,7 @@ export class SessionFilter {
   }
 }
 
-/** Filter for one partition. Every session matches the filter until the sessions of all existing reports are loaded. */
+/** Sessions with reports in one partition. Until they are loaded from ClickHouse, every session counts as one with reports. */
 export class SessionsWithReports {
   readonly filter: SessionFilter;
   #isComplete = false;
@@ -60,7 +60,7 @@ export class SessionsWithReports {
   }
 }
 
-/** Ids are hashed because a game can choose ids that are not random. */
+/** Hashes the session id, because a game can choose session ids that are not random. */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;

@@ -1,4 +1,4 @@
-/** Runs the lookups of one partition, one lookup at a time. Waits after a failed or suspended lookup. */
+/** Runs the ClickHouse lookups of one partition one by one. Pauses after a lookup that failed or took too long. */
 
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff } from '@questlog/runtime/process/waiting';
@@ -88,7 +88,7 @@ export class LookUpRunner {
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const suspended = this.#suspended.get(job.kind);
-    // ClickHouse contains only committed links. Pending links must be committed before the query.
+    // Commits pending links before the query, because ClickHouse contains only committed links.
     if (suspended?.position === undefined && this.#outbox.pendingMs() > 0) await this.#outbox.commit();
     const lookUp = suspended ?? new LookUp(job);
     this.#suspended.delete(job.kind);
@@ -120,10 +120,10 @@ export class LookUpRunner {
     const { clock, log } = this.#deps;
     const { state } = this.#outbox;
     const decision = decideAnswer({ state, nowMs: clock.now(), logId: log.id }, answer);
-    // The link counts from ClickHouse are applied first, because the new links are added to these counts.
+    // Applies the link counts from ClickHouse before the new links, because each new link increases these counts.
     const seen = decision.changes.filter(({ entry }) => entry === 'sessionLinks');
     this.#outbox.put({ ...EMPTY_DECISION, changes: seen });
-    // The links are committed in portions. After a crash, a new lookup finds the remaining events.
+    // Commits the links in several transactions. After a crash, a new lookup finds the events that are not linked yet.
     for (const link of decision.links) {
       this.#outbox.put({ ...EMPTY_DECISION, links: [link] });
       if (this.#outbox.isFull) await this.#outbox.commit();
@@ -140,7 +140,7 @@ export class LookUpRunner {
     this.#maxEntries = Math.min(this.#maxEntries * 2, MAX_ENTRIES_PER_JOB);
   }
 
-  /** Schedules a smaller lookup, because the failed query was possibly too large. */
+  /** Schedules the failed lookup again with fewer reports, because the query was possibly too large. */
   #retryLater({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;

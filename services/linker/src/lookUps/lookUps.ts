@@ -1,4 +1,4 @@
-/** Runs lookups in ClickHouse. A lookup first waits until the projector has passed the required offsets. */
+/** Runs lookups in ClickHouse. A lookup waits until the projector has written all records that the lookup needs. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '@questlog/runtime/log/log';
 import type { RequiredOffset } from '@questlog/runtime/log/projection/projection';
@@ -21,7 +21,7 @@ import { projectedReports, reportsOfSessions } from './storedReports.ts';
 
 const MIN_POLL_MS = 20;
 const MAX_POLL_MS = 250;
-/** Time after which a wait for the existing reports is logged. */
+/** Time after which the linker logs that ClickHouse still lacks existing reports. */
 const WARN_AFTER_MS = 5_000;
 
 type OutboxView = Pick<Outbox, 'state' | 'committed'>;
@@ -65,10 +65,13 @@ export class LookUps {
     }).catch(() => undefined);
   }
 
-  /** Runs a new or suspended lookup. Resolves with undefined if the lookup is overdue. Throws `Unavailable` after an error. */
+  /**
+   * Runs a new lookup, or continues a suspended lookup. Resolves with undefined if the lookup waited too long and is suspended.
+   * @throws Unavailable if ClickHouse or the log does not answer
+   */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    // A truncation can set `lookUp.ends` to undefined while this function waits.
+    // Copies the end offsets, because a truncation can set `lookUp.ends` to undefined while this function waits.
     const ends = lookUp.ends ?? (await endOffsetsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
@@ -85,7 +88,7 @@ export class LookUps {
     const needs = requiredOffsetsOf(lookUp.job, this.#outbox.state, position, ends);
     for (const rows of Object.keys(PROJECTED) as Projected[]) {
       const projection = this.#deps.projections[rows];
-      // Continues to wait if ClickHouse does not respond, because a new lookup would wait for the same offsets again.
+      // Continues to wait even if ClickHouse does not respond. A new lookup would have to wait for the same offsets.
       const left = () =>
         projection
           .unprojected(needs[rows] ?? new Map(), { mayBeTruncated: lookUp.isOverdue })
@@ -128,9 +131,9 @@ export class LookUps {
     const { state } = this.#outbox;
     const { store, visible } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
-    // Hidden reports are excluded here, because ClickHouse can still have their rows.
+    // Excludes erased reports, because ClickHouse can still have the row of an erased report.
     const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleReport(record));
-    // Only events of the session are searched. An event that a report names stays unresolved if the event arrives after the
+    // Searches only for events of the session. An event that a report lists by id stays unresolved if it arrives after the
     // grace period.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
@@ -173,18 +176,18 @@ async function endOffsetsOf(
   };
 }
 
-/** Returns what the lookup waits for. @throws the error if the error is a bug */
+/** Returns the reason for which the lookup waits. @throws every error except `Unavailable`, because it is a bug */
 function waitForDependency(error: unknown): string {
   if (error instanceof Unavailable) return error.message;
   throw error;
 }
 
-/** Time after which a lookup without an answer is suspended and the partition is reported as unhealthy. */
+/** Maximum duration of a lookup. A longer lookup is suspended, and the health check reports its partition. */
 export const OVERDUE_AFTER_MS = 30_000;
 
 export class LookUp {
   readonly job: Job;
-  /** End offsets at the start of the lookup. The projector must reach these offsets. Later records are not required. */
+  /** End offsets of the log at the start of the lookup. The projector must reach these offsets before the query. */
   ends: EndOffsets | undefined;
   position: CommittedPosition | undefined;
   turns = 0;
@@ -204,7 +207,7 @@ export class LookUp {
     return this.ageMs >= OVERDUE_AFTER_MS;
   }
 
-  /** Poll interval in milliseconds, which grows with the lookup's age because each poll costs a request to the brokers. */
+  /** Poll interval in milliseconds. The interval grows while the lookup waits, because each poll loads the brokers. */
   get pollMs(): number {
     return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }

@@ -26,10 +26,13 @@ interface Pair {
   readonly source: LinkSource;
 }
 
-/** Maximum number of rows of one query. A result with this number of rows can be incomplete. */
+/** Maximum number of rows of one query. If a result has this number of rows, further rows can be missing. */
 const MAX_PAIRS = 20_000;
 
-/** Returns the unlinked events of the reports. Events of this partition at or after the offset `below` are omitted. */
+/**
+ * Returns the events that belong to the reports and have no link yet. Omits events of this partition at or after the offset
+ * `below`.
+ */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -121,7 +124,7 @@ interface SessionQuery {
   readonly remaining: number;
 }
 
-/** Returns the number of session links of each report, including retracted links. */
+/** Counts, for each report, the links to events of the report's session. Includes retracted links. */
 async function sessionLinksOf(
   { store }: LookUpSource,
   queries: readonly LinkQuery[],
@@ -224,8 +227,7 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // An event at or after `below` counts as missing. If the event is not too late, the linker links the event when reading
-      // its record.
+      // Events at or after the offset `below` count as missing. The linker links them later, when it reads them from the log.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });
@@ -260,7 +262,7 @@ async function existingLinks(
   return existing;
 }
 
-/** Reads the events of links in log order. Sets `isComplete` to false if the events exceed the byte limit. */
+/** Reads the events of the links in log order, up to a byte limit. `isComplete` is false if the limit excludes events. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

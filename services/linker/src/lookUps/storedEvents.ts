@@ -36,7 +36,7 @@ export async function eventLocations(
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
-/** Maximum bytes of the links that one lookup returns. The first link is returned even if the link is larger. */
+/** Maximum bytes of the links that one lookup returns. Only a single link can be larger. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 interface FullRow extends EventRow {
@@ -44,7 +44,7 @@ interface FullRow extends EventRow {
   readonly receivedAt: string;
 }
 
-/** Returns the events of the first links, up to the byte limit. `taken` is the number of links whose events are returned. */
+/** Reads the events of the first links, up to the byte limit. `taken` is the number of links whose events were read. */
 export async function fullEvents(
   store: Store,
   links: readonly EventLocation[],

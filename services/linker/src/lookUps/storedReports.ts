@@ -27,7 +27,10 @@ export async function projectedReports(
   );
 }
 
-/** Returns the sessions' reports whose windows overlap the time range of the late events. Retracted reports are omitted. */
+/**
+ * Returns the reports of sessions with late events, if a report's time window overlaps the events' times. Omits retracted
+ * reports.
+ */
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
