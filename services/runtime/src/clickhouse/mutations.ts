@@ -3,7 +3,7 @@ import { Unavailable } from '../process/errors.ts';
 import type { Store } from './store.ts';
 
 const ABORTED_PREFIX = 'Code: 236.';
-/** ClickHouse usually restarts an aborted mutation within this time. After this time, an aborted mutation counts as failed. */
+/** ClickHouse usually restarts an aborted mutation within this time. A mutation that stays aborted longer counts as failed. */
 const ABORT_GRACE_SECONDS = 60;
 
 /**

@@ -26,7 +26,7 @@ export interface Store {
     signal?: AbortSignal,
   ): Promise<RawResult>;
   command(sql: string): Promise<void>;
-  /** Maximum time for which an insert can still take effect after its process has lost the partition. */
+  /** Maximum time in which an insert can still take effect after its sender has stopped owning the Kafka partition. */
   readonly insertsEndWithinMs: number;
   /**
    * Inserts rows synchronously as one block. The insert is atomic within one partition of the table.
@@ -91,7 +91,7 @@ export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string
 
 const UUID_CACHE_MS = 1_000;
 
-/** Like `coalescedTableUuids`, but a UUID can be up to `cacheMs` old. */
+/** Returns a function that looks up the UUID of a table and caches it for `cacheMs`. A restored table has another UUID. */
 export function cachedTableUuids(
   store: Pick<Store, 'query'>,
   cacheMs = UUID_CACHE_MS,
@@ -123,7 +123,7 @@ const QUERY_TIME_LIMIT = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 }
 const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
 /** Delays the response until the query has ended, so that a late failure also gets an error status. */
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
-/** Maximum time until a process detects that it has lost a partition. */
+/** Maximum time until a process detects that another process has become the owner of a Kafka partition. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
@@ -164,8 +164,8 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // Passes the abort signal to the response stream, because the ClickHouse client ignores the signal after a response has
-        // started.
+        // Passes the abort signal to the response stream, because the ClickHouse client ignores the signal after a response
+        // starts.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -309,7 +309,10 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/** ClickHouse 24.11 changed the message, so this pattern matches both messages. */
+/**
+ * Text of the error for a query that exceeds its own memory limit. ClickHouse 24.11 changed the text, so the pattern matches
+ * the old and the new text.
+ */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */
@@ -328,7 +331,7 @@ const QUERY_ERRORS = new Set([
   '457', // BAD_QUERY_PARAMETER
 ]);
 
-/** Returns `Invalid` if ClickHouse rejects the rows. An unknown error becomes `Unavailable`, so that the rows are kept. */
+/** Returns `Invalid` if ClickHouse rejects the rows. An unknown error becomes `Unavailable`, so that the caller retries. */
 function insertFailure(error: ClickHouseError): Error {
   if (DATA_ERRORS.has(error.code))
     return new Invalid(`ClickHouse rejects the data: ${error.message}`, { cause: error });

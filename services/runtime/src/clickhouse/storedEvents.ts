@@ -1,19 +1,19 @@
-/** Reads events by id, and the difference between the ledger and ClickHouse. */
+/** Reads stored events by id, and the number of events that ClickHouse lacks compared with the ledger of accepted events. */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';
 
 export interface EventFilter {
-  /** At most `MAX_IDS_PER_QUERY` ids. */
+  /** Ids of the events, at most `MAX_IDS_PER_QUERY`. */
   readonly ids: readonly string[];
   /** Tenants and projects to which the events can belong. */
   readonly owners: readonly { readonly tenantId: string; readonly projectId: string }[];
-  /** SQL condition that uses `parameters`. */
+  /** Additional SQL condition. Can contain query parameters, whose values are in `parameters`. */
   readonly where?: string;
   readonly parameters?: Readonly<Record<string, unknown>>;
 }
 
-/** Returns one row for each stored event. The query uses the sorting key of the table: tenant, project, and the time of the id. */
+/** Returns one row for each stored event. The query uses the table's sorting key: tenant, project, and the time in the id. */
 export function storedEvents<Row>(
   store: Pick<Store, 'query'>,
   columns: string,

@@ -13,10 +13,13 @@ export interface Block {
   readonly last: RecordIdentity | undefined;
 }
 
-/** Writes blocks. `plan` is called one time for each block. `apply` is called until it succeeds. */
+/**
+ * Writes the rows of blocks to ClickHouse. `plan` computes the rows and is called one time for each block. `apply` inserts
+ * these rows and is called again until it succeeds.
+ */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
-  /** Inserts the rows of a plan. @throws Invalid if ClickHouse rejects the data. @throws Unavailable if a retry can succeed. */
+  /** Inserts the rows of `plan`. @throws Invalid if ClickHouse rejects the data. @throws Unavailable if a retry can succeed. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
   /** Sends the record of a one-record block to the dead letters, unless the dead letters already contain the record. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;

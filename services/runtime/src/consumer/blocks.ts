@@ -33,12 +33,13 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   readonly flushIntervalMs: number;
   readonly insertsEndWithinMs: number;
-  /** Monotonic clock. If the system clock was set back, the next insert would be late. */
+  /** Must be a monotonic clock. With a system clock that was set back, the next insert would be late. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
   /**
-   * Awaits `confirm`, and then stores `nextOffset` in ClickHouse. The tables contain the rows of all records below this offset.
+   * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse: the
+   * tables contain the rows of all records below this offset.
    */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
@@ -55,7 +56,7 @@ const REREAD_WAIT_MS = 1_000;
 /** For this time after a commit, no other process can own the partition. The value is half of a consumer's session timeout. */
 const OWNERSHIP_PROOF_MS = 5_000;
 
-/** Returns after another process has become the owner of the partition. */
+/** Writes blocks until another process becomes the owner of the partition. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
@@ -78,7 +79,7 @@ class BlockRun<Plan> {
   #leaderEpoch: number | undefined;
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
-  /** If a block starts below this offset, only rows that are not stored are inserted. */
+  /** Offset below which a block must insert only rows that are not stored yet. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
@@ -124,8 +125,8 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // The inserts of the partition's previous owner went into tables that a restore from a backup has replaced, so a wait for
-    // these inserts is not necessary.
+    // Does not wait for inserts of the partition's previous owner: their target tables no longer exist, because an operator
+    // restored the tables from a backup.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -186,9 +187,9 @@ class BlockRun<Plan> {
 
   /**
    * Checks that the log still contains the block of the latest commit.
-   * @throws RestartRun if the block's last record is missing. The process reads the log again, because a former leader can
-   *   report a wrong end offset.
-   * @throws LogTruncated if the log contains the block's last record, but not the transaction markers after the record.
+   * @throws RestartRun if the last record of the block is missing. The process then reads the log again, because a former
+   * leader can report a wrong end offset.
+   * @throws LogTruncated if the log contains the last record, but not the transaction markers after it.
    */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
@@ -199,9 +200,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Selects the blocks that are compared with the stored rows before the insert. If the group has no commit, or if rows at or
-   * above `position` are stored, all blocks are selected. Otherwise, only the block at `position` is selected, because its
-   * commit can be lost.
+   * Decides which blocks are compared with the stored rows before their insert. Normally, this is the block at `position`,
+   * because its commit can be lost. All blocks are compared if the group has no commit, or if rows at or above `position` are
+   * stored.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -232,8 +233,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // If the commit of this block is lost, the next owner must build an equal block to avoid duplicate rows. A block of one
-    // record is always equal.
+    // A new partition gets blocks of one record, because its first commit can be lost. The next owner must then build an equal
+    // block, or it would insert rows twice. A block of one record is always equal.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -329,8 +330,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // A transaction marker can have a newer leader epoch than the last record. With the older epoch, the log would look
-    // truncated.
+    // The commit contains the leader epoch of the last record or of a later transaction marker. Without the marker's newer
+    // epoch, the log would look truncated.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
@@ -339,7 +340,7 @@ class BlockRun<Plan> {
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
-    // Discards the writer, because its state includes the rejected plan.
+    // Discards the writer, because its state includes the rows that ClickHouse rejected.
     this.#writer = undefined;
     if (block.records.length === 1) {
       await this.#retry(() => writer.deadLetter(block, cause));

@@ -17,7 +17,7 @@ const CONSUMERS = [
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];
 const READ_TIMEOUT_MS = 1_000;
-/** Reading the oldest record can fetch a few MiB per partition. Above this lag, the reads are less frequent. */
+/** Above this lag, the oldest record is read less frequently, because each read can fetch a few MiB per partition. */
 const LARGE_LAG_RECORDS = 1_000;
 const LARGE_LAG_READ_INTERVAL_MS = 10_000;
 const MAX_ESTIMATE_INTERVAL_MS = 30_000;

@@ -19,8 +19,8 @@ export interface BlockInsert {
 
 /**
  * Inserts the rows of a block exactly once, by reading which rows are already stored. The deduplication token is not enough,
- * because ClickHouse can have a token without its rows after a crash. Missing rows cause no error at the end, because rows
- * older than the table's TTL are never stored.
+ * because ClickHouse can have a token without its rows after a crash. Rows that are still missing at the end cause no error,
+ * because ClickHouse never stores rows older than the table's TTL.
  */
 export async function insertOnce(
   store: Store,
@@ -37,8 +37,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // ClickHouse drops an insert with a used token, so each attempt uses a new token. The first three tokens are the same in all
-  // processes, so that a late duplicate is dropped.
+  // Each attempt uses another token, because ClickHouse drops an insert with a used token. All processes use the same first
+  // three tokens, so ClickHouse drops a late insert of a previous owner.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -58,8 +58,7 @@ export class StallDetector {
 
   /** Adds a measurement. Returns a message if a partition has lag and has not advanced for too long. */
   check(partitions: readonly PartitionProgress[], nowMs: number): string | undefined {
-    // Ignores partitions without lag. Otherwise, a partition would look stalled when a record arrives after an hour without
-    // records.
+    // Ignores partitions without lag. Otherwise, a partition would look stalled when a record arrives after an idle hour.
     const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
     const before = this.#marks;
     this.#marks = new Map(

@@ -1,5 +1,6 @@
 /**
- * Copies the valid record of a key if a later record was ignored. Otherwise, Kafka's compaction would delete the valid record.
+ * Appends the valid record of a key again if a later record of the key was ignored. Kafka's compaction keeps only the last
+ * record of a key, and would delete the valid record.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';

@@ -22,8 +22,8 @@ interface EffectiveRecord {
 
 export class EffectiveRecords {
   /**
-   * For each key, the record that is in force. A deleted key keeps its tombstone here, because the record of a concurrent
-   * change can arrive after the tombstone.
+   * The valid record of each key. After a deletion, the tombstone stays here, because the record of a concurrent change can
+   * arrive after the tombstone.
    */
   readonly #byKey = new Map<string, EffectiveRecord>();
 
@@ -39,7 +39,7 @@ export class EffectiveRecords {
     // A copy has a higher offset than its original record. Otherwise, the header is invalid.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // The replaced record has a higher offset only if a truncation removed it from the log.
+    // A record can name a replaced record with a higher offset if a truncation has removed the replaced record from the log.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });
@@ -54,7 +54,7 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns every key with false if its last record was ignored, otherwise with true. */
+  /** Returns all keys. The value of a key is false if the last record of the key was ignored. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }

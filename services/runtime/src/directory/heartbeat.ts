@@ -1,4 +1,7 @@
-/** Tells ingest whether a process of operations runs. Without operations, nothing erases, expires, or measures lag. */
+/**
+ * Heartbeats of the service `operations`, by which the service `ingest` detects whether `operations` runs. Without
+ * `operations`, nothing erases data, deletes expired data, or measures lag.
+ */
 
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/errors.ts';
@@ -32,7 +35,6 @@ export function writeHeartbeats(
   };
 }
 
-/** Adds a readiness warning for the case that the last heartbeat is older than 60 s. */
 export function warnWithoutHeartbeat(
   directory: Pick<DirectoryHandle, 'current'>,
   clock: Clock,

@@ -88,7 +88,7 @@ export async function openDirectory(
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // During the repair, the old tokens stay valid, because some tokens can be missing in the log.
+    // During the repair, tokens in memory stay valid, because the truncated log may lack their records.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation(log, decodeEntry, truncation, logger).then(applyRebuilt);
@@ -149,7 +149,7 @@ interface Shared {
   readonly current: Directory;
   readonly effectiveRecords: EffectiveRecords;
   readonly compactionGuard: CompactionGuard;
-  /** Offsets of ignored records. Each running call of `change` has its own set. */
+  /** For each call of `change` that is in progress, the offsets of the records that were ignored during the call. */
   readonly pendingChanges: Set<Set<number>>;
   readonly waitMs: number;
 }

@@ -11,7 +11,7 @@ import { Rejected } from './rejected.ts';
 export interface NoRouteOptions {
   /** Returns a hint if the path belongs to the other listener, which has a different port. */
   readonly otherListenerHint?: (path: string) => string | undefined;
-  /** Called before the problem is thrown. `endpoint` is the method and path of the route with another method, if any. */
+  /** Runs before a 404 or 405 is thrown. If the path has a route for another method, `endpoint` contains both. */
   readonly onNoRoute?: (ctx: ParameterizedContext, endpoint: string | undefined) => void;
 }
 

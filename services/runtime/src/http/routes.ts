@@ -14,17 +14,15 @@ import { checkedBody, jsonBody } from './route.ts';
 export interface Request<O extends Operation, Caller> {
   readonly params: Readonly<Record<PathParameter<O['route']>, string>>;
   readonly body: BodyOf<O>;
-  /** Result of `authorize`. Undefined if the operation has no scope. */
+  /** Caller that `authorize` returned. Undefined if the operation requires no scope. */
   readonly caller: O['access'] extends Scope ? Caller : undefined;
 }
 
 /**
- * Handles an operation and returns the body of the response. Returns undefined if the response has no body, or if the handler
- * sends the response.
+ * Handles an operation and returns the response's body. Undefined if there is no body, or if the handler sends the response.
  */
 type Handler<O extends Operation, Caller> = (ctx: RouterContext, request: Request<O, Caller>) => unknown;
 
-/** One handler for each operation. */
 export type Handlers<T extends Operations, Caller = undefined> = {
   readonly [Id in keyof T]: Handler<T[Id], Caller>;
 };

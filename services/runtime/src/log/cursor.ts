@@ -11,9 +11,10 @@ export interface Cursor {
   /**
    * Returns the next records, or undefined if no new records exist. The batch is empty if the cursor only skipped transaction
    * markers or compacted records.
-   * @throws LogTruncated one time if the log was truncated below the position. The truncation also moves the position back.
+   * @throws LogTruncated one time if a truncation has removed records below `position`. `position` is then the first lost
+   * offset.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
-  /** Closes the cursor. The cursor no longer calls `notify` and discards the records that it has fetched ahead. */
+  /** Closes the cursor. The cursor no longer calls `notify` and discards the records that it has fetched in advance. */
   release(): void;
 }

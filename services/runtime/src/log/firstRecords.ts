@@ -29,7 +29,7 @@ export async function firstRecords(
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
-      // Prevents more reads, because only the first record of each partition is needed.
+      // Waits for the first record of all partitions, because the log calls `onBatch` again only after this call has ended.
       await allRead.promise;
     },
     onTruncated: (partition, offset) => {

@@ -62,7 +62,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // If several reads in a row return no records, `activity` reports the wait since the first of these reads.
+      // Keeps the start of the wait if several reads return no records, because `activity` reports the time since the start.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);
@@ -167,7 +167,7 @@ interface ConsumedTopic<AdapterCursor> {
   readonly cursor: AdapterCursor;
 }
 
-/** Default of Kafka's `offset.metadata.max.bytes`. */
+/** Maximum bytes of the metadata of a commit, equal to the default of Kafka's `offset.metadata.max.bytes`. */
 const MAX_METADATA_BYTES = 4096;
 
 /** @throws Error if the committed offset is above the end offset or the metadata exceeds Kafka's limit. */

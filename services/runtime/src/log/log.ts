@@ -19,7 +19,7 @@ export interface Log {
    * the records are durable. The caller must not change the values before the promise resolves.
    * @throws RecordTooLarge if a record exceeds the topic's `maxRecordBytes`. No record was appended.
    * @throws Unavailable if the append failed. The log may nevertheless have stored the records, unless the message says that
-   *   nothing was written. A retry must use the same append id.
+   * nothing was written. A retry must use the same append id.
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
 
@@ -88,7 +88,7 @@ export interface TopicSpec {
   /** Policy `delete` removes expired records. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression of all stored batches. Questlog cannot read batches with lz4 or snappy. */
+  /** Compression of all stored batches. Other values are missing, because Questlog cannot read batches with lz4 or snappy. */
   readonly compression?: 'zstd';
 }
 
@@ -141,9 +141,9 @@ export interface TailOptions {
   readonly from: readonly number[] | 'earliest';
   /** Partitions to read. Undefined for all partitions. */
   readonly partitions?: readonly number[];
-  /** Called with the batches in offset order, one call at a time per partition. A rejected promise stops the log reader. */
+  /** Receives the batches in offset order, one call at a time per partition. A rejected promise stops the log reader. */
   onBatch(batch: Batch): void | Promise<void>;
-  /** Called after a truncation of the log. Reading continues at `offset`, or stops if this function throws an error. */
+  /** Runs after a truncation of the log. Reading continues at `offset`, or stops if this function throws an error. */
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
@@ -171,8 +171,8 @@ export interface ConsumeOptions {
   /** With the value `added`, the consumer reads only the partitions that were added after the creation of the topics. */
   readonly partitions?: 'added';
   /**
-   * Called for each partition that this member owns. Must return soon after `signal` aborts. If the promise rejects, the
-   * consumer stops and `failed` rejects. A `Fenced` error after the loss of the partition does not stop the consumer.
+   * Processes a partition that this member owns. Must return soon after `signal` aborts. If the promise rejects, the consumer
+   * stops and `failed` rejects. A `Fenced` error after the loss of the partition does not stop the consumer.
    */
   process(owned: OwnedPartition): Promise<void>;
 }

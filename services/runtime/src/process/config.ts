@@ -56,8 +56,8 @@ export function rejectIf(isInvalid: boolean, message: string): void {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings from environment variables. Unknown variables with Questlog's prefix are rejected.
- * @throws StartRefused with all problems.
+ * Reads the settings from environment variables.
+ * @throws StartRefused for all problems, including unknown variables with Questlog's prefix.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];

@@ -1,9 +1,6 @@
 /** Kinds of errors that the code handles in different ways. Every other error is a bug and ends the process. */
 
-/**
- * Error for a record that can never be processed. The record becomes a dead letter, and the consumer continues with the next
- * record.
- */
+/** Error for a record that can never be processed. The record becomes a dead letter, and the consumer continues. */
 export class Invalid extends Error {
   override readonly name = 'Invalid';
 }

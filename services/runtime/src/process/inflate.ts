@@ -79,9 +79,7 @@ export function inflateSmall(
   }
 }
 
-/**
- * Largest body that is decompressed in one call. Empty compressed blocks are slow: 64 KiB take 10 ms, and 8 MiB take seconds.
- */
+/** Largest body that is decompressed in one call. Empty compressed blocks are slow: 64 KiB take 10 ms, 8 MiB take seconds. */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {
@@ -159,7 +157,7 @@ interface SyncResult {
 
 interface Decoder {
   open(limits: InflateLimits): Inflater;
-  /** Undefined for brotli. Even a small brotli body can make the decoder allocate 16 MiB. */
+  /** Decompresses a small body in one call. Undefined for brotli, whose decoder can allocate 16 MiB even for a small body. */
   decodeSync?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
 }
 

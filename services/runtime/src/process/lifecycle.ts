@@ -35,9 +35,7 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
   };
 }
 
-/**
- * Stops the process on SIGTERM or SIGINT. A second signal kills the process without running the database engine's destructors.
- */
+/** Stops the process on SIGTERM or SIGINT. A second signal kills the process without the database engine's destructors. */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;
   const onSignal = (signal: string): void => {

@@ -10,7 +10,7 @@ export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsA
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
-/** Gauges of prom-client with the suffix of a counter. Other gauges have the same values by type. */
+/** Gauges of prom-client that wrongly end in `_total`, like counters. Other gauges have the same values by type. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((name) => `nodejs_active_${name}_total`);
 
 export interface RegistryOptions {

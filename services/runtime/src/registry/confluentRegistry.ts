@@ -152,8 +152,8 @@ async function fetchSchema(address: RegistryAddress, id: number): Promise<string
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // An unexpected response does not prove that the schema is missing. The consumer must wait for the registry and must not
-  // dead-letter the record.
+  // An unexpected response does not prove that the schema is missing, so the consumer waits instead of dead-lettering the
+  // record.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 

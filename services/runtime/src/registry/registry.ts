@@ -13,7 +13,7 @@ import { Invalid } from '../process/errors.ts';
 
 export interface SchemaRegistry {
   /**
-   * Registers the schema under the subject and returns its id. Called only during a start.
+   * Registers the schema under the subject and returns its id. Processes register schemas only when they start.
    * @throws StartRefused if the schema is incompatible with the subject, or if the registry stays unavailable.
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
@@ -61,10 +61,7 @@ export async function createCodec<T>(
   };
 }
 
-/**
- * Returns the decoded value of a record, or undefined if the value is invalid.
- * @throws Unavailable if the registry does not respond
- */
+/** Returns the decoded value of a record. Undefined if the value is invalid. @throws Unavailable if the registry is down */
 export async function decodeIfValid<T>(
   codec: Pick<Codec<T>, 'decode'>,
   { value }: Pick<LogRecord, 'value'>,

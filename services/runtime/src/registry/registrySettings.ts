@@ -1,4 +1,3 @@
-/** Settings of an external schema registry. */
 import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 
 export const registrySettings = {

@@ -8,7 +8,7 @@ export interface TailDecoder<T> {
   /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
   /**
-   * Makes waiting calls of `decode` throw `Unavailable`. Close the decoder before the topic reader, which waits for `decode`.
+   * Makes waiting calls of `decode` throw `Unavailable`. Call this before the topic reader closes, which waits for `decode`.
    */
   close(): void;
 }

@@ -41,7 +41,7 @@ export interface S3StoreOptions {
   readonly secretAccessKey: string;
 }
 
-/** @param origins origins of web pages that can upload files. `*` allows all origins. */
+/** @param origins origins (`https://host`) of web pages that can upload files. `*` allows all origins. */
 export function openS3Store(
   options: S3StoreOptions,
   origins: readonly string[],
@@ -75,8 +75,8 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // Treats a file with a wrong size as missing, because the S3 server versitygw 1.8.0 stores an incomplete file if the
-      // connection breaks.
+      // Treats a file with a wrong size as missing. The S3 server versitygw 1.8.0 stores a part of a file if a connection
+      // breaks.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },

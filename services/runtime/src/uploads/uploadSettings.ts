@@ -65,7 +65,8 @@ export function uploadOptions(
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
   if (isFolder && !isStandalone) {
-    // The sweep, the retention, and the erasures of operations need the same folder as ingest.
+    // A folder works only in a single process, because the services `ingest` and `operations` need the same folder:
+    // `operations` deletes expired and erased files.
     throw new StartRefused(
       'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
     );

@@ -23,7 +23,7 @@ export interface EmbeddedClickHouseOptions {
   port?: number;
   username?: string;
   password: string;
-  /** Account that can only read the product's databases. Undefined disables the account. */
+  /** Read-only account for queries of Questlog's databases. If undefined, no such account exists. */
   reader?: Credentials;
   /** The only folder that the SQL statements BACKUP and RESTORE can use. */
   backups?: string;
@@ -123,8 +123,8 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * Returns the id of the process that uses the data directory, on Linux. After a crash, the id in the status file can belong to
- * another process, so this function checks which files the process has open.
+ * Returns the id of the process that uses the data directory (Linux only). After a crash, another process can have the id in
+ * the status file. Therefore, this function checks that the process has the status file open.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);

@@ -1,7 +1,7 @@
 /**
- * Runs the embedded ClickHouse in a separate process, because a statement can crash the engine or ignore all limits. A process
- * that has ended is restarted with the same port and accounts. No data is lost, because acknowledged rows are on disk and the
- * Kafka log contains the other rows.
+ * Runs the embedded ClickHouse in a separate process, because a statement can crash the engine or ignore all limits. If the
+ * process ends, it is started again with the same port and accounts. A restart loses no data: acknowledged rows are on disk,
+ * and the projector inserts all other rows again from the log.
  */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -7,10 +7,7 @@ export interface CursorCipher {
   decrypt(text: string): Buffer | undefined;
 }
 
-/**
- * First byte of every encrypted cursor. The value is not 1, because older versions of Questlog marked unencrypted stream ids
- * with 1.
- */
+/** First byte of every encrypted cursor. Older versions of Questlog marked unencrypted stream ids with 1. */
 export const FORMAT_VERSION = 2;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;

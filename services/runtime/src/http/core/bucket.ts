@@ -23,7 +23,7 @@ export class Bucket {
   }
 }
 
-/** Returns how many tokens the bucket must contain to allow a request. A full bucket allows a request of any size. */
+/** Returns how many tokens the bucket must contain to allow a request for `count` tokens. A full bucket allows any request. */
 export function neededFor(count: number, { capacity }: Rate): number {
   return Math.min(count, capacity);
 }

@@ -1,7 +1,4 @@
-/**
- * Limits, for each client address, the requests and connections without valid credentials. Each ingest process counts
- * separately.
- */
+/** Limits requests and connections without valid credentials for each client address. Each ingest process counts separately. */
 import type { IncomingMessage } from 'node:http';
 import type { BlockList, Socket } from 'node:net';
 import { BoundedMap } from '../../process/boundedMap.ts';
@@ -15,9 +12,7 @@ import { clientNetwork, isTrusted, networkOf } from './addresses.ts';
 /** Result of a quick check of the credentials. `unknown` means that the request needs the full check. */
 export type Credentials = 'valid' | 'invalid' | 'none' | 'unknown';
 
-/**
- * Maximum rate of requests without valid credentials from one address. Each of these requests takes about 0.1 ms of CPU time.
- */
+/** Maximum rate of requests without valid credentials from one address. Such a request takes about 0.1 ms of CPU time. */
 const RATE = { perSecond: 500, capacity: 5_000 };
 export const REJECTED_FOR_S = 30;
 /** A rate-limited address can open this many connections per second. Ingest closes further connections without a response. */

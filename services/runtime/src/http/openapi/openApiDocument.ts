@@ -74,7 +74,7 @@ function parametersOf({ route, parameters = [] }: Operation): readonly Parameter
 
 const BAD_EXPECTATION = { 417: 'The `Expect` header is not `100-continue`.' };
 
-/** Returns the responses that follow from the access of the operation and from its body. */
+/** Returns the responses that all operations with this access have, and that all operations with a body have. */
 function commonResponses({ access, body }: Operation): Operation['responses'] {
   if (access === undefined) return { ...OPERATOR_RESPONSES, ...(body && OPERATOR_BODY_RESPONSES) };
   const bodyResponses = body && GAME_BODY_RESPONSES;
@@ -163,13 +163,13 @@ interface Schema {
   readonly additionalProperties?: unknown;
 }
 
-/** Says explicitly that an object without declared properties can have any properties. */
+/** Adds `additionalProperties: true` to objects without declared properties, because they can have any properties. */
 function withAnyProperties(value: Schema | null): Schema | null {
   if (value?.type !== 'object' || value.additionalProperties !== undefined) return value;
   return Object.keys(value.properties ?? {}).length > 0 ? value : { ...value, additionalProperties: true };
 }
 
-/** Moves each schema that a module exports to `components`. The name is the name of the export without `Output`. */
+/** Moves each exported schema to `components`. The name in `components` is the name of the export without `Output`. */
 function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDocument {
   const names = namesOf(modules);
   const schemas: Record<string, unknown> = {};
@@ -188,7 +188,7 @@ function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDoc
   return { ...rest, components: { ...components, schemas } } as OpenApiDocument;
 }
 
-/** Maps JSON texts of exported schemas to names. Each schema also has the text of the variant that accepts null. */
+/** Maps schemas to names. The keys are the exported schema as JSON, and its variant that also accepts null as JSON. */
 function namesOf(modules: Api['schemas']): ReadonlyMap<string, string> {
   const named = modules
     .flatMap((module) => Object.entries(module))

@@ -58,7 +58,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // Some of the appends start before the log has cached the topic's limits, and other appends start later.
+        // Pauses after some appends, so that the other appends start before the log has cached the topic's limits.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);

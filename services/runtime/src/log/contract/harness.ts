@@ -69,8 +69,8 @@ export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]>
 }
 
 /**
- * Waits until a read of the topic returns exactly these records. The records of a committed transaction become visible with a
- * delay.
+ * Waits until a read of the topic returns exactly these records. The wait is necessary because the records of a committed
+ * transaction become visible with a delay.
  */
 export async function untilReads(
   log: Log,

@@ -1,6 +1,5 @@
 /**
- * Contract tests for transactions. A transaction applies all of its writes or none. Only the newest producer of a transactional
- * id can write.
+ * Contract tests for transactions: a transaction applies all or none of its writes, and a new producer fences older producers.
  */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';

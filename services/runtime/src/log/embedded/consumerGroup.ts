@@ -69,7 +69,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Returns true if the group has no members and `process` has returned for all former members. */
+  /** Returns true if the group has no members, and the callback `process` has returned for all former members. */
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&

@@ -8,7 +8,7 @@ export interface LogCopy {
   readonly path: string;
   /** The copy contains the committed offsets of these consumer groups, without metadata. */
   readonly groups: readonly string[];
-  /** Called after the commits of `groups` were read and before the records are copied. */
+  /** Function that runs after the committed offsets of `groups` were read and before the records are copied. */
   beforeCopy(): Promise<void>;
   /** Keys to leave out of the copy, each with the compacted topic that contains the key. */
   readonly excluded: readonly { readonly topic: string; readonly key: string }[];

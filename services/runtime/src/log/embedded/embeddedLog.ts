@@ -33,7 +33,10 @@ export interface EmbeddedLogOptions {
   readonly clock: Clock;
   /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** Time limit for `process` to return when its partition changes owners. After this time, the old owner is fenced. */
+  /**
+   * Time in which a consumer's callback `process` must return after its partition changes owners. Later writes of the old owner
+   * fail.
+   */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }

@@ -10,7 +10,7 @@ import type { PartitionState } from './topicCatalog.ts';
 export interface Write<T> {
   /** Number of bytes that the write adds to the queue of pending writes. */
   readonly bytes: number;
-  /** Called directly before the transaction. Throws if the write must not happen, for example after a change of owner. */
+  /** Runs directly before the transaction. Throws if the write must not happen, for example if the owner has changed. */
   check?(): void;
   apply(scope: WriteScope): T;
 }
@@ -128,7 +128,7 @@ export function commitOf({ owner, cursor, committed }: PartitionCommit<RecordCur
 
 const COMMIT_BYTES = 256;
 
-/** A transaction of 4 MiB blocks the event loop for about 15 ms. */
+/** Maximum bytes of one transaction. A transaction of 4 MiB blocks the event loop for about 15 ms. */
 const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
 
 interface Pending {

@@ -203,14 +203,14 @@ class KafkaLog implements Log {
 
   async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
-    // First waits until the pending appends have entered their queues. Then waits for the queues.
+    // Waits until the pending appends have entered the queues of their partitions, and then until all queues are empty.
     await Promise.allSettled(this.#pendingLimits.values());
     await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const parts = [...this.#transactional, this.#producers, this.#catalog, this.#deps.admin];
     await Promise.all(parts.map((part) => part.close()));
   }
 
-  /** This function is not async, because an async function costs turns of the event loop. Errors reject the promise. */
+  /** This function is not async, because each async function delays an append. Errors reject the promise. */
   #appendWithin(
     limits: TopicLimits,
     partition: number,

@@ -1,15 +1,20 @@
-/** Decodes the commits of a consumer group, and computes the commit from which the group continues after a truncation. */
+/**
+ * Decodes the commits of a consumer group that writes blocks of rows to ClickHouse. Also computes the commit from which the
+ * group continues after a truncation of the log.
+ */
 import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import type { Committed, LogRecord } from '../log.ts';
 
 export interface CommitMetadata {
   readonly offset: number;
-  /** Offset after the pending block. Undefined if no block is pending. */
+  /**
+   * Offset after the pending block, whose rows are possibly not all stored. Undefined if all rows below `offset` are stored.
+   */
   readonly pendingTo?: number;
   /**
-   * Last record below `pendingTo`, or below `offset` if `pendingTo` is undefined. The log was truncated if it now has another
-   * record at this offset.
+   * Last record of the pending block, or last record below `offset` if no block is pending. If the log has another record at
+   * this offset, the log was truncated.
    */
   readonly last?: RecordIdentity;
   /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
@@ -34,7 +39,7 @@ export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   }
 }
 
-/** Returns the last record of the pending block. If no block is pending, returns the record before the committed offset. */
+/** Returns the last record of the pending block. Without a pending block, returns the record before the committed offset. */
 export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
   return committed && metadataOf(committed).last;
 }
@@ -52,8 +57,8 @@ export function leaderEpochOf(committed: Committed): number | undefined {
 
 /**
  * Returns the commit from which the consumer group continues after a truncation. All offsets in the commit are at or below the
- * start of the truncation. A pending block below the truncation stays pending up to the truncation, because some of its rows
- * are possibly stored.
+ * start of the truncation. A block that was pending when the log was truncated stays pending up to the truncation, because some
+ * of its rows are possibly stored.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,

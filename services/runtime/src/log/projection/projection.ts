@@ -19,9 +19,12 @@ export interface RequiredOffset {
 }
 
 export interface ProjectionCheck {
-  /** True if a commit above the log's end offset does not count, because the commit is from before a truncation. */
+  /** True if a commit above the log's end offset must not count. A group made such a commit before the log was truncated. */
   readonly checksEndOffset?: boolean;
-  /** True if the consumer group must reach only the log's end, because a truncation can have removed required records. */
+  /**
+   * True if the wait ends when the consumer group has reached the log's end, because a truncation can have removed the records
+   * that the caller waits for.
+   */
   readonly mayBeTruncated?: boolean;
 }
 
@@ -34,9 +37,7 @@ export interface ProjectionProgress {
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** For each partition, returns the offset below which ClickHouse has all records. */
   projected(): Promise<number[]>;
-  /**
-   * For each partition, returns the record that the group's commit names. The rows of this record are possibly not stored yet.
-   */
+  /** Returns the record that the group's commit names, for each partition. Its rows are possibly not stored yet. */
   lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 
@@ -133,7 +134,7 @@ export function watchProjection(deps: {
   const ends: Projection['ends'] = async (partitions) => {
     const asRequired = (offset: number, partition: number) => [partition, { offset }] as const;
     if (partitions === 'all') return new Map((await log.endOffsets(topic)).map(asRequired));
-    // Requests no other end offsets, because another partition can be without a leader.
+    // Requests the end offsets of only these partitions, because a request fails if a partition has no leader.
     return new Map(
       await Promise.all(partitions.map(async (one) => asRequired(await log.endOffset(topic, one), one))),
     );
@@ -182,7 +183,7 @@ function throwLagging(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
 }
 
-/** Combines concurrent calls of `work`. Unlike with `coalesceCalls`, a caller can receive the result of a run that started earlier. */
+/** Combines concurrent calls of `work`. A caller can receive the result of a run that started before its call. */
 function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {

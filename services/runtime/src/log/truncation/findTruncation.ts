@@ -1,4 +1,4 @@
-/** Detects that the log has lost records after their rows were written. */
+/** Detects that the log has lost records after their rows were written to ClickHouse. */
 import { Unavailable } from '../../process/errors.ts';
 import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log.ts';
 import { type CommitMetadata, recordIdOf } from '../projection/commitMetadata.ts';
@@ -13,8 +13,8 @@ export interface StoredRows {
   /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Marks the rows of lost records as orphaned and returns the number of lost records. Orphaned rows do not collide with new
-   * records at the same offsets.
+   * Changes the log id of the rows whose records were lost, so that these rows do not collide with rows of new records at the
+   * same offsets. Returns the number of lost records.
    * @param confirm a function to call and await immediately before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;
@@ -30,7 +30,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id of the last lost record, or `StoredRow.name` if the id is unknown. */
+  /** Id of the last lost record. If this id is unknown, the name of the stored row with the highest offset. */
   readonly lost: string;
 }
 
@@ -113,7 +113,7 @@ async function recordAt(
       throw error;
     }
   }
-  // Compaction removed the record at `offset`, or a transaction marker has this offset.
+  // No record has this offset: either compaction removed the record, or the offset belongs to a transaction marker.
   return 'removed';
 }
 

@@ -10,7 +10,7 @@ export interface TruncatedRange {
   readonly offset: number;
 }
 
-/** Part of a process that can have data of lost records, such as a cache. */
+/** Module that can have data of lost records in memory, such as a cache. */
 export interface TruncationParticipant {
   onTruncated(range: TruncatedRange): void;
 }

@@ -10,7 +10,7 @@ export const PROBE_INTERVAL_MS = 5_000;
 /** A child is killed after this number of unanswered probes. A busy machine can delay a few answers. */
 const MAX_MISSED_PROBES = 6;
 const START_TIMEOUT_MS = 120_000;
-/** Time limit for the stop of a child. The child's own deadline is one second shorter. */
+/** Time in which a child must stop before it is killed. The child ends itself one second before this limit. */
 const STOP_TIMEOUT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const DEFAULT_TIMES = { probeMs: PROBE_INTERVAL_MS, startMs: START_TIMEOUT_MS };

@@ -38,7 +38,7 @@ export const MAX_SMALL_CHUNKS = 4_096;
 export const MEAN_CHUNK_BYTES = 256;
 
 export interface AddressGuard {
-  /** Returns true if a new connection can stay open. The listener closes other connections immediately. */
+  /** Returns true if a new connection can stay open. If the result is false, the listener closes the connection immediately. */
   admitsConnection(socket: Socket): boolean;
   /** Counts a connection that sent no readable request. */
   countConnection(socket: Socket): void;
@@ -65,8 +65,7 @@ export async function listen(
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // Node's own check of the `Host` header is off, because Node would send a different response. `isMalformed` checks the
-    // header.
+    // Turns off Node's own check of the `Host` header, because `isMalformed` checks the header and sends Questlog's response.
     requireHostHeader: false,
   });
   const pipelines = new Pipelines((request, response) => {
@@ -123,8 +122,8 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Returns true even for a rejected body. If the result were false, Node would stop reading, and the client would not
-      // receive the rejection.
+      // Returns true even after the body was rejected. If the result were false, Node would stop reading, and the client would
+      // not receive the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -154,8 +153,7 @@ function responseClass(
     override writeHead(status: number, ...args: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
-        // Reads only a limited part of the remaining body. This must happen before Node's own `finish` listener, which has no
-        // limit.
+        // Must run before Node's own `finish` listener, which reads the remaining body without a limit.
         this.prependListener('finish', () => {
           if (request.complete) return;
           request.socket.destroySoon = () => {};
@@ -178,8 +176,7 @@ async function endIfIdle(socket: Socket, pipelines: Pipelines): Promise<void> {
 }
 
 async function pendingInputIsRead(): Promise<void> {
-  // Waits for two iterations of the event loop, because the current iteration can end before Node reads the waiting requests
-  // from the sockets.
+  // Waits for two iterations of the event loop, because the current iteration can end before Node reads the sockets.
   await yieldToEventLoop();
   await yieldToEventLoop();
 }

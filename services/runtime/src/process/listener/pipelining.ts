@@ -104,10 +104,7 @@ export class Pipelines {
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
-  /**
-   * Handles an error of the parser, or a request that is too slow. Calls `reject` after the earlier requests of the connection
-   * are answered.
-   */
+  /** Handles an error of the parser or a slow request. Calls `reject` after the connection's earlier requests are answered. */
   onBroken(error: ParserError, socket: Socket, reject: () => void): void {
     const connection = this.#connections.get(socket);
     if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
@@ -115,7 +112,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // If unparsed bytes exist, this class paused the parser. The client did not cause the timeout.
+    // If unparsed bytes exist, this class has paused the parser. The client is then not responsible for the timeout.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);
@@ -154,7 +151,7 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // The rest of the last waiting request can be in the unparsed bytes.
+    // Continues parsing, because a part of the last waiting request can be in the bytes that are not parsed yet.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {
@@ -203,8 +200,7 @@ export class Pipelines {
     socket.once('close', () => this.#takeUnparsed(connection));
     // Pauses the socket again, because Node reads after a 'resume' event even if the socket is paused.
     socket.on('resume', () => {
-      // After the final response of the connection, the socket is not paused again, so that the remaining bytes are read and
-      // dropped.
+      // After a connection's final response, the socket is not paused again, so that the remaining bytes are read and dropped.
       if (socket.writableEnded) return;
       if (connection.isStopped) socket.pause();
       if (socket.isPaused()) socket.emit('pause');
@@ -233,9 +229,7 @@ function rejectRunning(
   else if (error.code === TOO_SLOW_CODE || !response.writableEnded) socket.destroy();
 }
 
-/**
- * Chunked bodies are parsed only when a handler reads them. Each chunk costs about 200 bytes of memory and two microseconds.
- */
+/** Chunked bodies are parsed only when a handler reads them, because each chunk costs about 200 bytes and 2 µs. */
 function isChunked({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined;
 }

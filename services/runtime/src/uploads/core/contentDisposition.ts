@@ -1,4 +1,4 @@
-/** Formats the `Content-Disposition` header (RFC 6266) of a file download. Pure. */
+/** Formats the `Content-Disposition` header (RFC 6266) of a file download. */
 
 /** Characters that RFC 8187 (`attr-char`) requires to be encoded, but that `encodeURIComponent` does not encode. */
 const NOT_ATTR_CHAR = /['()*]/g;

@@ -1,4 +1,4 @@
-/** Storage keys and descriptions of uploaded files. Pure. */
+/** Storage keys and descriptions of uploaded files. */
 import { AttachmentType } from '@questlog/schemas/http/upload';
 import { millisOf } from '@questlog/schemas/uuid';
 import Type, { type Static } from 'typebox';

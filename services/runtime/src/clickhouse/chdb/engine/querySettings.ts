@@ -54,7 +54,6 @@ const DEFAULTS: Pairs = [
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
   ['max_bytes_before_external_sort', String(SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(SPILL_BYTES)],
-  // Rejects an expression such as `1 + 1` as a query. chdb accepts such a query, but a ClickHouse server does not.
   ['implicit_select', '0'],
 ];
 
@@ -82,10 +81,7 @@ const LARGE_BLOCKS: Pairs = [
   ['max_insert_threads', '1'],
 ];
 
-/**
- * Settings that callers cannot override. `async_insert` is off, because an asynchronous insert would be acknowledged before its
- * rows are stored.
- */
+/** Settings that callers cannot override. An asynchronous insert would be acknowledged before its rows are stored. */
 const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],

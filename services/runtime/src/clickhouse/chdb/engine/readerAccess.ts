@@ -69,10 +69,7 @@ export function settingsInClauses(normalized: string): [name: string, sqlValue: 
   return found;
 }
 
-/**
- * Returns the reason why the read-only account is not allowed to run the statement. Returns undefined if the statement is
- * allowed.
- */
+/** Returns the reason why the read-only account must not run the statement. Undefined if the statement is allowed. */
 export function readerViolation(normalized: string): string | undefined {
   const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
@@ -126,5 +123,8 @@ const FORBIDDEN_NAMES = new Set(
 );
 /** Rejected keywords. `OUTFILE` writes a file, `PROCESSLIST` shows other users' queries, and `OVERRIDE` connects to MySQL. */
 const FORBIDDEN_KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** Table functions that are rejected, because their string argument can contain any expression after DEFAULT or ALIAS. */
+/**
+ * Table functions that a reader must not call. Their argument describes columns as a string, and the string can contain any
+ * expression after DEFAULT or ALIAS.
+ */
 const COLUMN_DECLARING_FUNCTIONS = new Set(words('values generaterandom null'));

@@ -7,7 +7,8 @@ import { exceptions } from './httpErrors.ts';
 import { type RequestHead, splitParameters } from './requestParsing.ts';
 
 /**
- * Decompresses a body. The body can have several members, because `clickhouse-connect` compresses each block separately.
+ * Decompresses a body. The body can consist of several compressed parts, because `clickhouse-connect` compresses each block
+ * separately.
  * @throws ClickHouseException for an unknown coding or, while the body is read, for invalid bytes.
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
@@ -81,7 +82,7 @@ export class BodyReader {
     return bytes;
   }
 
-  /** Yields the query's text, starting at the byte `offset`. `offset` must not exceed the length of `start`'s result. */
+  /** Yields the query's text from the byte `offset` on. `offset` must be at most the number of bytes that `start` returned. */
   async *from(offset: number): ByteStream {
     if (offset < this.#start.length) yield this.#start.subarray(offset);
     yield* { [Symbol.asyncIterator]: () => this.#chunks };

@@ -71,7 +71,7 @@ async function discardBody(request: IncomingMessage): Promise<void> {
       if (bytes > MAX_DISCARDED_BYTES) return;
     }
   } catch {
-    // The client has disconnected.
+    // Ignores the error, because the client has disconnected.
   }
 }
 

@@ -37,14 +37,14 @@ export function readStatement(normalized: string): Statement {
 export interface DataInsert {
   /** Start of the statement, for example `INSERT INTO t (a, b)`. */
   target: string;
-  /** Part of the statement between `target` and the rows, for example ` SETTINGS a = 1 FORMAT CSV`. */
+  /** Part of the INSERT statement after the column names and before the rows, for example ` SETTINGS a = 1 FORMAT CSV`. */
   clauses: string;
   dataStart: number;
 }
 
 /**
  * Finds an INSERT statement at the start of a body.
- * @throws ClickHouseException if there is other text between the name of a format and the rows.
+ * @throws ClickHouseException for text between the name of a format and the rows.
  */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
   const text = start.toString('latin1');
@@ -77,8 +77,7 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// The expression must match an SQL comment in only one way. If a second way existed, each dash in a comment would double the
-// matching time.
+// The expression matches an SQL comment in only one way. With a second way, each dash would double the matching time.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);

@@ -90,7 +90,7 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** A chunk of 500 records blocks the event loop for a few milliseconds. */
+/** Number of records in one chunk of the compaction. A chunk of this size blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 
 /** Retention time of a tombstone, equal to the default of Kafka's `delete.retention.ms`. */

@@ -96,5 +96,5 @@ function vacuumChunk(database: LogDatabase): boolean {
 /** Fraction of pages that can stay free. Removing a free page is expensive, because SQLite moves another page. */
 const KEPT_FREE_RATIO = 0.2;
 
-/** A chunk of 1 MiB blocks the event loop for a few milliseconds. */
+/** Number of pages in one chunk. A chunk of 1 MiB blocks the event loop for a few milliseconds. */
 const CHUNK_PAGES = 128;

@@ -73,6 +73,6 @@ function statements(sqlite: DatabaseSync) {
   };
 }
 
-/** A chunk of 500 records blocks the event loop for a few milliseconds. */
+/** Maximum number of records in one chunk of retention. A chunk of this size blocks the event loop for a few milliseconds. */
 const CHUNK_RECORDS = 500;
 const CHUNK_BYTES = 512 * 1024;

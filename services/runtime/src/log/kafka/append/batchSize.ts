@@ -17,10 +17,7 @@ export interface TopicLimits {
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 
-/**
- * Returns an upper bound for each record's uncompressed size in bytes.
- * @throws RecordTooLarge if a record exceeds the topic's limit.
- */
+/** Returns an upper bound of each record's uncompressed bytes. @throws RecordTooLarge if a record exceeds the topic's limit. */
 export function checkSizes(
   { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,

@@ -42,7 +42,8 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // A later failure to connect does not replace the error of an earlier request.
+        // Keeps the error of a request that reached a broker, even if a later attempt cannot connect, because only the first
+        // error shows that the outcome is unknown.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();
@@ -65,7 +66,7 @@ export class BrokerRetries {
 
   /** Refreshes the metadata after an error from a broker. After other errors or a failed refresh, replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // For CONCURRENT_TRANSACTIONS, a retry is enough, because the previous transaction ends within milliseconds.
+    // Refreshes nothing after the error CONCURRENT_TRANSACTIONS, because the previous transaction ends within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&

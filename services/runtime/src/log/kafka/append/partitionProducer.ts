@@ -39,7 +39,7 @@ export class PartitionProducer {
   /** Resolves when the previous send ends, even if the previous send failed. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param cluster the client that tracks the partition's topic. No other producer uses this client. */
+  /** @param cluster the kafkajs client that tracks the leaders of the partition's topic. No other producer uses this client. */
   constructor(cluster: ReplaceableClient<Cluster>, options: PartitionProducerOptions) {
     this.#options = options;
     this.#retries = new BrokerRetries(cluster);

@@ -14,7 +14,7 @@ export class SharedProduce {
   readonly #waitMs: number;
   readonly #hasOtherSends: () => boolean;
   readonly #brokers = new Map<number, BrokerQueue>();
-  /** Client with its own connections. Requests on the same connection wait for each other. */
+  /** Client with its own connections, because requests on one connection wait for each other. */
   #cluster: ReplaceableClient<Cluster> | undefined;
   /** Earliest time of the next attempt to connect, on the clock of `performance.now()`. */
   #connectAtMs = 0;
@@ -66,7 +66,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // After a failed request, each remaining batch is sent in a separate request.
+      // After a failed request, each remaining batch is sent again in a separate request.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }

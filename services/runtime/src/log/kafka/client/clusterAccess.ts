@@ -25,10 +25,7 @@ export function createCluster(kafka: Kafka, options: ClusterOptions = {}): Clust
   return captured;
 }
 
-/**
- * Prevents kafkajs from fetching committed offsets after a join. If a partition has no leader, kafkajs repeats the fetch
- * without a pause.
- */
+/** Keeps kafkajs from fetching committed offsets, because kafkajs repeats the fetch without a pause if a leader is missing. */
 export function skipOffsetFetch(cluster: Cluster, group: string, topics: readonly string[]): void {
   for (const topic of topics) {
     for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {

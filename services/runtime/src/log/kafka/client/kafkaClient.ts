@@ -62,7 +62,7 @@ const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Messages while a broker starts. If the error persists, Questlog logs the outage.
+  // Errors that are normal while a broker starts. If an error persists, Questlog logs the outage itself.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

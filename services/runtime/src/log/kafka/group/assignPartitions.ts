@@ -42,7 +42,7 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** Returns each member's claimed partitions. If several members claim a partition, the lowest member id gets the partition. */
+/** Returns the partitions that each member owned before. If several members report a partition, the lowest id gets it. */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members

@@ -25,9 +25,9 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/** Time limit for `process` to return when the member stops. After this time, commits of the partition are rejected. */
+/** Time in which the callback `process` must return when the member stops. Later commits of the partition are rejected. */
 const STOP_LIMIT_MS = 7_000;
-/** The wait for the brokers is short, because a process must stop within 15 s. */
+/** Time limit of the leave request. The time is short, because a process must stop within 15 s. */
 const LEAVE_LIMIT_MS = 3_000;
 
 class GroupMember implements Consumer {
@@ -43,7 +43,7 @@ class GroupMember implements Consumer {
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
   readonly #owned = new Map<number, GroupPartition<PartitionBuffer>>();
-  /** For each partition, the running `process` call. A new call for the partition starts after the running call has ended. */
+  /** For each partition, the running call of `process`. The next call for the partition starts after this call has ended. */
   readonly #work = new Map<number, Promise<void>>();
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
@@ -127,8 +127,8 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // `startingPoints` can fail while each partition still waits for its earlier work. Node would then report an unhandled
-    // rejection.
+    // Handles an error of `startingPoints` at once. Otherwise, Node would report an unhandled rejection while the partitions
+    // still wait for their earlier work.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);

@@ -22,7 +22,7 @@ export interface MembershipOptions {
   /** The assigned partitions are the same in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
-  /** Called when the member's session ends. The member owns no partitions until the next call of `onJoin`. */
+  /** Reports that the member's session has ended. The member then owns no partitions until the next call of `onJoin`. */
   onLost(): void;
   onFailed(error: unknown): void;
 }

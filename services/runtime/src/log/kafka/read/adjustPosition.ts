@@ -10,7 +10,7 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
  * leader epoch. Returns true if the reader's position moved.
  * @param group the consumer group of the reader. A reader without a consumer group does not report expired records as a loss.
  * @param isRepeated true if the previous response had the same error. After the first error, a position with a known leader
- *   epoch does not move back, because a former leader with fewer records can have sent the error.
+ * epoch does not move back, because a former leader with fewer records can have sent the error.
  */
 export async function adjustPosition(
   deps: Deps,

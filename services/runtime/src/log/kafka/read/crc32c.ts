@@ -1,6 +1,5 @@
 /** CRC-32C (Castagnoli, RFC 3720), the checksum of Kafka record batches. Eight tables allow a step to process eight bytes. */
 
-/** Returns the unsigned checksum of the bytes from `start` to `end`. */
 export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
   let crc = -1;
   let at = start;

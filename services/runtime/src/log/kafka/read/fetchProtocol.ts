@@ -16,10 +16,7 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /**
-   * Upper bound for the leader epoch of the record before `offset`. If the value is -1, the broker does not compare epochs
-   * (KIP-595).
-   */
+  /** Upper bound for the leader epoch of the record before `offset`. If -1, the broker does not compare epochs (KIP-595). */
   readonly lastFetchedEpoch: number;
 }
 

@@ -1,4 +1,4 @@
-/** Fetches records ahead for one reader, with one Fetch request at a time per broker. Retries failing partitions separately. */
+/** Fetches records in advance for one reader, with one Fetch request at a time per broker. Retries partitions separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause, retry } from '../../../process/waiting.ts';
@@ -45,7 +45,7 @@ export interface FetcherOptions {
   readonly topics: readonly string[];
   /** Consumer group of the reader. If undefined, expired records are not reported as a loss. */
   readonly group?: string;
-  /** Called with a permanent error that affects more than one partition, for example a missing read permission. */
+  /** Reports a permanent error that affects more than one partition, for example a missing read permission. */
   onFailed(error: unknown): void;
 }
 

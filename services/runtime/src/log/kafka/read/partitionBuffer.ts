@@ -100,7 +100,7 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     } else if (maxLeaderEpoch !== UNKNOWN_EPOCH) {
-      // Newer epochs are of records that were fetched before this call, after a truncation.
+      // Removes newer epochs, because they belong to records that were fetched after a truncation, but before this call.
       this.#epochs = this.#epochs.filter(({ epoch }) => epoch <= maxLeaderEpoch);
     }
     // If a leader epoch is known, the pending truncation is dropped, because the next fetch detects the truncation again.

@@ -161,7 +161,7 @@ export class BrokerCatalog {
 
   async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
     const cached = this.#coordinators.get(groupId);
-    // Brokers close idle connections, so a cached broker can be disconnected.
+    // Connects a cached broker again if necessary, because brokers close idle connections.
     if (cached?.cluster === cluster && cached.broker.isConnected()) return cached.broker;
     const broker = await cluster.findGroupCoordinator({ groupId });
     this.#coordinators.set(groupId, { cluster, broker });

@@ -104,7 +104,10 @@ export function retentionOf({ policy, retentionMs, segmentMs }: TopicDescription
   return { retentionMs, deletedAfterMs: retentionMs + segmentMs };
 }
 
-/** Warns about added partitions. Kafka cannot remove added partitions, and Questlog cannot use them without moving keys. */
+/**
+ * Warns about partitions that were added to an existing topic. Kafka cannot remove these partitions, and Questlog does not use
+ * them, because keys would move to other partitions.
+ */
 function warnOfAddedPartitions(
   { logger }: { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -228,7 +231,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
     config['max.compaction.lag.ms'] = String(MAX_COMPACTION_LAG_MS);
   }
-  // With two in-sync replicas, acknowledged records survive the failure of one broker.
+  // Requires two in-sync replicas, so that acknowledged records survive the failure of one broker.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
     topic: nameOf(name),
