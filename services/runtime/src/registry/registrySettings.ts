@@ -1,3 +1,4 @@
+/** Settings of an external schema registry. */
 import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 
 export const registrySettings = {

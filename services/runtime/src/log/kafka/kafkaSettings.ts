@@ -1,3 +1,4 @@
+/** Settings of the connection to Kafka. */
 import { type SettingsOf, setting } from '../../process/config.ts';
 import { StartRefused } from '../../process/errors.ts';
 import type { KafkaConnection } from './client/kafkaClient.ts';
