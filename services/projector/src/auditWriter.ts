@@ -1,4 +1,4 @@
-/** Projects the topic `questlog.audit.v1`. An operator's change has a row for the request and a row for the outcome. */
+/** Projects the topic `questlog.audit.v1`. An operator's change gets one row for the request and one row for the outcome. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';

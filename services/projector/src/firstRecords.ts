@@ -10,7 +10,7 @@ export interface EntityTable<Message> {
   idOf(message: Message): EntityId;
 }
 
-/** Id of a session or report, which is unique only inside a project. */
+/** Id of a session or report. The id is unique only inside its project. */
 export interface EntityId {
   readonly projectId: string;
   readonly id: string;

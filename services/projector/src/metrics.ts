@@ -1,4 +1,4 @@
-/** Metrics of the projector. */
+/** Defines the Prometheus metrics of the projector. */
 import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 

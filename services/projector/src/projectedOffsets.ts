@@ -1,6 +1,6 @@
 /**
- * Publishes in `projected_offsets` the offset below which ClickHouse contains all records of a partition. Exports below this
- * offset are complete.
+ * Publishes, for each partition, the offset below which ClickHouse contains all records (table `projected_offsets`). An export
+ * of the rows below this offset is complete.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';
@@ -10,19 +10,19 @@ import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting'
 import { rowTable, writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
-/** Minimum time between two inserts into `projected_offsets`. Each insert creates a part of the table. */
+/** Minimum time between two inserts into `projected_offsets`, because each insert creates a new part of the table. */
 const PUBLISH_EVERY_MS = 1_000;
 const LAST_INSERT_MS = 3_000;
 
 export interface PartitionOffsets {
   /**
-   * Publishes the offset with a new generation number. Rows of earlier owners have a lower generation number and are ignored,
-   * even if an earlier owner still inserts rows.
-   * @param confirm checks the ownership after the latest generation was read, so that an earlier owner cannot publish a higher
-   * generation
+   * Publishes the offset with a new generation number. Rows of earlier owners have a lower generation number, and readers
+   * ignore these rows.
+   * @param confirm checks the ownership after the latest generation was read. Without this check, an earlier owner could
+   * publish a higher generation
    */
   start(nextOffset: number, tableUuid: string, confirm: () => Promise<void>): Promise<void>;
-  /** Publishes a new, higher offset. The caller must already have committed the offset. */
+  /** Publishes a higher offset. The caller must already have committed this offset. */
   advance(nextOffset: number): void;
 }
 

@@ -1,4 +1,4 @@
-/** Starts the projector, which writes the log to ClickHouse. Each partition is written in blocks (`runBlocks`). */
+/** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
 import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
@@ -52,7 +52,7 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** The projector must detect a restored table within 30 seconds, even without new records. */
+/** Maximum age of a cached table UUID. The projector must detect a restored table within 30 s, even without new records. */
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
@@ -74,7 +74,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   warnOfTruncations(deps);
   const stopLedgerChecks = startLedgerChecks(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
-  // Without this handler, Node would report an unhandled rejection if the caller awaits the promise later.
+  // Without this handler, Node would report an unhandled rejection if the projector fails before a caller awaits `failed`.
   failed.catch(() => {});
   return {
     failed,
@@ -86,7 +86,9 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/** Adds a truncation warning to health responses. The warning is cached, because a response must not wait for ClickHouse. */
+/**
+ * Adds a warning about truncations to health responses. The warning is cached, so that a response does not wait for ClickHouse.
+ */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {
@@ -98,7 +100,7 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** Only `recentUuidOf` may return a cached UUID. A block must always be checked against the current table. */
+/** Only `recentUuidOf` can return a cached UUID. A block of records must be checked against the table's current UUID. */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;

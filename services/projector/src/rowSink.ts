@@ -1,4 +1,4 @@
-/** Encodes rows in ClickHouse's RowBinary format and inserts the rows. A retried insert adds no duplicates to query results. */
+/** Encodes rows in ClickHouse's RowBinary format and inserts them. A retried insert adds no duplicates to query results. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
@@ -28,7 +28,7 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
           write(out, row);
         }
       } catch (error) {
-        // A foreign producer can write a number that is outside the range of its ClickHouse column. The record is then invalid.
+        // A producer that is not part of Questlog can write a number outside the column's range. The record is then invalid.
         if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
         throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
       }
@@ -57,14 +57,14 @@ interface BlockInsert<Row> {
   storedOffsets(): Promise<ReadonlySet<number>>;
 }
 
-/** Inserts the rows of the block's records exactly once. Skips records that already have rows. */
+/** Inserts the rows of a block of records exactly once. Skips records that already have rows. */
 export async function insertBlock<Row extends DecodedRecord<unknown>>(
   store: Store,
   { table, columns, write, bytesOf = () => ESTIMATED_ROW_BYTES }: RowTable<Row & Positioned>,
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // After a truncation, new records reuse the offsets of lost records. A suffix distinguishes their deduplication tokens.
+  // After a truncation, new records reuse the offsets of lost records. The suffix makes their deduplication tokens different.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {

@@ -1,4 +1,4 @@
-/** Hides erased data from the projector's writers, and counts the events that it has hidden. */
+/** Hides erased data from the projector's writers, and counts the hidden events. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
@@ -23,7 +23,7 @@ function filter<T>(isVisible: (erased: ErasedData, message: T) => boolean): Visi
   };
 }
 
-/** Keeps all records, because their events are counted. Marks the erased events, which get no rows in `events`. */
+/** Keeps all records, because their events are counted. Marks erased events, which get no rows in the table `events`. */
 export const visibleEvents: Visible<EventsRecord> = async (visible, records) => {
   const erased = await visible.latest();
   if (erased.isEmpty) return records;

@@ -1,4 +1,4 @@
-/** Creates a writer that decodes a block, inserts the rows, and sends the dead letters. */
+/** Creates a writer that decodes a block of records, inserts the rows, and sends the dead letters. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -19,14 +19,14 @@ export interface WriterDeps<Message> {
   readonly partition: number;
   readonly orphanIds: readonly string[];
   readonly partitions: number;
-  /** The outcome is `ignored` if the projector writes no row for the record. */
+  /** The outcome `ignored` means that the projector writes no rows for the records. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** In ClickHouse, the rows of truncated records have a log id from this list. */
+  /** Log ids of the rows in ClickHouse whose records the log lost in a truncation. */
   readonly orphanIds: readonly string[];
 }
 
@@ -35,17 +35,20 @@ export interface DecodedRecord<T> extends HiddenEvents {
   readonly message: T;
 }
 
-/** Projection of a topic. `plan` computes the rows of a block. `apply` inserts the rows and is repeated after an error. */
+/**
+ * Projection of a topic. `plan` computes the rows of a block of records. `apply` inserts the rows, and runs again after an
+ * error.
+ */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Returns the records that the projection writes. Undefined if the projection writes all records. */
+  /** Returns the records that get rows. A projection without this method writes all records. */
   visibleRecords?(
     visible: VisibleData,
     decoded: readonly DecodedRecord<Message>[],
   ): Promise<readonly DecodedRecord<Message>[]>;
   faultOf?(message: Message): string | undefined;
-  /** Counts the records of a block whose records all become dead letters. Runs before the dead letters are sent. */
+  /** Counts the records of a block in which every record becomes a dead letter. Runs before the dead letters are sent. */
   countDead?(decoded: readonly DecodedRecord<Message>[]): Promise<void>;
   /** Describes the events that are missing in ClickHouse because their record became a dead letter. */
   describeWaiting?(message: Message): string | undefined;
@@ -76,7 +79,7 @@ export function writerOf<Message, Plan>(
     },
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
-      // Dead letters are sent after the insert, because a failed insert repeats this whole function.
+      // Sends the dead letters after the insert, because a failed insert repeats the whole function and would send them again.
       await sendAll(block, dead, attempt.verify);
     },
     deadLetter: async (block, cause) => {

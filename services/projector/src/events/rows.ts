@@ -12,7 +12,7 @@ import {
   type QuotaKey,
 } from './core/planEvents.ts';
 
-/** Encodes rows directly from the bytes of a record. Columns that are equal for all events are encoded one time. */
+/** Encodes the rows of events directly from a record's bytes. Columns that are equal for all events are encoded one time. */
 export const EVENTS: RowTable<RecordRow<EventsRecord> & HiddenEvents> = {
   table: 'events',
   columns: `tenant_id project_id received_at log_id log_partition log_offset log_index id id_at session_id

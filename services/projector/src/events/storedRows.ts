@@ -111,9 +111,9 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // Counts for keys outside `part` are ignored, because the cache can contain newer counts.
+        // A query can also return counts for keys outside `part`. These counts are ignored, because the cache can be newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
-        // Keys are marked as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
+        // Marks the keys as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
         for (const key of part) rollup.load(key, undefined);
         for (const { key, ...count } of stored) rollup.load(key, count);
       }
@@ -125,13 +125,13 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL condition. Selects the rows of records below the offset `{start}` and the rows of records that a truncation removed. */
+/** SQL condition for the rows of records below the offset `{start}` and of records that the log lost in a truncation. */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
 /**
- * Returns the latest append ids below `start`, the oldest id first. Without this limit, a repeated block would drop its own
- * records as duplicates.
+ * Returns the latest append ids below the offset `start`, the oldest id first. With ids from `start` on, a repeated block would
+ * drop its own records as duplicates.
  */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
@@ -161,7 +161,7 @@ export async function storedAppendIdsOf(
   return found;
 }
 
-/** Returns the ids of appends whose events have rows below the offset. The query searches for one event of each append. */
+/** Returns the ids of appends whose events have rows below the offset `start`. Searches for one event of each append. */
 export async function appendIdsOfStoredEvents(
   store: Store,
   source: Source,
@@ -187,8 +187,8 @@ export async function appendIdsOfStoredEvents(
 }
 
 /**
- * Returns the first event ids of lost records without a row in `appends`. A crash can occur between the inserts into `events`
- * and `appends`.
+ * Returns the first event id of each lost record that has rows in `events` but no row in `appends`. A crash between the two
+ * inserts causes this state.
  */
 export async function partiallyStoredEvents(
   store: Store,
@@ -207,7 +207,10 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns the offsets of the block that already have rows. The condition on `received_at` lets ClickHouse skip partitions. */
+/**
+ * Returns the offsets of a block's records that already have rows. The condition on `received_at` lets ClickHouse skip
+ * partitions.
+ */
 export async function storedOffsets(
   store: Store,
   table: string,

@@ -35,13 +35,13 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly AcceptedRecord[];
-  /** Total counts at the end of this block. An inserted total replaces the earlier total, so an insert can be repeated. */
+  /** Totals at the end of this block. A total replaces the stored total, so that a repeated insert changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/** Opens the writer of a partition from the offset `start` on. Reads the state below this offset from ClickHouse. */
+/** Opens the writer of events from the offset `start` on. Reads the counts and append ids below `start` from ClickHouse. */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -73,7 +73,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // After `countExcluded`, `plan` must not throw. A retry would treat records in `recent` as duplicates and write no rows.
+      // From here on, `plan` must not throw. A retry would take the block's records for duplicates: `recent` has their ids.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -90,7 +90,7 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), excluded };
     },
     apply: async (plan, block, attempt) => {
-      // An append whose events are all hidden also gets a row in `appends`, so that a duplicate of this append is detected.
+      // Writes a row in `appends` even if all events of the append are erased, so that a duplicate of the append is detected.
       for (const table of [EVENTS, APPENDS]) {
         const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
         if (records.length === 0) continue;
@@ -98,7 +98,7 @@ export async function openEventsWriter(
         await insertBlock(store, table, { source, block, records, storedOffsets: stored }, attempt);
       }
       await writeHiddenCounts(store, source, plan.kept);
-      // Before each write, the process confirms that it still owns the partition. A new owner may have recomputed the counts.
+      // Confirms the ownership before each write, because a new owner may have computed new counts.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
       await attempt.confirm();
@@ -108,7 +108,7 @@ export async function openEventsWriter(
     },
     describeWaiting: waitingEvents,
     countDead: async (refused) => {
-      // The cached counts are discarded, because a failed attempt to write the block has increased them.
+      // Discards the cached counts, because a failed attempt to write this block has already increased them.
       excludedCounts.rollup.clear();
       const excluded = await countExcluded(refused.flatMap((record) => excludedCountsOf(record, 'dead')));
       await writeRows(store, excludedTable(source), excluded);
@@ -120,7 +120,7 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Must be shorter than three days, the retention of the table `appends`. */
+/** Age up to which append ids suffice to find duplicates. Must be shorter than three days, the retention of `appends`. */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 function needEventLookUp(

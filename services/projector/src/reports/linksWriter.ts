@@ -13,7 +13,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
     faultOf,
     plan: async (_, decoded) => decoded.map(rowOf),
     apply: async (rows, _, attempt) => {
-      // Confirms the ownership, because a new owner of the partition can hide more links.
+      // Checks the ownership, because a new owner of the partition can know of more erasures and hide more links.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

@@ -6,7 +6,7 @@ import { POSITION_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 
-/** Versions of a report's row. The row of a retraction replaces the first row, so the new row repeats all columns. */
+/** Version numbers of a report's row. A retraction writes a new row, which replaces the first row and repeats all columns. */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;
 const ATTACHMENT_STATES = { stored: 0, missing: 1 } as const;
 const NO_BYTES = Buffer.alloc(0);

@@ -63,7 +63,7 @@ async function writeReports(
   { filed, later }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Checks that this process still owns the partition, because a new owner can hide more reports than this process.
+  // Checks the ownership, because a new owner of the partition can know of more erasures and hide more reports.
   await confirm();
   const source = { logId, partition, orphanIds };
   const links = new RowSink(store, linkTable(source));
@@ -97,7 +97,7 @@ async function writeReports(
       await reports.add(await withContent(store, few));
   }
   await confirm();
-  // Links are inserted before reports, so that a client that reads a report also finds the pending links of the report.
+  // Inserts links before reports, so that a client that reads a report also finds the report's pending links.
   await links.flush();
   await reports.flush();
   return ignoredCount;
@@ -107,7 +107,7 @@ function reportOf(source: Source, { offset, message }: ReportRecord): StoredRepo
   return { filed: message, position: { ...source, offset }, retractedAt: null };
 }
 
-/** The content of one report can be 200 KB large. */
+/** Maximum number of reports whose content one query reads. The content of one report can have 200 KB. */
 const MAX_CONTENTS_PER_QUERY = 40;
 
 async function withContent(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
@@ -126,7 +126,7 @@ async function withContent(store: Store, retracted: readonly StoredReport[]): Pr
   });
 }
 
-/** Maximum number of reports in one query. Each report can name 2,000 events, whose ids take 80 kB of the query's result. */
+/** Maximum number of reports in one query. A report can list 2,000 events, whose ids take 80 kB of the query's result. */
 const MAX_REPORTS_PER_QUERY = 250;
 
 async function storedReports(store: Store, names: readonly EntityId[]): Promise<Map<string, StoredReport>> {

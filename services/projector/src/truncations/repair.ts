@@ -1,6 +1,6 @@
 /**
- * Repairs ClickHouse tables after a truncation, in steps that can be repeated. Rows of lost records get a new log id, because
- * new records reuse the offsets.
+ * Repairs ClickHouse tables after a truncation of the log, in repeatable steps. Rows of lost records get a new log id, because
+ * new records reuse the offsets of the lost records.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -16,7 +16,7 @@ export interface RepairMove {
 /** Step of a repair: either a mutation, or the SQL text of an `INSERT`. A mutation is skipped if no row needs the change. */
 type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
 
-/** Runs all steps of the repair. Throws `Unavailable` if ClickHouse still runs a step of an earlier attempt. */
+/** Runs all steps of a repair. @throws Unavailable if ClickHouse still runs a step of an earlier attempt */
 export async function repair(
   store: Store,
   tables: TopicTables<never>,
@@ -32,15 +32,13 @@ export async function repair(
   }
 }
 
-/**
- * Throws `Unavailable` if a mutation of an earlier attempt still runs, because a new mutation would wait for the old mutation.
- */
+/** @throws Unavailable if a mutation of an earlier attempt still runs, because a new mutation would have to wait for it */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
      WHERE database = currentDatabase() AND NOT is_done
        AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
-    // Without the `)`, a search for partition 1 would also find partition 10.
+    // Without the `)`, the text `log_partition = 1` would also match a mutation of partition 10.
     { logId, partition: `log_partition = ${partition})` },
   );
   if (running === undefined) return;
@@ -71,7 +69,7 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // ClickHouse cannot update a column of the sorting key, so the rows are copied.
+    // Copies the rows with another log id, because ClickHouse cannot update a column of the sorting key.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
@@ -107,8 +105,8 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /**
- * Counts the rows of a table again after a truncation. The old counts are deleted before the new counts are inserted.
- * Otherwise, the old counts would win, because their offsets are higher.
+ * Counts the rows of a table again after a truncation. First deletes the old counts: they have higher offsets, and ClickHouse
+ * would keep them instead of the new counts.
  */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];

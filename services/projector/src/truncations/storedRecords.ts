@@ -28,8 +28,8 @@ export interface StoredRecordsDeps<Message> {
 }
 
 /**
- * If all rows of `appends` have expired, `highestRow` starts the search at the last counted offset. An interrupted block comes
- * after all counted records.
+ * Opens the search for the rows of a partition's records. If all rows of `appends` have expired, `highestRow` starts at the
+ * last counted offset, because the rows of an interrupted block have higher offsets.
  */
 export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;
@@ -106,7 +106,7 @@ interface Between {
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** Returns a hash, so that each attempt of a repair uses the same log id. */
+/** Returns the new log id for rows of lost records. The id is a hash, so that each attempt of a repair uses the same id. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());

@@ -8,15 +8,15 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 
 export interface TopicTables<Message> {
   readonly rows: Rows;
-  /** Table in which the highest offset is found faster than in `rows`. After a crash, this table can lack the latest rows. */
+  /** Table that finds the highest offset faster than the main table (`rows`). After a crash, it can lack the latest rows. */
   readonly newest?: Rows;
-  /** SQL conditions for rows at or after `{offset}`. */
+  /** Tables that are checked for rows at or after `{offset}`, with the SQL condition for these rows. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   namesOf(message: Message): readonly string[];
-  /** SQL expression that returns the ids of lost records from the table `rows`. */
+  /** SQL expression that returns the ids of lost records from the main table (`rows`). */
   readonly ids: string;
   readonly at: string;
-  /** Tables besides `rows` that contain rows of the topic. The field `where` is the SQL condition for these rows. */
+  /** Tables besides the main table (`rows`) that contain rows of the topic, with the SQL condition for these rows. */
   readonly otherTables: readonly Pick<Rows, 'table' | 'where'>[];
   readonly hasCounts: boolean;
 }
@@ -29,7 +29,7 @@ export interface Rows {
 
 const ALL = '1';
 const FROM_OFFSET = 'log_offset >= {offset:UInt64}';
-/** Number of offsets that one search covers. Without this limit, ClickHouse would read the whole table. */
+/** Maximum number of offsets that one search covers. Without this limit, ClickHouse would read the whole table. */
 export const SEARCH_RANGE_RECORDS = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
@@ -37,9 +37,9 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: FROM_OFFSET },
-    // The table of counts is searched because the rows of `appends` expire after some days and counts never expire.
+    // Searches the table of counts, because counts never expire. The rows of `appends` expire after some days.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // A crash after the insert into `events` leaves no row in `appends`.
+    // Searches the table `events`, because a crash after the insert into `events` leaves no row in `appends`.
     { table: 'events', where: `${FROM_OFFSET} AND log_offset < {offset:UInt64} + ${SEARCH_RANGE_RECORDS}` },
   ],
   namesOf: (record) => [

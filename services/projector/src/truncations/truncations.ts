@@ -27,7 +27,7 @@ export interface LostRecords {
   readonly lastMs: string | null;
 }
 
-/** Inserts a truncation with the counts of lost records. The records must be counted before the repair moves their rows. */
+/** Inserts a truncation with its counts of lost records. The caller counts the records before the repair moves their rows. */
 export async function insertTruncation(store: Store, truncation: Truncation): Promise<void> {
   await writeRows(store, TRUNCATIONS, [truncation]);
 }

@@ -1,4 +1,4 @@
-/** Decides which records of a block of `questlog.events.v1` get rows in ClickHouse, and counts events and records. */
+/** Decides which records of the topic `questlog.events.v1` get rows in ClickHouse, and counts the events and the records. */
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
@@ -7,9 +7,9 @@ export interface AcceptedRecord extends HiddenEvents {
   readonly message: EventsRecord;
 }
 
-/** Hidden events are counted in `event_counts_by_minute` but have no rows in `events`. */
+/** Hidden (erased) events are counted in `event_counts_by_minute`, but have no rows in `events`. */
 export interface HiddenEvents {
-  /** Indexes of the hidden events. Each value is the id of the request to hide the event. Undefined if no event is hidden. */
+  /** Maps the index of an erased event in its record to the id of the erasure. Undefined if no event is erased. */
   readonly hidden?: ReadonlyMap<number, string>;
 }
 
@@ -101,7 +101,7 @@ export function minuteCountsOf(message: EventsRecord, types: EventTypeCache): Mi
 const CACHE_SLOTS = 251;
 const MAX_CACHED_BYTES = 64;
 
-/** Cache of recent event types. Comparing the bytes of an event type is faster than decoding the bytes to a string. */
+/** Cache of recent event types. Comparing the bytes with a cached event type is faster than decoding the bytes to a string. */
 export class EventTypeCache {
   readonly #slots: { readonly bytes: Buffer; readonly text: string }[] = [];
 
@@ -114,7 +114,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // The event type is copied, because a view of its bytes would keep the whole block in memory.
+    // Copies the event type, because a view of its bytes would keep the whole block of records in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
@@ -155,7 +155,7 @@ export interface ExcludedCount {
   readonly count: number;
 }
 
-/** Returns the tenant and minute of a count. Values that ClickHouse cannot store become zero. */
+/** Returns the tenant and the minute of a count. A tenant id or time that ClickHouse cannot store becomes zero. */
 function excludedKeyOf(tenantId: string, atMs: number): Pick<ExcludedKey, 'tenantId' | 'minuteS'> {
   const minuteS = minuteOf(atMs);
   const isTime = minuteS >= 0 && minuteS < MAX_SECONDS;
@@ -174,12 +174,12 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** Each id needs about 100 bytes. Duplicates without an idempotency key arrive within seconds, so few ids suffice. */
+/** Each append id takes about 100 bytes. Few ids suffice: a duplicate without an idempotency key arrives within seconds. */
 export const MAX_RECENT_APPENDS = 50_000;
 
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  /** Ring buffer to find the oldest id quickly. A JavaScript `Set` becomes slow after many deletions. */
+  /** Ring buffer that finds the oldest append id fast. A JavaScript `Set` becomes slow after many deletions. */
   readonly #inOrder: string[] = [];
   #next = 0;
   #isComplete: boolean;
@@ -189,7 +189,7 @@ export class RecentAppends {
     this.#isComplete = oldestFirst.length < MAX_RECENT_APPENDS;
   }
 
-  /** True if the cache contains all ids of the table `appends`. */
+  /** True if the cache contains all append ids of the table `appends`. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
@@ -221,7 +221,7 @@ export interface Counted<Key> extends Count {
   readonly key: Key;
 }
 
-/** Counts of one partition by key. Each count has the offset of its last record, so that no record is counted twice. */
+/** Counts of one partition by key. A count has the offset of its last record, so that no record is counted twice. */
 export class Rollup<Key> {
   readonly #counts = new Map<string, Counted<Key>>();
   readonly #changed = new Set<string>();
@@ -242,12 +242,12 @@ export class Rollup<Key> {
     this.#counts.set(name, { key, ...(stored ?? { count: 0, lastOffset: -1 }) });
   }
 
-  /** Adds the events of the record at `offset` to a loaded count, unless the count already includes the record. */
+  /** Adds the events of a record to the loaded count of a key, unless the count already includes the record. */
   add(key: Key, offset: number, events: number, weight = events): void {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
-    // All events of a record with the same key must be added in one call. A second call is ignored.
+    // Ignores a second call for the same key and record. The caller must add all events of a record and key in one call.
     if (offset <= known.lastOffset) return;
     const newWeight = (known.weight ?? known.count) + weight;
     this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: newWeight });
@@ -269,7 +269,7 @@ export class Rollup<Key> {
     return this.#counts.size;
   }
 
-  /** Total length of all keys. The length is limited, because a key contains an event type of any length. */
+  /** Total length of all cached keys. The cache limits this length, because a key contains an event type of any length. */
   get characters(): number {
     return this.#characters;
   }
