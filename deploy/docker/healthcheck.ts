@@ -5,7 +5,7 @@ const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/
 
 try {
   const answer = await fetch(url, { headers: { Connection: 'close' } });
-  // Docker stores the output of the health check and shows this output in `docker inspect`.
+  // Prints the response, because Docker shows the output of the health check in `docker inspect`.
   process.stdout.write(`${await answer.text()}\n`);
   process.exitCode = answer.ok ? 0 : 1;
 } catch {

@@ -47,10 +47,7 @@ export async function provideJars(jars: string): Promise<Jars> {
   };
 }
 
-/**
- * Path of the archive of Kafka's classes. Java starts without the archive if the file is missing or was written by a different
- * Java version.
- */
+/** Path of the archive of Kafka's classes. Java ignores a missing archive and an archive of another Java version. */
 export function classArchive({ folder }: Jars): string {
   return join(folder, 'kafka.jsa');
 }

@@ -138,10 +138,7 @@ function statePath(folder: string): string {
   return join(clusterFolder(folder), 'stack.json');
 }
 
-/**
- * Returns 128 random bits in Kafka's format, without a leading dash. Kafka's commands would treat an id with a leading dash as
- * an option.
- */
+/** Returns 128 random bits in Kafka's format. Kafka's commands would treat an id with a leading dash as an option. */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? kafkaUuid() : id;

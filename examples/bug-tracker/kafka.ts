@@ -39,7 +39,7 @@ await consumer.run({
     for (const { value } of batch.messages) {
       if (value === null) continue;
       const link = await registry.decode(value);
-      // Report ids are unique only within a project.
+      // Skips links of other projects, because two projects can have reports with the same id.
       if (projectId !== undefined && link.projectId !== projectId) continue;
       const event = { ...link.event, occurredAt: isoOf(link.event.occurredAt) };
       if (trails.apply({ ...link, event })) changed.add(link.reportId);

@@ -9,7 +9,7 @@ export interface Build {
   readonly channel: string | null;
 }
 
-/** A change of this constant changes all build ids. */
+/** Version of the rule that computes build ids. Another version gives other ids for the same builds. */
 const RULE = 'questlog build 1';
 
 /**

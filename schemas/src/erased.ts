@@ -133,8 +133,8 @@ export class ErasedData {
   }
 
   /**
-   * True if the projector writes the report. While an erasure of sessions searches, the projector still writes reports that the
-   * erasure has not found. Otherwise, the erasure could not find the links of these reports.
+   * True if the projector writes the report. While an erasure of sessions searches, the projector writes reports that the
+   * erasure has not found yet. The erasure needs the reports to find their links.
    */
   isProjectedReport(record: ReportLink): boolean {
     const { tenantId, projectId, reportId } = record;
@@ -143,7 +143,9 @@ export class ErasedData {
     return erasure === undefined || this.isSearching(erasure);
   }
 
-  /** True if retractions and unresolved links are visible. If their report is unknown, true if the project was never erased. */
+  /**
+   * True if a report's retractions and unresolved links are visible. For an unknown report: if its project was never erased.
+   */
   areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
     if (report !== undefined) return this.isVisibleReport(report);
     return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));

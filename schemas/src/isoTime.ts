@@ -49,10 +49,7 @@ export class TimeReader {
   }
 }
 
-/**
- * Formats a time of the years 0 to 9999 in UTC. The text has six decimals if the time is not a whole millisecond, otherwise
- * three.
- */
+/** Formats a time of the years 0 to 9999 in UTC, with three decimals of a second, or six if it is not a whole millisecond. */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {

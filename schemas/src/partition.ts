@@ -1,4 +1,7 @@
-/** Determines the partition of a record. A large tenant's sessions are distributed over several partitions, called lanes. */
+/**
+ * Determines the partition of a record. A large tenant's sessions are distributed over several partitions. The lane of a
+ * session is the distance of its partition from the tenant's home partition.
+ */
 import { createHash } from 'node:crypto';
 
 /** Returns `(toPositive(murmur2(tenantId)) + lane) mod partitions`. Lane 0 is the partition of Kafka's `DefaultPartitioner`. */
@@ -14,7 +17,7 @@ export function partitionsOf(tenantId: string, lanes: readonly number[], partiti
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
-/** Returns the lane of a new session, which is a hash of the session id. The lane of a session never changes. */
+/** Returns the lane of a new session, a hash of the session id that determines its partition. The lane never changes. */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;
   return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;

@@ -27,12 +27,10 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 }
 
 export const GRACE_MS = 15 * 60 * 1000;
-/** Maximum time from the receipt of a report to the start of its grace period. */
+/** Maximum time from the receipt of a report until its grace period starts, in which the linker waits for late events. */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
-/**
- * Returns the time of a report's final lookup in milliseconds since the epoch. After this lookup, the linker closes the report.
- */
+/** Returns the time of a report's final lookup in milliseconds since the epoch. Then the linker closes the report. */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
   const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);
@@ -41,7 +39,7 @@ export function closesAtMs(report: Timed): number {
 
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/** If event and server time differ by more, the linker also searches closed reports. */
+/** If an event's time differs more from the server's time, the linker also searches closed reports for the event. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
 /** Returns the ids of the events that a report names. The link source is `inline` if the report contains the event. */

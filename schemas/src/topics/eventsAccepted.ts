@@ -1,7 +1,4 @@
-/**
- * The topic `questlog.events.v1` contains accepted events. Each record contains the events that one request sends to one
- * partition.
- */
+/** The topic `questlog.events.v1` of accepted events. A record contains the events that one request sends to one partition. */
 import { ByteWriter } from '../byteWriter.ts';
 import { UUID_LENGTH } from '../uuid.ts';
 import {
@@ -90,7 +87,7 @@ export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
 
-/** Text as a string, or as UTF-8 bytes that start at a position which is stored beside the bytes. */
+/** Text as a string or as bytes. For bytes, another field contains the position at which the UTF-8 text starts. */
 type Text = string | Buffer;
 
 /** Fields of an event for the encoder. The object can be reused for each event, which is faster than one object per event. */
@@ -181,7 +178,7 @@ export class EventsEncoder {
 }
 
 function writeUuid(out: ByteWriter, uuid: Text, at: number): void {
-  // A string can be longer or shorter, because tests write records of foreign producers.
+  // A UUID that is a string can have another length, because tests write records as foreign producers do.
   writeText(out, uuid, at, typeof uuid === 'string' ? uuid.length : UUID_LENGTH);
 }
 

@@ -183,10 +183,7 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/**
- * Position of an optional field that is missing. An existing optional field never has position 0, because a record starts with
- * `appendId`.
- */
+/** Position of a missing optional field. No optional field has position 0, because a record starts with `appendId`. */
 export const ABSENT = 0;
 
 /** Avro writes the length of a UUID (36 characters) as a zigzag varint before the UUID. */
@@ -206,7 +203,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.zigzag();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // `hasValue` can skip `revision`, because the enum is encoded as one byte, 0 or 2.
+  // Skips the field `revision`. `hasValue` can read this field, because the enum is encoded as one byte, 0 or 2.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

@@ -29,7 +29,10 @@ export interface ReportLink {
   /** Time of the report according to the client, in microseconds. Null if `receivedAt` is the time of the report. */
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
-  /** Lane of the session. Null if the producer did not know the lane. The linker then reads the lane from ClickHouse. */
+  /**
+   * Lane of the session, which determines the session's partition. Null if the producer did not know the lane. The linker then
+   * reads the lane from ClickHouse.
+   */
   readonly sessionLane: number | null;
   /** Id of the build that the report names. If the report names no build, the id of the session's build. */
   readonly buildId: string | null;

@@ -91,7 +91,7 @@ function reportSlowFrames(game: Pick<Game, 'event'>, page: Page, signal: AbortSi
     }
     page.requestAnimationFrame?.(onFrame);
   };
-  // A hidden page draws no frames. The time for which the page was hidden must not count as a slow frame.
+  // Forgets the last frame. A hidden page draws no frames, and this pause must not count as a slow frame.
   const resetLastFrame = (): void => {
     lastMs = undefined;
   };

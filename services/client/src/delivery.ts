@@ -123,7 +123,7 @@ export class Delivery {
       if (unit === undefined || availableBytes < 0) return;
       const [head] = unit;
       void this.#send(at, unit);
-      // The next request waits until Questlog has registered the session.
+      // Stops here, because further entries must wait until Questlog has registered the session.
       if (head.kind === 'session') return;
       at += unit.length;
     }

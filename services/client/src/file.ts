@@ -80,8 +80,8 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Rewrites immediately if an entry is removed or gets an idempotency key. Losing such a change causes duplicate events
-        // after a restart.
+        // Rewrites the file immediately if an entry is removed or gets an idempotency key. Otherwise, a restart could send
+        // duplicates.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

@@ -86,7 +86,7 @@ export function indexedDbQueue(name = 'questlog'): QueueStore {
           if (entry === null) entries.delete([tab, id]);
           else entries.put(entry, [tab, id]);
         }
-        // Without an explicit commit, the browser aborts the open transaction when the page closes.
+        // Commits the transaction explicitly. Otherwise, the browser aborts an open transaction when the page closes.
         transaction.commit();
       }),
     close: () => {

@@ -20,7 +20,7 @@ export interface Content {
   readonly headers?: Record<string, string>;
   /** True if the request body can be compressed. False while the page closes, because compression would delay the request. */
   readonly mayGzip: boolean;
-  /** Returns false to cancel the request. Called directly before the request starts. */
+  /** Runs directly before the request starts. Returns false to cancel the request. */
   isWanted(): boolean;
   readonly signal: AbortSignal;
 }

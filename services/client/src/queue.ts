@@ -1,9 +1,6 @@
 /** The queue of a client. Its size is limited. The queue survives a restart of the game if it has a store. */
 
-/**
- * Stores the entries of a queue, so that the entries survive a restart. `write` applies all changes atomically and in their
- * order.
- */
+/** Stores the entries of a queue, so that they survive a restart. `write` applies all changes atomically and in their order. */
 export interface QueueStore {
   /** Returns the entries that were stored before the restart, ordered by id. */
   open(): Promise<readonly StoredEntry[]>;

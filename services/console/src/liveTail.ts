@@ -16,7 +16,7 @@ export interface Subscriber {
   readonly tenantId: string | null;
   readonly parsesPayloads: boolean;
   receive(record: EventsRecord, at: EventAt): void;
-  /** Called for each record that the live tail skips, so that the subscriber can count the skipped records. */
+  /** Counts a record that the live tail did not decode for this subscriber. */
   skip(): void;
   end(): void;
 }

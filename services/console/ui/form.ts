@@ -129,8 +129,8 @@ function control(field: Field, attributes: object): VNode {
 }
 
 /**
- * The filters above a list. Calls `onFilter` with the texts of the fields after each input. With `action`, calls it only when the
- * operator submits the form, or with `submitsOnChange` also when the operator leaves a changed field.
+ * The filters above a list. Calls `onFilter` after each input. With `action`, calls `onFilter` only when the operator submits
+ * the form or, with `submitsOnChange`, leaves a changed field.
  */
 export function Filters(props: {
   fields: readonly Field[];

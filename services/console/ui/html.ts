@@ -28,7 +28,6 @@ export function fromClickHouse(text: string): Date {
   return new Date(`${text.replace(' ', 'T')}Z`);
 }
 
-/** Returns the time of a UUIDv7 in milliseconds. */
 export function millisOf(id: string): number {
   return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
 }

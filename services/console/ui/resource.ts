@@ -18,7 +18,6 @@ const ANSWER_TIMEOUT_MS = 30_000;
 
 /**
  * Loads a value when `key` changes, and aborts the request of the previous key.
- *
  * @param everyMs - interval of repeated requests while the page is visible; undefined: no repetition
  */
 export function useResource<T>(
@@ -75,7 +74,6 @@ export function useGet<T>(path: string, everyMs?: number): Resource<T> {
   return useResource(path, (signal) => get<T>(path, signal), everyMs);
 }
 
-/** Loads the rows of a query. */
 export function useSql<Row>(
   query: string,
   parameters: SqlParameters = {},

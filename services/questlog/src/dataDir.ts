@@ -50,7 +50,7 @@ export function lowDiskWarning(dataDir: string): string | undefined {
   return `only ${Math.floor(free / MIB)} MiB are free for ${dataDir}: free disk space; events are rejected if the disk is full`;
 }
 
-/** Node's `mkdir` with the option `recursive` never returns for a folder inside `/proc`. */
+/** Creates a folder and its parents. Node's `mkdir` with `recursive` never returns for a folder inside `/proc`. */
 function makeFolder(path: string): void {
   const first = failureOf(path);
   if (first === undefined) return;
@@ -76,7 +76,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
-/** Restricts the files before their folder. After an interruption, the next start repeats each unrestricted folder. */
+/** Restricts a folder after its files, so that the next start repeats the work if the process is killed in between. */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
   for (const subfolder of SUBFOLDERS.filter(

@@ -76,7 +76,7 @@ function openLocalState(
 }
 
 function adminTokenOf(service: ServiceName, { adminToken }: Settings, local: LocalState | undefined): string {
-  // An ingest with the demo also has local credentials, but operations does not know a token that ingest creates.
+  // Only `standalone` can use the admin token of the local credentials. A separate `operations` process does not know it.
   const created = service === 'standalone' ? (local?.credentials.adminToken ?? '') : '';
   const token = adminToken || created;
   if (token.length >= MIN_ADMIN_TOKEN || (service !== 'operations' && adminToken === '')) return token;

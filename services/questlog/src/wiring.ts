@@ -128,7 +128,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     baseUrl = urlOf(options.ingest.toGames, ingest.port);
     failures.push(ingest.failed);
   }
-  // In one process, the setting can belong to a different deployment that the commands of `questlog` use.
+  // Prefers this process's own address, because `QUESTLOG_URL` can name another deployment for the `questlog` commands.
   const gamesUrl = baseUrl ?? settings.url.replace(/\/$/, '');
   const adminUrl = isOperators
     ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })

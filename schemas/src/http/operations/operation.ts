@@ -22,7 +22,7 @@ export interface Operation {
   /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
-  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses of access and body. */
+  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses of all operations. */
   readonly responses: Readonly<Record<number, Answer | string>>;
 }
 

@@ -1,4 +1,4 @@
-/** Parts that the declarations of several operations share. */
+/** Parameters, headers, and schemas that the declarations of several operations share. */
 import Type, { type TSchema } from 'typebox';
 import type { Answer, Parameter } from './operation.ts';
 

@@ -47,7 +47,7 @@ async function waitForEvent(admin: AdminEndpoint, id: string, waitMs: number): P
   }
 }
 
-/** The primary key of the table `events` starts with the time that the event id contains. */
+/** Finds the event by the time in its id, because the primary key of the table `events` starts with this time. */
 const EVENT_QUERY = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
     build_id AS buildId, event_type AS eventType, over_quota AS overQuota, toString(sequence) AS sequence,
     ${iso('occurred_at')} AS occurredAt, ${iso('received_at')} AS receivedAt,

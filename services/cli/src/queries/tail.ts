@@ -10,7 +10,7 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 
-/** Questlog sends a message every second on each connection of a live tail. */
+/** Maximum time without data on the connection of a live tail. Normally, Questlog sends a message every second. */
 const SILENCE_TIMEOUT_MS = 15_000;
 const COUNT_INTERVAL_MS = 5_000;
 const TYPE_WIDTH = 24;
@@ -163,7 +163,7 @@ function printStatus(text: string): void {
 }
 
 /**
- * Formats an event as one line of JSON. JSON allows line breaks only between tokens, so a space can replace each line break.
+ * Formats an event as one line of JSON. Replaces each line break by a space, because line breaks can only be between tokens.
  */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;

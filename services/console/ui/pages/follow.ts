@@ -20,7 +20,7 @@ const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, ev
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
-/** Returns the time at which ClickHouse wrote a part. A merged part is newer than its rows. */
+/** Reads the time at which ClickHouse wrote a data part. A merged part is newer than its rows. */
 const PART_QUERY = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
   WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
 const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
@@ -55,7 +55,7 @@ export function Follow({ argument, projects }: PageProps): VNode {
   </section>`;
 }
 
-/** Time at which ClickHouse stored the event. If `isLatest` is true, `atMs` is only the latest possible time. */
+/** Time at which ClickHouse stored the event. If `isLatest` is true, ClickHouse stored the event at this time or earlier. */
 interface Projected {
   readonly atMs: number;
   readonly isLatest: boolean;

@@ -27,7 +27,6 @@ async function readiness(signal: AbortSignal): Promise<Readiness> {
   return await (await send('GET', '/readyz', undefined, signal)).json();
 }
 
-/** Keeps the answers of the last ten minutes. */
 function useHistory<T extends { readonly at: string }>(next: T | undefined): readonly T[] {
   const [history, setHistory] = useState<readonly T[]>([]);
   const isRecent = ({ at }: T) => Date.parse(at) > Date.parse(next?.at ?? '') - HISTORY_MS;

@@ -53,7 +53,7 @@ const BUILD = `SELECT version, platform, channel FROM builds
   WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** Events and links of a report can arrive within this time after the report. */
+/** Time after a report in which new events and links of the report can still arrive. */
 const FRESH_MS = 60_000;
 const POLL_MS = 2_000;
 const SLOW_POLL_MS = 15_000;

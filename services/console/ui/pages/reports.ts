@@ -91,7 +91,7 @@ interface ListProps {
   readonly nameOf: (projectId: string) => string;
 }
 
-/** The columns of the project, if reports of all projects are shown. */
+/** Returns the column with the project's name if the list shows the reports of all projects. */
 function projectColumn({ project, nameOf }: ListProps): Column<{ readonly projectId: string }>[] {
   return project === undefined ? [['Project', ({ projectId }) => short(nameOf(projectId))]] : [];
 }

@@ -41,7 +41,7 @@ const LINKS_CTE = `links AS (
   SELECT event_id, ${SHOWN_STATE} AS state, source FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
 )`;
-/** The primary key of the table `events` starts with the time that the event id contains. */
+/** Selects the events by the time in their ids, because the primary key of the table `events` starts with this time. */
 const EVENT_CONDITION = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
   AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)`;
 const PAGE_QUERY = `WITH ${LINKS_CTE}
@@ -143,7 +143,7 @@ const LINK_STATES = [
   ['retracted', 'retracted with the report'],
 ] as const;
 
-/** A timeline with one lane per event type. The size of a dot shows the number of events. */
+/** A timeline with one line of dots per event type. The size of a dot shows the number of events. */
 function Timeline({
   dots,
   atMicros,

@@ -62,7 +62,7 @@ class Backups {
   }
 
   async list(): Promise<Backup[]> {
-    // If `#finished` ran first, the list would lack a backup that ends in between.
+    // Reads the running backup first. In the opposite order, a backup that ends in between would be missing in the list.
     const { backup } = this.#running ?? {};
     const finished = await this.#finished();
     const byId = new Map<string, Backup>();

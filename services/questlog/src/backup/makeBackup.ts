@@ -54,7 +54,7 @@ export async function makeBackup(
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // After a restore, old cursors would skip new records. Without this secret, old cursors are invalid.
+      // Leaves out the secret that decrypts cursors, because after a restore, a client's old cursor would skip new records.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
@@ -141,12 +141,12 @@ async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   try {
     while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
-      // `KILL` is repeated, because a `KILL` before the start of the statement has no effect.
+      // Repeats `KILL`, because a `KILL` has no effect if the statement has not started yet.
       await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
       await delay(POLL_MS);
     }
   } catch {
-    // This error is ignored, because other requests to ClickHouse fail with the same problem and report it.
+    // Ignores the error, because later requests to ClickHouse fail with the same problem and report it.
   }
 }
 

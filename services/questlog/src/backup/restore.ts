@@ -33,7 +33,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
-      // `copyFile` copies the permissions, which can allow other users to read the file.
+      // Sets the permissions again, because `copyFile` also copies permissions that let other users read the file.
       await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);

@@ -73,7 +73,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openMigrated(clickhouse, MIGRATIONS);
-  // No insert of an earlier process can still run, because the embedded ClickHouse started together with this process.
+  // Does not wait for inserts of an earlier process, because the embedded ClickHouse has been restarted with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
 

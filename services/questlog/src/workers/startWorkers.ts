@@ -30,8 +30,8 @@ export async function startWorkers(count: number, logger: Logger, lifecycle: Lif
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // If a connection is passed to a worker that has ended, Node emits an `error` event. Without a listener, the event would
-    // end this process.
+    // If a connection is passed to a worker that has ended, Node emits `error`, which would end this process without a
+    // listener.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -77,7 +77,7 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // This listener must run before node:cluster's listener, which overwrites `last`.
+  // Must run before node:cluster's own listener, because that listener sends the next connection and thereby changes `last`.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

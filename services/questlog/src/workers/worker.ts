@@ -14,7 +14,9 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Must exceed 500 ms, the time limit for a worker's warnings. Kubernetes probes time out after 1,000 ms. */
+/**
+ * Time limit for the health of all workers: above the 500 ms of a worker's warnings, below the 1,000 ms of Kubernetes' probes.
+ */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

@@ -4,7 +4,7 @@ import { SeededRandom } from './seededRandom.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 const BATCH_MS = 5_000;
-/** Revision B of the Questlog API accepts at most 200 events per request. */
+/** Maximum number of events per request. Revision B of the Questlog API accepts at most 200 events. */
 const MAX_BATCH = 200;
 const MAX_BATCH_BYTES = 1024 * 1024;
 const LOG_LINES = 40;
