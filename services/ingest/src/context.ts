@@ -1,4 +1,4 @@
-/** Type of the objects that the parts of ingest share. */
+/** Types of the objects that the modules of ingest share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -10,7 +10,7 @@ import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { VisibleData } from '@questlog/schemas/visibility';
 import type { IngestMetrics } from './metrics.ts';
 
-/** A module that needs only some of the objects declares these objects with `Pick`. */
+/** A module that needs only some of these objects declares them with `Pick`. */
 export interface IngestContext {
   readonly log: Log;
   readonly store: Store;

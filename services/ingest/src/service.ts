@@ -1,4 +1,4 @@
-/** Starts the ingest service: constructs its parts and the games' listener. */
+/** Starts the ingest service: constructs its parts and the listener for games. */
 import { randomUUID } from 'node:crypto';
 import type { BlockList } from 'node:net';
 
@@ -115,7 +115,7 @@ export async function startIngest(
   const refusalOf = (why: RejectionReason) => malformedRequest(why, toMalformed);
   const listener = await listen(toGames, settings.toGames, refusalOf, isUpload, tokens.unauthenticated);
   lifecycle.onStop('listener', () => listener.close());
-  // Stops the streams before the listener. A listener stops only after all open responses, such as streams, have ended.
+  // Stops the streams before the listener, because the listener waits for the end of all responses, including streams.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   const failed = Promise.race([sessions.failed, reports.failed, directory.failed]);
   return { port: listener.port, failed };
@@ -128,7 +128,7 @@ async function openTokens(
   const uses = openTokenUses(directory, clock, logger);
   lifecycle.onStop('uses of tokens', () => uses.close());
   const addresses = openAddressLimits(clock, metrics, trustedProxies);
-  // Loads the library jose only if JWTs are configured, because loading takes time.
+  // Loads the library jose only if JWTs are configured, because loading the library takes time.
   const jwts = jwt && (await import('./tokens/jwt/jwtVerifier.ts')).openJwtVerifier(jwt, clock, logger);
   const isJwt = (text: string): boolean => jwts?.isJwt(text) === true;
   const unauthenticated = new UnauthenticatedLimit(clock, metrics, trustedProxies, (request) => {
@@ -140,7 +140,7 @@ async function openTokens(
   return { uses, addresses, jwts, unauthenticated };
 }
 
-/** Reports truncations of the log to all caches of this process. */
+/** Informs all caches of this process about truncations of the log. */
 function watchTruncations(
   context: IngestContext,
   participants: readonly TruncationParticipant[],
@@ -154,7 +154,7 @@ function watchTruncations(
   return watch;
 }
 
-/** Warns about partitions without a leader in the topics to which requests append. */
+/** Adds a health warning about partitions without a leader, for the topics to which requests append. */
 function warnOfLeaderless({ log, health }: IngestContext): void {
   health.warn('log', async () => {
     const without = await Promise.all(REQUEST_TOPICS.map(async (topic) => leaderlessPartitions(log, topic)));

@@ -1,6 +1,6 @@
 /**
- * Reports each truncation of the log one time. The readers of a topic detect a truncation of the topic. For the events topic,
- * ingest also compares the end offsets of the log with the offsets of its own appends.
+ * Reports each truncation of the log once. A reader detects truncations of its own topic. For the events topic, ingest compares
+ * the end offsets of the log with the offsets of its own appends.
  */
 import type {
   TruncatedRange,
@@ -25,7 +25,7 @@ const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 
 const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
 
-/** @param participants caches that can have events of lost records */
+/** @param participants caches that can contain data of lost records */
 export function watchTruncation(
   context: Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics' | 'health'>,
   participants: readonly TruncationParticipant[],
@@ -69,7 +69,10 @@ export function watchTruncation(
 
 const TRUNCATED = 'the log no longer has records that this process read or appended';
 
-/** Finds partitions that lost appends of this process. Checks two times, because a new leader can report an old end offset. */
+/**
+ * Finds partitions that have lost appends of this process. Checks each partition twice, because a new leader can report an old
+ * end offset.
+ */
 async function watchEnds(
   { log, logger }: Pick<IngestContext, 'log' | 'logger'>,
   ownAppends: OwnAppends,
@@ -94,7 +97,7 @@ async function watchEnds(
     );
     const current = [...appendedTo.keys()].filter((partition) => {
       const appended = appendedTo[partition] ?? 0;
-      // Ignores an end offset that is older than the latest append of this process.
+      // Ignores the end offset if this process has appended again after the end offset was read.
       return (ends[partition] ?? appended) < appended && ownAppends.ends[partition] === appended;
     });
     for (const partition of current)

@@ -1,7 +1,7 @@
-/** Creates warnings about times that suggest a wrong clock or a wrong time zone. Times with a warning are stored unchanged. */
+/** Creates warnings about times that suggest a wrong clock or a wrong time zone. Questlog stores these times unchanged. */
 import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 
-/** Warning about a time that is before 2015, is more than 5 minutes in the future, or has no time zone. */
+/** Warning about a time: more than 5 minutes in the future, before 2015, or without a time zone. */
 export type TimeWarning = 'time_ahead' | 'time_before_2015' | 'time_without_zone';
 
 export interface SentTime extends UnknownField {
@@ -23,10 +23,7 @@ export interface SkewedTime extends UnknownField {
 const MAX_AHEAD_MS = 5 * 60 * 1000;
 const MICROS_OF_2015 = Date.UTC(2015, 0, 1) * 1000;
 
-/**
- * True if the latest time is more than five minutes in the future or the earliest time is before 2015. Both times are in
- * microseconds since the epoch.
- */
+/** True if the latest time is over five minutes in the future, or the earliest is before 2015. Both are in microseconds. */
 export function isSkewed(earliest: number, latest: number, nowMs: number): boolean {
   return latest > (nowMs + MAX_AHEAD_MS) * 1000 || earliest < MICROS_OF_2015;
 }
@@ -51,7 +48,7 @@ function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }
 
-/** Returns a header (RFC 9651) with the largest clock skew in seconds and the number of timestamps that caused a warning. */
+/** Returns a response header (RFC 9651) with the largest clock skew in seconds and the number of times with a warning. */
 export function skewHeader(skewed: readonly SkewedTime[]): Record<string, string> {
   const [first, ...others] = skewed;
   if (first === undefined) return {};

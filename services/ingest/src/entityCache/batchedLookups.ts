@@ -1,8 +1,8 @@
-/** Combines concurrent requests for rows, so that each project runs one ClickHouse query at a time. */
+/** Combines concurrent lookups of rows, so that each project runs one ClickHouse query at a time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 
-/** Queries ClickHouse for rows by id. The result can also contain rows of ids that other callers requested at the same time. */
+/** Queries ClickHouse for rows by id. The result can include rows of other ids, because concurrent lookups share a query. */
 export type Lookup<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
 
 interface LookupBatch<Row> {
@@ -16,7 +16,7 @@ interface ProjectQueue<Row> {
   waiting: number;
 }
 
-/** Combines lookups. All lookups of a project that start while a query is running share the next query of this project. */
+/** Combines lookups. While a query of a project is running, all new lookups of the project wait and share the next query. */
 export function batchedLookups<Row>(query: Lookup<Row>, pauseAfterEmptyMs = 0): Lookup<Row> {
   const projects = new Map<string, ProjectQueue<Row>>();
   const startBatch = (projectId: string, queue: ProjectQueue<Row>): LookupBatch<Row> => {

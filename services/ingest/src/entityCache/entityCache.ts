@@ -1,7 +1,7 @@
 /**
- * Cache of sessions or bug reports. The cache reads the topic from the projector's committed offset, so the cache has every
- * session or report that ClickHouse might not have yet. A lookup first reads the topic to its end and then queries ClickHouse.
- * The reverse order could miss a session that is projected between the two reads.
+ * Cache of sessions or bug reports. The cache reads the topic from the projector's committed offset, so it has every session or
+ * report that ClickHouse might not have yet. A lookup first reads the topic to its end, and then queries ClickHouse. The
+ * reverse order could miss a session that is projected between both reads.
  */
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
@@ -28,25 +28,24 @@ export interface EntityName {
   readonly id: string;
 }
 
-/** Describes how records create entities, such as sessions. The cache reads all records of a tenant from one partition. */
+/** Describes how log records become entities, such as sessions. The cache finds all records of a tenant in one partition. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
-  /** Returns the entity of a record. Undefined if the record creates no entity, for example because the record is invalid. */
+  /** Returns the entity of a log record. Undefined if the record creates no entity, for example because it is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   onStart?(): Promise<void>;
-  /** Called for each record that the cache reads, after the record was merged into `entity`. */
+  /** Receives each log record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
 }
 
 export interface EntityCache<Message, Entity> {
   /**
-   * Returns entities from memory and from ClickHouse.
-   * @param looksUpAll true if ClickHouse is also queried for entities in memory. The records of an entity can have different
-   * content, and the first record can be in ClickHouse only.
-   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if rows of a restored table are
-   * missing
+   * Returns entities by id from memory, and otherwise from ClickHouse.
+   * @param looksUpAll true if ClickHouse is also queried for entities in memory. This is needed if the first record of an
+   * entity can have other content than the later record in memory.
+   * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if a restored table lacks rows
    */
   find(
     tenantId: string,
@@ -54,27 +53,29 @@ export interface EntityCache<Message, Entity> {
     ids: readonly string[],
     looksUpAll?: boolean,
   ): Promise<ReadonlyMap<string, Entity>>;
-  /** Returns the entity if the cache has it in memory. Undefined if only a query of ClickHouse can find the entity. */
+  /** Returns the entity from memory. Undefined if the entity is not in memory; ClickHouse can still have the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if a hidden entity with this id is still in memory or in ClickHouse. @throws Unavailable */
+  /** True if memory or ClickHouse still contains an erased entity with this id. @throws Unavailable */
   hasHidden(projectId: string, id: string): Promise<boolean>;
-  /** Reads the tenant's partition up to its current end. @throws Unavailable if this takes too long */
+  /** Reads the tenant's partition up to its current end. @throws Unavailable if reading takes too long */
   caughtUp(tenantId: string): Promise<void>;
-  /** Appends a record, reads the record from the log, and returns its offset. @throws ReadBackTimeout after a time limit */
+  /** Appends a record, waits until this process has read the record, and returns its offset. @throws ReadBackTimeout */
   append(message: Message): Promise<number>;
   /**
-   * Appends the record of a new entity. If the log has an entity with the same id, returns the existing entity.
-   * @throws ReadBackTimeout if the record was appended, but not read from the log in time
-   * @throws Unavailable if the cache is full. The record is then not appended.
+   * Appends the record of a new entity. If the log already has an entity with the same id, returns the existing entity.
+   * @throws ReadBackTimeout if the record was appended, but was not read from the log in time
+   * @throws Unavailable if the cache is full, so that the record was not appended
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** Returns an error if a restored ClickHouse table lacks rows of the tenant. Without `tenantId`, checks all tenants. */
+  /**
+   * Returns an error if ClickHouse's table was restored from a backup and lacks rows. `tenantId` limits the check to a tenant.
+   */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
 
-/** Thrown if a record was appended, but this process did not read the record from the log within the time limit. */
+/** Error after a successful append if this process could not read the new record from the log in time. */
 export class ReadBackTimeout extends Unavailable {}
 
 const LAGGING = 'this process has not read the end of the log yet; try again';
@@ -180,7 +181,9 @@ async function lookUpVisible<Entity>(
   return visible;
 }
 
-/** Checks memory first, then ClickHouse. The opposite order can miss an entity that leaves memory in between. */
+/**
+ * Checks memory before ClickHouse. In the opposite order, both checks can miss an entity that moves to ClickHouse in between.
+ */
 async function hasHidden<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isVisible }: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,
@@ -196,7 +199,7 @@ async function hasHidden<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /** If the end offset of the log is lower than this offset, the log was truncated. */
+  /** The log was truncated if its end offset is lower than this offset. */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;
@@ -228,8 +231,8 @@ interface Tails {
 }
 
 /**
- * Reads all partitions. Waits until each partition that has a leader is read to its current end. Starts to read the other
- * partitions when they have a leader.
+ * Opens readers for all partitions, and waits until each reader has reached the partition's current end. Partitions without a
+ * leader are opened later, when they have a leader.
  */
 async function openTails<Message, Entity>(
   deps: EntityCacheDeps,
@@ -286,7 +289,7 @@ async function openTails<Message, Entity>(
   };
 }
 
-/** Starts to read the `wanted` partitions that have a leader. Returns undefined if no `wanted` partition has a leader. */
+/** Starts to read those `wanted` partitions that have a leader. Returns undefined if no `wanted` partition has a leader. */
 async function followPartitions<Message, Entity>(
   { log, logger, onTruncated }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
@@ -319,7 +322,7 @@ async function followPartitions<Message, Entity>(
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
-          // Copies every record, because a lost record is appended again from its copy.
+          // Keeps a copy of every record, so that the record can be appended again if the log loses it.
           repair.add(partition, record);
           const entity = type.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
@@ -327,7 +330,7 @@ async function followPartitions<Message, Entity>(
           const cached = index.putRecord(projectId, id, { entity, partition, offset });
           type.onRecord?.(message, cached);
         } catch (error) {
-          // Skips an invalid record. The projector writes the record to the dead letters.
+          // Skips an invalid record, because the projector writes a dead letter for the record.
           if (!(error instanceof Invalid)) throw error;
           logger.warn('first_record_skipped', { topic, partition, offset });
         }

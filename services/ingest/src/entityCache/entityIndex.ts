@@ -3,7 +3,7 @@
 interface IndexedEntity<Entity> {
   readonly entity: Entity;
   readonly partition: number;
-  /** Offset of the first record of the entity. -1 if ClickHouse returned the entity. */
+  /** Offset of the entity's first record. The value is -1 if the entity comes from ClickHouse. */
   readonly firstOffset: number;
 }
 
@@ -12,40 +12,40 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
   readonly weight: number;
 }
 
-/** Storage with low memory use for entities that never change and that ClickHouse might not have yet. */
+/** Compact storage for entities that never change and that ClickHouse might not have yet. */
 export interface PackedEntities<Entity> {
   readonly isFull: boolean;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
-  /** Returns an iterator. Each step of the iterator removes some entities and takes a few milliseconds. */
+  /** Removes entities in steps of a few milliseconds. The caller runs the steps with the returned iterator. */
   remove(isRemoved: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
 export interface EntityRules<Entity> {
-  /** Merges two versions of an entity. `earlier` comes from a lower offset. */
+  /** Merges two versions of an entity. The record of `earlier` has a lower offset than the record of `later`. */
   merge(earlier: Entity, later: Entity): Entity;
-  /** True if the entity includes the content of its first record. False if only ClickHouse has the first record. */
+  /** True if the entity contains the content of its first record. False if only ClickHouse has the first record. */
   isComplete(entity: Entity): boolean;
-  /** Returns the weight of an entity. The weight is the memory use in units of about 600 bytes, but at least 1. */
+  /** Returns the memory use of an entity in units of about 600 bytes. The minimum is 1. */
   weightOf(entity: Entity): number;
-  /** True if readers can see the entity. If not, the next record with the same id creates a new entity. */
+  /** True if the entity is not erased. After an erasure, the next record with the same id creates a new entity. */
   isVisible(projectId: string, entity: Entity): boolean;
-  /** Compact storage. If the index exceeds `maxWeight`, entities that are not in ClickHouse yet move to the compact storage. */
+  /** Compact storage. Above `maxWeight`, entities that ClickHouse does not have yet move to the compact storage. */
   readonly packed?: PackedEntities<Entity>;
 }
 
 export interface IndexBounds {
-  /** Memory limit of all entities, in units of about 600 bytes. */
+  /** Memory limit of all entities in units of about 600 bytes. */
   readonly maxWeight: number;
-  /** Size at which this process rejects new registrations, in units of about 600 bytes. */
+  /** Memory use in units of about 600 bytes at which this process rejects new registrations. */
   readonly maxUnprojectedWeight: number;
-  /** Maximum bytes of the compact storage. If the index has a compact storage, this limit replaces `maxUnprojectedWeight`. */
+  /** Maximum bytes of the compact storage. An index with a compact storage ignores `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
   /** Number of slots in the cache of recently used sessions. Must be a power of two. */
   readonly recentSlots?: number;
 }
 
-/** `maxWeight` is about 60 MB of memory, and `maxUnprojectedWeight` is about 300 MB. */
+/** `maxWeight` is about 60 MB of memory. `maxUnprojectedWeight` is about 300 MB of memory. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
@@ -64,7 +64,7 @@ export class EntityIndex<Entity> {
     this.#bounds = bounds;
   }
 
-  /** For each partition, the offset below which ClickHouse has all records. A restore of ClickHouse decreases the offset. */
+  /** For each partition, the offset below which ClickHouse has all records. A restore of a backup decreases this offset. */
   get projected(): readonly number[] {
     return this.#projected;
   }
@@ -78,7 +78,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Evicts entities that are stored in ClickHouse. This takes milliseconds, so it starts only if `projected` changed. */
+  /** Evicts entities that ClickHouse has. Does nothing if `projected` is unchanged, because an eviction takes milliseconds. */
   evictProjected(projected: readonly number[]): void {
     if (projected.some((offset, partition) => offset !== this.projected[partition])) {
       this.projected = projected;
@@ -107,7 +107,7 @@ export class EntityIndex<Entity> {
     return cached !== undefined && this.#rules.isComplete(cached.entity) ? cached.entity : undefined;
   }
 
-  /** Copies entities from the index to `found`. Returns the ids of the missing entities. */
+  /** Copies the cached entities to `found`. Returns the ids of the entities that are not cached. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
@@ -126,7 +126,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Skips a record that changes nothing, because its truncation would not change the entity.
+    // Ignores a record that changes nothing. A truncation that removes this record then keeps the entity.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -146,9 +146,11 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Removes the entities that were created or changed by records at and above the given offset. */
+  /**
+   * Removes the entities that records at or after the offset have created or changed, because the log has lost these records.
+   */
   truncate(partition: number, offset: number): void {
-    // After a truncation, new records reuse the offsets of the lost records.
+    // Lowers these offsets to the first lost offset, because new records reuse the offsets of the lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);
@@ -158,7 +160,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // This loop has no `await`, because other code must not read the entities of lost records.
+    // Has no `await`, because other code must not read the entities of lost records during the loop.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

@@ -12,17 +12,17 @@ export interface Link {
   readonly source: LinkSource;
 }
 
-/** Link between an event and a report in a response. The state is `expired` if retention removed the event or the link. */
+/** Link between an event and a report in a response. The state is `expired` if retention has removed the event or the link. */
 export type ShownLink = Omit<Link, 'state'> & { readonly state: LinkState | 'expired' };
 
 export interface ShownLinks {
   readonly links: readonly ShownLink[];
   readonly linksTruncated: boolean;
-  /** True if the report's window contains more events of the session than the report can link. */
+  /** True if the session has more events in the report's time window than can be linked to the report. */
   readonly truncated: boolean;
 }
 
-/** Returns, for each event id, the sorted ids of the linked bug reports. An event without links has no entry in the result. */
+/** Returns the sorted ids of the linked bug reports for each event id. An event without links has no entry. */
 export async function linkedReports(
   store: Store,
   projectId: string,
@@ -40,10 +40,10 @@ export async function linkedReports(
 
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** For reports up to this age, the API also returns session events that the linker has not linked yet. */
+/** Maximum age of a report for which a response also contains events of the session that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
-/** Returns the links of a report. The link to an event that the report names is `pending` until ClickHouse has the event. */
+/** Returns the links of a report. A link to an event that the report lists is `pending` until ClickHouse has the event. */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(
@@ -77,7 +77,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Returns the event ids of expired links. Only links older than one day, the minimum retention, can be expired. */
+/** Returns the event ids of expired links. A link expires after one day at the earliest, the minimum retention. */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,
@@ -121,14 +121,16 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
 }
 
 /**
- * SQL condition for events in the session and time window of a report. Excludes events that arrived after the report's
- * retraction.
+ * SQL condition for events in a report's session and time window. Excludes events that arrived after the report's retraction.
  */
 const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** Returns the SQL query for a report's session events. Like the linker, selects the first `limit` events in log order. */
+/**
+ * Returns the SQL query for the session events of a report. Like the linker, the query selects the first `limit` events of the
+ * log.
+ */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}
@@ -154,8 +156,7 @@ async function storedEvents(
   const namedIds = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${HAS_ID}`;
   const conditions = [
     ...(ids.length === 0 ? [] : [namedIds]),
-    // Repeats the conditions of the subquery in the outer query, because ClickHouse reads the whole table if the outer query
-    // filters only by `id`.
+    // Repeats the conditions of the subquery. With a filter by `id` alone, ClickHouse would read the whole table.
     ...(ofSession
       ? [
           `id IN (${sessionEventsQuery()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW}`,

@@ -1,4 +1,4 @@
-/** Opens the caches of sessions and reports of an ingest process, and hides erased data in them. */
+/** Opens ingest's caches of sessions and reports, and hides erased sessions and reports. */
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Projections } from '@questlog/runtime/log/projection/projection';
@@ -12,7 +12,7 @@ import { openReportCache, type ReportCache } from './reportCache.ts';
 import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache, type SessionCache } from './sessionCache.ts';
 
-/** Opens the caches, and warns if restored tables in ClickHouse lack rows. */
+/** Opens the caches, and adds a health warning if tables that were restored from a backup lack rows. */
 export async function openCaches(
   context: IngestContext,
   projections: Projections,
@@ -47,7 +47,7 @@ export function isVisibleIn({ projects, erased }: Pick<Directory, 'projects' | '
   };
 }
 
-/** Wraps a session cache so that it hides erased sessions. Ingest must not acknowledge events of an erased session. */
+/** Wraps a session cache so that erased sessions are hidden. Ingest must not acknowledge events of an erased session. */
 export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directory, 'erased'>): SessionCache {
   const canExist: SessionCache['canExist'] = (...session) => !erased.hasSession(...session);
   return {
@@ -68,7 +68,7 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
   };
 }
 
-/** Wraps a report cache so that it hides erased reports. A late retry must not return an erased report. */
+/** Wraps a report cache so that erased reports are hidden. A late retry must not return an erased report. */
 export function visibleReports(reports: ReportCache, { erased }: Pick<Directory, 'erased'>): ReportCache {
   const visible = (find: ReportCache['find']): ReportCache['find'] => {
     return async (...name) => {
@@ -91,7 +91,7 @@ export function visibleReports(reports: ReportCache, { erased }: Pick<Directory,
   };
 }
 
-/** @throws Unavailable while ClickHouse still has a row of this id from before the erasure */
+/** @throws Unavailable while ClickHouse still has a row with this id from before the erasure */
 async function rejectUntilHidden(
   records: Pick<SessionCache, 'hasHidden'>,
   projectId: string,

@@ -1,4 +1,4 @@
-/** Type of the objects that the handlers of GET requests share. */
+/** Types of the objects that the handlers of GET requests share. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { CursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import type { Projections, WaitForLinks } from '@questlog/runtime/log/projection/projection';

@@ -1,4 +1,4 @@
-/** Cache of bug reports. Predicts the links of new events to these reports. See `entityCache.ts`. */
+/** Cache of bug reports (see `entityCache.ts`). Also predicts the links between new events and these reports. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -22,25 +22,28 @@ export interface ReportCache {
   /** @throws Unavailable if the report is not in memory and ClickHouse does not answer */
   find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
-   * Returns the report as it was filed first. Each attempt of a request without an answer files the report with new ids of
-   * inline events, and only the first filing counts. @throws Unavailable if ClickHouse does not answer
+   * Returns the first record of a report. If a client sends a report again because it got no answer, the new record has new ids
+   * of inline events. Only the first record is valid.
+   * @throws Unavailable if ClickHouse does not answer
    */
   findFirstFiling(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
   capacityFor(report: RequestedLinks): ReportCapacity;
-  /** Appends a further record of an existing bug report, and waits until this process has read the record. */
+  /** Appends a further record of an existing bug report, and waits until this process has read this record from the log. */
   append(record: ReportLink): Promise<void>;
-  /** Returns the ids of the event's reports that are not retracted. `linked` contains the reports with a link in ClickHouse. */
+  /**
+   * Returns the ids of the event's reports, except retracted reports. `linked` contains the reports with a link in ClickHouse.
+   */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   /** Returns the session's open reports to which the linker can still link events. */
   linkableReports(projectId: string, sessionId: string): readonly OpenReport[];
   /**
-   * True if an open report of the project names an event. A report can name an event that is not stored yet, because the id of an
-   * event with an idempotency key is derived from the request.
+   * True if an open report of the project lists event ids. A report can list an event that is not stored yet, because the id of
+   * an event can be derived from an idempotency key.
    */
   hasNamedEvents(projectId: string): boolean;
-  /** True if the project has a bug report. Reads the log to its end before the check. */
+  /** True if the project has a bug report. Reads the topic to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
   hasHidden(projectId: string, id: string): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;
@@ -48,13 +51,13 @@ export interface ReportCache {
   close(): Promise<void>;
 }
 
-/** Bug report in the cache. `filed` is null if the cache has read only the record of the retraction. */
+/** Bug report in the cache. `filed` is null if the cache has read only the report's retraction. */
 interface CachedReport {
   readonly filed: ReportLink | null;
   readonly retractedAt: number | null;
 }
 
-/** Ten event ids take about 600 bytes of memory. */
+/** Ten event ids count as one unit of weight, because they take about 600 bytes of memory. */
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
@@ -64,7 +67,7 @@ export async function openReportCache(
   const openReports = new OpenReports(undefined, isVisible);
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isVisible }));
-  // If ClickHouse's table of reports was incomplete when the process started, every project counts as a project with reports.
+  // Treats every project as a project with reports if ClickHouse's table of reports was incomplete at the start of the process.
   const wasComplete = await checkComplete(() => cache.errorIfIncomplete());
   return {
     failed: cache.failed,
@@ -102,7 +105,7 @@ async function checkComplete(errorIfIncomplete: () => Promise<Unavailable | unde
   }
 }
 
-/** Maximum number of checks of the report table when the process starts. Each check takes at most one second. */
+/** Maximum number of checks of the report table when the process starts. A check takes at most one second. */
 const MAX_CHECKS = 10;
 
 function reportType(deps: {
@@ -122,7 +125,7 @@ function reportType(deps: {
       if (record.kind === 'filed') return { filed: withoutContent(record), retractedAt: null };
       return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
-    // Ignores an earlier retraction, because a retraction that precedes its report in the log has no effect.
+    // Ignores an earlier retraction, because only a retraction that follows its report in the log is valid.
     merge: (earlier, later) =>
       earlier.filed === null
         ? later
@@ -146,7 +149,7 @@ function reportType(deps: {
   };
 }
 
-/** Removes the report's content, which has up to 200 KB. Readers get the content from ClickHouse. */
+/** Removes the report's content, which can have 200 KB. Readers get the content from ClickHouse. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, content: null };
 }

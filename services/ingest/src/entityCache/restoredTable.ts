@@ -1,6 +1,6 @@
 /**
  * Detects ClickHouse tables that were restored from a backup and still lack rows. Each commit of the projector contains the
- * UUID of the table, and a restored table has a different UUID (docs/decisions/0040).
+ * UUID of the table. A restored table has another UUID (docs/decisions/0040).
  */
 import { coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { type ProjectionLog, watchProjection } from '@questlog/runtime/log/projection/projection';
@@ -10,7 +10,7 @@ import type { Health } from '@questlog/runtime/process/health';
 import { withinLimit } from '@questlog/runtime/process/waiting';
 
 export interface RestoredTable {
-  /** Returns an error if ClickHouse's table lacks records below the given offsets (one offset per partition). */
+  /** Returns an error if the ClickHouse table lacks records below one of the offsets. `below` has one offset per partition. */
   errorIfIncomplete(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
@@ -20,10 +20,10 @@ const RETRY_AFTER_S = 10;
 
 export class TableIncomplete extends Unavailable {}
 
-/** Latest check of a partition. */
+/** Result of the latest check whether the table has all rows of a partition. */
 interface TableCheck {
   readonly atMs: number;
-  /** Offset below which the check looked for missing rows. */
+  /** Offset below which the check searched for missing rows. */
   readonly below: number;
   readonly isComplete: boolean;
 }
@@ -66,7 +66,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Adds a warning about restored tables to the health status. The tables are checked in the background. */
+/** Adds a warning about restored tables that lack rows to the health status. Checks the tables in the background. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],
@@ -77,7 +77,7 @@ export function warnIfRestored(
       .then((incomplete) => {
         warning = incomplete.find((partition) => partition instanceof TableIncomplete)?.message;
       })
-      // Ignores a failed check of the tables. A request that needs a table repeats the check and fails with the same error.
+      // Ignores a failed check of the tables. A request that needs a table repeats the check, and reports the error.
       .catch(() => {});
     return warning;
   });

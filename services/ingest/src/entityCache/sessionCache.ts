@@ -17,7 +17,7 @@ import { type CachedSession, PackedSessions } from './core/packedSessions.ts';
 import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import { type EntityCache, type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
 
-/** Pause after a lookup of unknown sessions. Without this pause, these lookups used 50 % of the CPU time of two cores. */
+/** Pause after a lookup of unknown sessions. Without this pause, these lookups took 50 % of the CPU time of two cores. */
 const PAUSE_AFTER_UNKNOWN_MS = 50;
 
 export function cachedSession(session: SessionRegistered): CachedSession {
@@ -33,9 +33,9 @@ export interface SessionCache
     session: SessionRegistered,
     isGenerated?: boolean,
   ): Promise<{ registered: CachedSession; isOwn: boolean }>;
-  /** True if a session with this id can be registered. */
+  /** True if a client can still register a session with this id. False for an erased session. */
   canExist(tenantId: string, projectId: string, sessionId: string): boolean;
-  /** Returns a recently used session. `words` contains the session id as four numbers, starting at index `at`. */
+  /** Returns a recently used session. `words` contains the session id as four 32-bit numbers from the index `at` on. */
   peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
 }
 
@@ -53,7 +53,7 @@ export async function openSessionCache(
   const kind: EntityType<SessionRegistered, CachedSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    // The projector writes invalid records to the dead letters.
+    // Ignores an invalid record, because the projector writes a dead letter for the record.
     entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),
     merge: (earlier) => earlier,
     isComplete: () => true,
@@ -92,7 +92,7 @@ export async function openSessionCache(
 
 const NO_SESSIONS: ReadonlyMap<string, CachedSession> = new Map();
 
-/** Returns the sessions by id. If the lookup is not possible, throws the error from `rejection` in place of Unavailable. */
+/** Returns the sessions by id. If a lookup fails with `Unavailable`, throws the error that `rejection` returns. */
 export async function findSessions(
   sessions: SessionCache,
   { tenant, project }: Principal,
@@ -145,7 +145,7 @@ type Registered = Pick<
   'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
 > & { readonly contentDigest: string | null };
 
-/** Hashes the fields as the client sent them. An omitted field and an explicit default value have different hashes. */
+/** Hashes the fields as the client sent them. An omitted field therefore differs from a field with the default value. */
 function toCachedSession(registered: Registered): CachedSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();

@@ -22,7 +22,7 @@ export async function lookUpReports(
   return rows.map(storedReport);
 }
 
-/** Maximum rows of one query. The ClickHouse client keeps a response as one string, which has a maximum length. */
+/** Maximum rows of one query, because the ClickHouse client keeps a response as one string of limited length. */
 const PAGE_ROWS = 10_000;
 
 interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
@@ -31,8 +31,8 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
 }
 
 /**
- * Returns reports whose time window can still be open, newest first. The result contains no event ids, because the event ids of
- * a report take up to 80 KB.
+ * Returns reports whose time window can still be open, the newest first. Omits their event ids, which can take 80 KB per
+ * report.
  */
 export async function storedOpenReports(
   store: Store,

@@ -1,4 +1,7 @@
-/** Appends the records that a truncated topic lost, because ingest had already acknowledged these records to clients. */
+/**
+ * Appends records again that a truncation removed from a topic, because clients have received acknowledgments for these
+ * records.
+ */
 
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
@@ -11,7 +14,7 @@ interface TruncationRepairDeps {
   readonly log: Pick<Log, 'append'>;
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
-  /** Called with new projected offsets: for each partition, the offset below which ClickHouse has all records. */
+  /** Receives, for each partition, the offset below which ClickHouse has all records. */
   readonly onProjected: (projected: readonly number[]) => void;
   readonly onReappended?: ((topic: string, records: number) => void) | undefined;
 }
@@ -46,7 +49,7 @@ export class TruncationRepair {
     this.#running.set(partition, running);
   }
 
-  /** Waits until the lost records of the partition are in the log again, or until `close` is called. Never throws. */
+  /** Waits until the partition's lost records are appended again, or until `close` is called. Never throws. */
   async repaired(partition: number): Promise<void> {
     await this.#running.get(partition);
   }
@@ -80,7 +83,7 @@ export class TruncationRepair {
       this.#unprojected.setProjected(projected);
       this.#deps.onProjected(projected);
     } catch (error) {
-      // Keeps all records if it is unknown which records ClickHouse has.
+      // Keeps the copies of all records while it is unknown which records ClickHouse has.
       if (!(error instanceof Unavailable)) this.#deps.logger.error('projection_unknown', error);
       this.#unprojected.setProjected([]);
     }

@@ -1,4 +1,6 @@
-/** Keeps a topic's latest records until ClickHouse has them, so that lost records can be appended again. */
+/**
+ * Keeps copies of a topic's latest records until ClickHouse has them. If the log loses records, the copies are appended again.
+ */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 
@@ -32,14 +34,17 @@ export class UnprojectedRecords {
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // Copies the record's value, because a view would keep the whole buffer of the fetch response in memory.
+    // Copies the value, because a view would keep the buffer of the whole fetch response in memory.
     const copied = value === null ? null : Buffer.from(value);
     const record = { partition, offset, key, headers, value: copied, bytes };
     this.#records.set(record, record);
     this.#recordsSinceUpdate += 1;
   }
 
-  /** Removes the records below the offsets of the previous call. New offsets can count records that replaced lost records. */
+  /**
+   * Removes records below the offsets of the previous call. The new offsets wait for the next call, because they can count
+   * records that replaced lost records.
+   */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {
       if (record.offset < (this.#projected[record.partition] ?? 0)) this.#records.delete(record);

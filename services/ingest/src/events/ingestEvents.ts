@@ -1,4 +1,4 @@
-/** Handles POST /v1/ingest/events: scan the body, check the events, find the sessions, reserve quota, append, and respond. */
+/** Handles POST /v1/ingest/events: checks the events, finds the sessions, reserves quota, appends, and responds. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type SwitchResult, switchEvents } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -40,13 +40,13 @@ export interface IngestDeps extends StoreEventsDeps {
 
 export interface IngestRequest {
   readonly principal: Principal;
-  /** Bytes of the request body. The bytes must be valid UTF-8. */
+  /** Bytes of the request body, which must be valid UTF-8. */
   readonly body: Buffer;
   /** Idempotency key of the request, a UUIDv7 in lower case. Undefined if the request has no key. */
   readonly idempotencyKey: string | undefined;
-  /** True for a lenient request: its valid elements are stored even if other elements are invalid. */
+  /** True if the valid elements of the request are stored even if other elements are invalid. */
   readonly isLenient: boolean;
-  /** True if an unknown field in one event causes the rejection of the request. */
+  /** True if an unknown field in an event makes the request invalid. */
   readonly isStrict: boolean;
   readonly requestId: string;
 }
@@ -55,17 +55,20 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** Number of newly stored events, for the ledger. Undefined if the request stored no new event. */
+  /** Number of new events, for the ledger. Undefined if the request stored no new event. */
   readonly accepted: AcceptedEvents | undefined;
   readonly ignored: readonly UnknownField[];
-  /** Problems of the elements that were not stored. Only a lenient request can have such elements. */
+  /** Problems of elements that were not stored, although the request was accepted. Only a lenient request has such elements. */
   readonly rejectedElements: readonly ElementProblem[];
-  /** Event times that differ strongly from the server's time. The clock of the client is probably wrong. */
+  /** Event times that differ strongly from the server's time, probably because the client's clock is wrong. */
   readonly warned: readonly SkewedTime[];
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
+/**
+ * @throws Rejected if the client must change the request
+ * @throws Unavailable if the client can send the request again
+ */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const ordinary = await deps.ordinary.tryIngest(request);
   if (ordinary === undefined) return await ingestAny(deps, request);
@@ -107,7 +110,7 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
 }
 
-/** Returns the header `Questlog-Sampled` with the number of acknowledged events that a sampling switch dropped. */
+/** Returns the header `Questlog-Sampled`, which says how many acknowledged events a sampling switch dropped. */
 function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
   const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
   return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
@@ -124,7 +127,7 @@ function excludedProblems(
   return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
 }
 
-/** Looks up the sessions of the valid elements. If a session is unknown, adds a problem for the element. */
+/** Finds the sessions of the valid elements. Adds a problem for each element with an unknown session. */
 async function check(
   { sessions }: IngestDeps,
   { principal, idempotencyKey, isLenient }: IngestRequest,
@@ -205,7 +208,8 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event after sampling, so that a retry can add events that are no longer sampled out.
+    // Writes one record per event if events are sampled out, because a retry can add these events when the sampling has
+    // changed.
     shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);
@@ -216,7 +220,7 @@ async function store(
   return { created, accepted, ...result };
 }
 
-/** Drops the payload, because it is a view of the request body and keeps the whole body in memory. */
+/** Drops the payload, because it is a view that keeps the whole request body in memory. */
 function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota };
 }
@@ -241,7 +245,7 @@ async function answerDrafts(
   { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
-  // Events of a retried request can be linked to reports that are not cached. Reads these links from ClickHouse.
+  // A replayed event can belong to reports that are not cached. Reads the links of these reports from ClickHouse.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex: (StoredElement | undefined)[] = [];
   for (const event of stored) byIndex[event.index] = event;
@@ -251,7 +255,7 @@ async function answerDrafts(
     if (event === undefined) continue;
     const { id, occurredAt } = event;
     const linkable = { id, sessionId: draft.sessionId, occurredAt };
-    // An event that a sampling switch dropped is not stored, so no bug report can link the event.
+    // Returns no reports for an event that a sampling switch dropped, because the event is not stored.
     const isStored = event.isSampledOut !== true;
     const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
@@ -271,7 +275,7 @@ async function linksOfReplay(
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // Responds without links if ClickHouse is unavailable, because the client must learn that the events were stored.
+    // Responds without links if ClickHouse is unavailable, because the client must learn that the events are stored.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

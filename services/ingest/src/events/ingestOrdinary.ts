@@ -1,6 +1,6 @@
 /**
- * Fast path of POST /v1/ingest/events. Copies the bytes of the body directly into the record and the response. Other requests,
- * such as retries or requests with invalid events, take the slow path in `ingestEvents.ts`.
+ * Fast path of POST /v1/ingest/events: copies bytes of the body into the records and the response. Requests that cannot take
+ * the fast path, such as requests with invalid events, continue in `ingestEvents.ts`.
  */
 import { activeSwitches, matches } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -41,7 +41,7 @@ import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeE
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Bytes of the request body, which must be valid UTF-8. The memory is freed after the events are stored. */
+  /** Bytes of the request body, which must be valid UTF-8. The body is not needed after the events are stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
@@ -54,16 +54,21 @@ export interface OrdinaryAnswer {
 
 type OpenReportLookups = Pick<ReportCache, 'linkableReports' | 'hasNamedEvents' | 'reportsOf'>;
 
-/** Fast path for events. */
+/** Handles requests with events on the fast path. */
 export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
   readonly #reports: OpenReportLookups;
   readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
-  /** Arrays that all requests without a key share, because these requests do not use the arrays after an `await`. */
+  /**
+   * Arrays for requests without an idempotency key. All these requests share the arrays, because they use them only until their
+   * first `await`.
+   */
   readonly #shared = new RequestArrays();
-  /** Unused arrays for requests with a key. Each request takes its own arrays, because it uses them after an `await`. */
+  /**
+   * Free arrays for requests with an idempotency key. Each request has its own arrays, because it uses them after an `await`.
+   */
   readonly #free: RequestArrays[] = [];
   #keyedArrays = 0;
 
@@ -83,7 +88,7 @@ export class OrdinaryIngest {
 
   /**
    * Returns undefined if the request cannot take the fast path.
-   * @throws Rejected if the rate limit is exceeded or the idempotency key was used with another body
+   * @throws Rejected if the rate limit is exceeded, or if the idempotency key was used with another body
    */
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
     const { idempotencyKey } = request;
@@ -92,7 +97,7 @@ export class OrdinaryIngest {
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
-    // Takes the slow path at once, because the slow path would parse a retry again.
+    // Leaves a cached retry to the slow path at once. Otherwise, both paths would parse the body.
     if (this.#replays.isCached(request.principal.project.id, key)) return undefined;
     const arrays = this.#free.pop() ?? this.#newArrays();
     if (arrays === undefined) return undefined;
@@ -125,7 +130,7 @@ export class OrdinaryIngest {
     return found.read(body, principal.revision) && !isSkewed(found.earliest, found.latest, this.#clock.now());
   }
 
-  /** Claims the key of an ordinary request. Returns undefined for other requests and for retries. */
+  /** Claims the idempotency key of a new request. Returns undefined for a retry, and for a request that needs the slow path. */
   async #claimIfNew(
     request: OrdinaryRequest,
     key: string,
@@ -141,12 +146,12 @@ export class OrdinaryIngest {
     });
     if (claim.isReplay) return undefined;
     if (claim.stored.length === 0) return { claim, idempotency };
-    // The slow path stores the missing events, and gets the stored events from the cache.
+    // Leaves the request to the slow path, which stores the missing events and gets the stored events from the cache.
     claim.complete([]);
     return undefined;
   }
 
-  /** Returns undefined if the request must take the slow path. Uses the arrays only before it returns. */
+  /** Returns undefined if the request must take the slow path. Uses the arrays only until this function returns. */
   #store(
     request: OrdinaryRequest,
     arrays: RequestArrays,
@@ -186,10 +191,7 @@ export class OrdinaryIngest {
     return { answer: answered, stored: idempotency === null ? NOTHING : storedColumns(batch) };
   }
 
-  /**
-   * Returns false if the rate limit allows only a part of a lenient request.
-   * @throws Rejected if the rate limit is exceeded
-   */
+  /** Returns false if the rate limit allows only some events of a lenient request. @throws Rejected if the limit is exceeded */
   #acquirePermit({ principal, isLenient }: OrdinaryRequest, count: number): boolean {
     if (!isRestricted(principal)) return true;
     const { limits } = this.#storing;
@@ -201,7 +203,7 @@ export class OrdinaryIngest {
 
   #reportIds(batch: OrdinaryBatch, sessions: readonly (RecentSession | null)[]): ReportIds {
     const { projectId, idempotency, ids } = batch;
-    // A report can name a new event only if the request has a key, because other new ids are random.
+    // A report can list a future event only if the event's id is derived from an idempotency key. Other event ids are random.
     const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents(projectId);
     let found: Map<number, readonly string[]> | undefined;
     let open: readonly OpenReport[] = [];
@@ -238,7 +240,7 @@ export class OrdinaryIngest {
   }
 }
 
-/** Arrays of one request. Later requests reuse the arrays, because their allocation takes more time than a request's events. */
+/** Arrays of one request. Later requests reuse the arrays, because creating them takes more time than processing the events. */
 class RequestArrays {
   readonly found = new OrdinaryEvents();
   readonly lanes = new Uint16Array(MAX_EVENTS);
@@ -247,7 +249,7 @@ class RequestArrays {
   readonly sessions: (RecentSession | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
   records: RecordPart[] = [];
 
-  /** Assigns events to records. Returns false if a session is not cached, or if the token may not write for a build. */
+  /** Assigns the events to records. Returns false if a session is not cached, or if the token cannot write data of a build. */
   assignRecords(sessions: Pick<SessionCache, 'peek'>, request: OrdinaryRequest): boolean {
     const { principal, body, idempotencyKey } = request;
     const { tenant, project, buildIds } = principal;
@@ -278,7 +280,7 @@ class RequestArrays {
     return true;
   }
 
-  /** True if a switch applies to an event, or if only the slow path can decide this. */
+  /** True if a switch excludes an event, or if only the slow path can decide this. */
   hasSwitchedEvent(
     switches: readonly Switch[],
     { body, idempotencyKey }: OrdinaryRequest,
@@ -292,7 +294,8 @@ class RequestArrays {
       const eventType = body.toString('utf8', found.typeAt[event], found.typeEnd[event]);
       const draft = { index: event, eventType, buildId, player: session?.player };
       const isSwitched = (one: Switch): boolean => {
-        // Without a session and a key, only a random number decides whether the switch applies. The slow path draws the number.
+        // If an event has no session and no key, a random number decides whether the switch applies. The slow path creates this
+        // number.
         if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
         return matches(one, draft, idempotencyKey ?? '');
       };
@@ -304,7 +307,7 @@ class RequestArrays {
 
 interface Storing {
   readonly answer: Promise<OrdinaryAnswer>;
-  /** Stored events of a request with a key. Empty for other requests. */
+  /** Events that the request stored, if the request has an idempotency key. Otherwise, the columns are empty. */
   readonly stored: StoredColumns;
 }
 
@@ -313,10 +316,10 @@ interface Claimed {
   readonly idempotency: Idempotency;
 }
 
-/** Maximum number of idempotency keys that the fast path looks up at a time. Each lookup keeps 60 KB of memory. */
+/** Maximum number of requests with a key that the fast path processes at a time. Each of these requests needs 60 KB. */
 const MAX_KEYED = 128;
 
-/** Values from which the ids of events and records are made. */
+/** Values from which the ids of the events and records are created. */
 interface Names extends IdParts {
   appendId(record: RecordPart, position: number): string;
 }
@@ -349,7 +352,7 @@ const ALL_INDEXES = Array.from({ length: MAX_EVENTS }, (_, index) => index);
 
 const NOTHING: StoredColumns = { ids: Buffer.alloc(0), micros: new Float64Array(), remaining: 0 };
 
-/** Copies the columns, because a later request changes the arrays before the append of this request ends. */
+/** Copies the columns, because a later request overwrites the arrays before the append of this request ends. */
 function storedColumns(batch: OrdinaryBatch): StoredColumns {
   const { found, ids, remaining } = batch;
   const micros = new Float64Array(found.count);

@@ -1,4 +1,4 @@
-/** Detects appends of this process that a truncation removed from the log before the projector read them. */
+/** Detects appends of this process that the log lost in a truncation before the projector read them. */
 import { createHash } from 'node:crypto';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
@@ -9,7 +9,7 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import type { IngestContext } from '../context.ts';
 import type { OwnAppend } from './ownAppends.ts';
 
-/** Waiting time before the check for lost appends. Retries and the projector's current insert can finish in this time. */
+/** Delay before the check for lost appends. During the delay, retries and the projector's current insert can finish. */
 export const CHECK_DELAY_MS = 10_000;
 
 export async function reportLostAppends(
@@ -64,7 +64,7 @@ function rowOf(
   out.uuid(logId);
   out.string(topic);
   out.uint32(partition);
-  // Each row needs a different `orphan_id`, so the id is a hash of the append ids.
+  // Uses a hash of the append ids as `orphan_id`, because each row needs a different `orphan_id`.
   out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
   out.uint64(offset);
   out.uint64(offset + missing.length);

@@ -1,4 +1,4 @@
-/** Keeps the latest appends of this process, to detect truncations of the log and the appends lost in a truncation. */
+/** Keeps the latest appends of this process. Detects a truncation of the log, and finds the appends that it removed. */
 
 export interface OwnAppend {
   readonly appendId: string;
@@ -6,17 +6,17 @@ export interface OwnAppend {
   readonly receivedAt: number;
 }
 
-/** Maximum number of appends in memory (about 4 MB). */
+/** Maximum number of appends in memory, which take about 4 MB. */
 const MAX_APPENDS = 65_536;
 const ID_BYTES = 36;
 const REMOVED = 2 ** 32 - 1;
 
-/** Keeps appends with their offsets. An append with a lower offset than an earlier append shows that the log was truncated. */
+/** Keeps appends with their offsets. The log was truncated if a new append gets a lower offset than an earlier append. */
 export class OwnAppends {
-  /** For each partition, the offset after this process's latest append. */
+  /** For each partition, the offset after the latest append of this process. */
   readonly #ends: number[] = [];
   readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
-  /** Ids of the appends in a ring buffer. The ring buffers are allocated in advance, so that an append allocates no object. */
+  /** Append ids in a ring buffer. The ring buffers are allocated at the start, so that an append creates no object. */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
   readonly #offsets: Float64Array;
@@ -40,7 +40,7 @@ export class OwnAppends {
     return this.#ends;
   }
 
-  /** Adds appends that the broker has confirmed. The caller must keep the order of the offsets. */
+  /** Adds appends that the broker has confirmed. The caller must add the appends in the order of their offsets. */
   confirmed(partition: number, baseOffset: number, appends: readonly OwnAppend[]): void {
     this.setEnd(partition, baseOffset);
     let offset = baseOffset;
@@ -65,7 +65,7 @@ export class OwnAppends {
     this.#next = (at + 1) % this.#offsets.length;
   }
 
-  /** Removes and returns the appends at and above offset `from`. After a truncation, other records get these offsets. */
+  /** Removes and returns the appends at or after the offset `from`, because the log reuses these offsets after a truncation. */
   #removeFrom(partition: number, from: number): OwnAppend[] {
     const removed: OwnAppend[] = [];
     for (const [at, offset] of this.#offsets.entries()) {

@@ -1,4 +1,4 @@
-/** Reads pages of stored events. Events are sorted by `occurredAt`, and events with equal times by log position. */
+/** Reads pages of stored events, sorted by `occurredAt`. Events with equal times are sorted by their position in the log. */
 import { QueryRejected } from '@questlog/runtime/clickhouse/store';
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import { type PageQuery, readLimit } from '@questlog/runtime/http/core/pageLimit';
@@ -17,7 +17,7 @@ export interface PositionedRow extends EventRow {
 export const POSITION_COLUMNS =
   'log_partition AS logPartition, log_offset AS logOffset, log_index AS logIndex';
 
-/** Final clauses of an SQL query that reads one page. The query needs the parameters of `pageParams`. */
+/** Last clauses of an SQL query that reads one page. The function `pageParams` returns their parameters. */
 export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
     > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
   ORDER BY occurred_at, log_partition, log_offset, log_index
@@ -31,7 +31,7 @@ export interface Page {
 
 const START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
-/** Parses the parameters `limit` and `cursor` of a request. @throws Rejected with the name of the invalid parameter */
+/** Parses the query parameters `limit` and `cursor`. @throws Rejected with the name of the invalid parameter */
 export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Page {
   const after = cursor === undefined ? START : parseCursor(cursor, cipher);
   const rows = readLimit(limit);
@@ -40,12 +40,12 @@ export function readPage({ limit, cursor }: PageQuery, cipher: CursorCipher): Pa
   return { limit: rows, after, cipher };
 }
 
-/** Returns the query parameters of `IN_PAGE`. The query reads one extra row, to find out if a next page exists. */
+/** Returns the SQL parameters of `IN_PAGE`. One extra row is requested, which shows whether a next page exists. */
 export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
 }
 
-/** Queries a page of events. If the result is too large, repeats the query with a smaller page. */
+/** Queries a page of events. Repeats the query with a smaller page if the result is too large. */
 export async function queryPage<P extends { readonly limit: number }, Row>(
   page: P,
   query: (page: P, settings: typeof RESULT_LIMITS) => Promise<Row[]>,
@@ -59,11 +59,11 @@ export async function queryPage<P extends { readonly limit: number }, Row>(
   }
 }
 
-/** If the result is too large, a second query uses this page size. 100 events of maximum size fit into `RESULT_LIMITS`. */
+/** Page size of the second query if the first result was too large. 100 events of maximum size fit into `RESULT_LIMITS`. */
 const REDUCED_LIMIT = 100;
 const RESULT_LIMITS = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
 
-/** True if the error says that the result exceeds the limits, or that ClickHouse has too little memory. */
+/** True if the result of a query exceeds the limits, or if ClickHouse has too little memory for the query. */
 function isTooLarge(error: unknown): boolean {
   if (error instanceof QueryRejected) return error.code === TOO_MANY_BYTES;
   return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;
@@ -86,7 +86,7 @@ export function pageOf<Row extends PositionedRow>(
 
 const BYTES_PER_TURN = 128 * 1024;
 
-/** Writes `{events, next}` in parts, because a thousand events at a time would block the event loop for 10 ms. */
+/** Encodes a page in several steps, because encoding a thousand events at once would block the event loop for 10 ms. */
 export async function encodePage<Row extends EventRow>(
   rows: readonly Row[],
   answered: (row: Row) => AnsweredEvent,
@@ -108,7 +108,7 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Fixed cost of writing an event, given as the number of payload bytes that take the same time to write. */
+/** Time to write an event without its payload, given as the number of payload bytes that take this time. */
 const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 
@@ -120,7 +120,7 @@ function cursorOf({ occurredAt, logPartition, logOffset, logIndex }: PositionedR
   return { micros: occurredAt, partition: logPartition, offset: logOffset, index: logIndex };
 }
 
-/** Position of the last event of a page. The next page starts after this event. Clients receive the position encrypted. */
+/** Position of a page's last event. The next page starts after this event. Clients get the position in encrypted form. */
 export interface Cursor {
   /** Time of the event in microseconds since the epoch, as a decimal string. */
   readonly micros: string;
@@ -140,7 +140,7 @@ export function formatCursor({ micros, partition, offset, index }: Cursor, ciphe
   return cipher.encrypt(bytes);
 }
 
-/** Returns the decrypted cursor. Undefined if `formatCursor` did not create the text. */
+/** Decrypts a cursor that a client sent. Returns undefined if `formatCursor` did not create the text. */
 export function parseCursor(text: string, cipher: CursorCipher): Cursor | undefined {
   const bytes = cipher.decrypt(text);
   if (bytes === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Counts the events of tenants with a monthly soft quota. */
+/** Counts the events of tenants that have a monthly quota. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
@@ -10,9 +10,9 @@ import type { IngestContext } from '../context.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 
 export interface Quotas extends TruncationParticipant {
-  /** Returns the ledger that counts the tenant's events in the month. Undefined if the tenant has no quota. */
+  /** Returns the ledger with the number of the tenant's events in the month. Undefined if the tenant has no quota. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** Like `ledger`, but does not wait. Returns `unopened` if the rollup table has not been read yet. */
+  /** Returns the ledger without waiting. Returns `unopened` if the counts have not been read from ClickHouse yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   close(): Promise<void>;
 }
@@ -22,13 +22,13 @@ interface TrackedQuota {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** Promise of the first query of the rollup table. Undefined after this query has succeeded. */
+  /** First query of the rollup table. Undefined after this query has succeeded. */
   opening: Promise<void> | undefined;
 }
 
 const REFRESH_INTERVALS = { refreshMs: 1_000, nearMs: 200 };
 const EVICT_AFTER_MS = 10 * 60 * 1000;
-/** Maximum time that a tenant's first request waits until ClickHouse has the events that earlier processes appended. */
+/** Maximum time that the first request of a tenant waits until ClickHouse has the events that earlier processes appended. */
 const FIRST_READ_TIMEOUT_MS = 2_000;
 
 /** Returns the UTC month as `YYYY-MM`. */
@@ -40,7 +40,7 @@ export function monthOf(millis: number): string {
 type QuotaContext = Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger'>;
 type EventProgress = Pick<ProjectionProgress, 'caughtUp' | 'projected'>;
 
-/** @param projection the progress of the projector in the events topic */
+/** @param projection the progress of the projector in the topic of events */
 export function openQuotas(
   context: QuotaContext,
   projection: EventProgress,
@@ -52,7 +52,7 @@ export function openQuotas(
 
   const readFirst = async (entry: TrackedQuota): Promise<void> => {
     await projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-      // Reads the rollup table even if the wait timed out, because a lagging projector must not block the tenant's requests.
+      // Reads the counts even after a timeout, because a slow projector must not block the tenant's requests.
       if (!(error instanceof Unavailable)) throw error;
       context.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
     });
@@ -75,7 +75,7 @@ export function openQuotas(
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
       const existing = tracked.get(name);
-      // Keeps the ledger of a removed quota, because the quota can be set again.
+      // Keeps the ledger after the quota was removed, because an operator can set the quota again.
       if (existing === undefined && tenant.monthlySoftQuota === null) return undefined;
       const entry = existing ?? track(name, tenant, month);
       entry.tenant = tenant;
@@ -136,8 +136,8 @@ interface UsageRow {
 }
 
 /**
- * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. Events
- * in ClickHouse can then count twice towards the quota.
+ * Returns, for each partition, the offset below which ClickHouse has all records. Returns an empty list after a timeout. Then,
+ * some events can count twice: in ClickHouse and in this process.
  */
 async function positions(projection: EventProgress, limitMs: number): Promise<readonly number[]> {
   try {

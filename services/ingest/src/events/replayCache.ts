@@ -1,42 +1,42 @@
-/** Caches the stored events of recent requests with an idempotency key, so that a retry is answered without a lookup. */
+/** Caches which events recent requests with an idempotency key stored, so that a retry gets an answer without a lookup. */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { UUID_LENGTH } from '@questlog/schemas/uuid';
 import type { CreatedEvent } from './core/accept.ts';
 
-/** Stored event of a retried request. The payload is omitted, because the retry contains the payload. */
+/** Stored event of a request with an idempotency key. The payload is omitted, because a retry sends the payload again. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
-  /** True if a sampling switch dropped the event. The event was acknowledged, but not stored. */
+  /** True if a sampling switch dropped the event. Such an event was acknowledged to the client, but was not stored. */
   readonly isSampledOut?: boolean;
 }
 
-/** Stored events of a request on the fast path, whose elements are all valid. */
+/** Stored events of a request on the fast path, on which all elements are valid. */
 export interface StoredColumns {
-  /** Event ids: 36 bytes per event. */
+  /** Ids of all events as text, 36 bytes per event. */
   readonly ids: Buffer;
   /** Time of each event in microseconds since the epoch. */
   readonly micros: Float64Array;
-  /** Number of events that the quota allowed. */
+  /** Number of events that the tenant's quota still allowed before the request. */
   readonly remaining: number;
 }
 
-/** A request in progress, or a request whose events are stored. */
+/** Request with an idempotency key: either in progress, or with all events stored. */
 export interface CachedRequest {
   readonly name: string;
   readonly digest: Buffer;
   readonly claimedAtMs: number;
-  /** Number of truncations of the log before the request. */
+  /** Number of truncations of the log that this process had detected before the request. */
   readonly truncations: number;
-  /** Sequence number of the request's first event among all events that were added since the process started. */
+  /** Sequence number of the request's first event. Numbers start at 0 when the process starts, and count all cached events. */
   first: number;
   count: number;
-  /** Request whose events were added to the cache next. Undefined for the newest request. */
+  /** Request that was cached next after this request. Undefined for the newest request. */
   newer: CachedRequest | undefined;
   isRunning: boolean;
   /** Undefined if no other request waits for the end of this request. */
   ended: PromiseWithResolvers<void> | undefined;
 }
 
-/** Maximum events in the cache of recent requests. An event takes about 50 bytes. */
+/** Maximum number of events in the cache, about 50 bytes each. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
@@ -56,7 +56,7 @@ export class ReplayCache {
     return this.#requests.get(name);
   }
 
-  /** Adds a request in progress, which replaces an earlier request of the same name. */
+  /** Adds a request in progress. The request replaces an earlier request with the same name (project and key). */
   claim(name: string, digest: Buffer): CachedRequest {
     const request: CachedRequest = {
       ...{ name, digest, claimedAtMs: this.#clock.now(), truncations: this.#truncations },
@@ -66,7 +66,7 @@ export class ReplayCache {
     return request;
   }
 
-  /** Waits until the request ends. Returns undefined if the cache then has no events of the request. */
+  /** Waits until the request ends. Returns undefined if the cache has no events of the request afterwards. */
   async storedOf(request: CachedRequest): Promise<readonly StoredElement[] | undefined> {
     if (request.isRunning) {
       request.ended ??= Promise.withResolvers();
@@ -75,15 +75,15 @@ export class ReplayCache {
     return this.#requests.get(request.name) === request ? this.#events.read(request) : undefined;
   }
 
-  /** Ends a request whose events are stored. */
+  /** Ends a request whose events are stored, and caches the events. */
   complete(request: CachedRequest, stored: readonly StoredElement[] | StoredColumns): void {
-    // If the log was truncated during the request, does not cache the events, because some of the events can be lost.
+    // Does not cache the events if the log was truncated during the request, because the log may have lost events.
     if (request.truncations === this.#truncations) this.#add(request, stored);
     else this.#remove(request);
     this.#end(request);
   }
 
-  /** Ends a failed request. Some events of the request can be stored. */
+  /** Ends a failed request, of which some events may be stored. Caches no events. */
   release(request: CachedRequest): void {
     this.#remove(request);
     this.#end(request);
@@ -124,16 +124,16 @@ export class ReplayCache {
 const OVER_QUOTA = 1;
 const SAMPLED_OUT = 2;
 
-/** Ring buffers with the latest events, about 50 bytes each. A cached object per event would slow down the garbage collector. */
+/** Ring buffers with the latest events, about 50 bytes each. One object per event would slow down the garbage collector. */
 class PackedEvents {
   readonly #ids = Buffer.alloc(MAX_CACHED_EVENTS * UUID_LENGTH);
   readonly #micros = new BigInt64Array(MAX_CACHED_EVENTS);
   readonly #indexes = new Uint16Array(MAX_CACHED_EVENTS);
   readonly #flags = new Uint8Array(MAX_CACHED_EVENTS);
-  /** Number of events that were added since the process started. */
+  /** Number of events that were added since the start of the process. */
   #end = 0;
 
-  /** Sequence number of the oldest event in the buffers. The number is negative until the buffers are full. */
+  /** Sequence number of the oldest event in the ring buffers. Negative until the buffers are full. */
   get first(): number {
     return this.#end - MAX_CACHED_EVENTS;
   }

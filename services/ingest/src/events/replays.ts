@@ -1,4 +1,4 @@
-/** Detects retries of requests with an idempotency key. Uses a cache, and ClickHouse's table `appends`. */
+/** Detects retries of requests with an idempotency key. Searches a cache first, and then the ClickHouse table `appends`. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -18,20 +18,20 @@ export interface KeyedRequest extends Idempotency {
 
 export interface Replays {
   /**
-   * Claims the idempotency key, so that other requests with the key wait. The caller must complete or release the claim.
+   * Claims an idempotency key, so that other requests with this key wait until the caller completes or releases the claim.
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** True if a request with the key is in the cache or in progress. */
+  /** True if a request with this idempotency key is cached or in progress. */
   isCached(projectId: string, key: string): boolean;
-  /** Clears the cache, because a truncated log can lack cached events. */
+  /** Clears the cache after a truncation, because the log may have lost cached events. */
   onTruncated(): void;
 }
 
 export type Claim = Replay | ClaimedKey;
 
 interface Replay {
-  /** True if all events of the request are already stored. The caller then has nothing to append or to complete. */
+  /** True if all events of the request were already stored. The caller then has nothing to append. */
   readonly isReplay: true;
   readonly stored: readonly StoredElement[];
 }
@@ -40,13 +40,13 @@ export interface ClaimedKey {
   readonly isReplay: false;
   readonly stored: readonly StoredElement[];
   /**
-   * Ends this request's claim on the idempotency key, and caches the events. Returns all stored events of the key, including
-   * the events that earlier requests stored.
+   * Ends this request's claim on the idempotency key, and caches its events. Returns all stored events of the key, including
+   * events that earlier attempts stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim like `complete`, if no earlier attempt of the request stored events. */
+  /** Ends the claim like `complete`. Only allowed if no earlier attempt of the request stored events. */
   completeColumns(stored: StoredColumns): void;
-  /** Ends the claim on the idempotency key after a failure. The next request with the key looks for stored events again. */
+  /** Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. */
   release(): void;
 }
 
@@ -56,8 +56,8 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until ClickHouse has the events that earlier processes appended. Otherwise, retries of these events would count twice
-  // against the quota for a short time.
+  // Waits until ClickHouse has the events that earlier processes appended. Until then, a retry of such an event can count twice
+  // against the quota.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);
@@ -68,7 +68,7 @@ export function openReplays(deps: {
       const name = nameOf(request.projectId, request.key);
       let stored: readonly StoredElement[] | undefined;
       let existing = cache.get(name);
-      // Reads the cache again after each wait, because another waiting request can have claimed the key first.
+      // Reads the cache again after each wait, because another waiting request can have claimed the key in the meantime.
       for (
         let last: CachedRequest | undefined;
         existing !== undefined && existing !== last;
@@ -118,8 +118,8 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
 }
 
 /**
- * Pause between two lookups of new keys of a project, so that more requests share a lookup. A lookup costs more CPU time than a
- * request.
+ * Pause between two ClickHouse lookups of a project's new keys. Keys that arrive during the pause share one lookup, because a
+ * lookup costs more CPU time than a request.
  */
 const PAUSE_AFTER_NEW_KEYS_MS = 5;
 
@@ -142,9 +142,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // If ClickHouse does not answer, only keys that were created after its latest answer are accepted. No attempt with such a
-      // key was stored before that answer. If an attempt was stored later, consumers drop the duplicate. A key with a future
-      // time fails, because the age of the key is unknown.
+      // If ClickHouse does not answer, accepts a key only if it was created after ClickHouse's latest answer. Events with such
+      // a key cannot have been stored before that answer. If they were stored later, consumers drop the duplicate. A key with a
+      // future time is rejected, because its age is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;
@@ -162,7 +162,7 @@ interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
   readonly occurredAt: string;
 }
 
-/** Returns the stored events of a request with an idempotency key. An earlier attempt can have stored only some events. */
+/** Returns the stored events of a request with an idempotency key. An earlier attempt may have stored only some events. */
 async function storedElementsOf(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<StoredRow>(
@@ -174,7 +174,7 @@ async function storedElementsOf(store: Store, request: KeyedRequest): Promise<St
   return matchByTail(request, rows);
 }
 
-/** Finds rows by the last bits of the event id, because the other bits can differ in a retry. */
+/** Finds stored events by the last bits of the event id, because the other bits can differ in a retry. */
 function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   const tails = keyedTails(request.projectId, request, request.indexes);

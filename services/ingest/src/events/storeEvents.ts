@@ -34,12 +34,14 @@ export interface StoreEventsDeps {
   readonly partitions: number;
 }
 
-/** Provides random bytes. Generates 16 KiB at a time, because a separate call per request would slow down small requests. */
+/**
+ * Provides random bytes. Generates 16 KiB at once, because generating bytes for each request would slow down small requests.
+ */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
-    // Uses a separate buffer, because other code can read Node's shared buffer pool.
+    // Allocates a separate buffer, because other code can read the memory of Node's shared buffer pool.
     if (this.#pool.length < bytes)
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
@@ -50,16 +52,16 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-/** Events that have ids and for which quota is reserved. The caller must append the events or release the quota. */
+/** Events that have ids and reserved quota. The caller must append the events or release the quota. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
-  /** Events that sampling dropped. These events are not stored, and do not count against the quota. */
+  /** Events that a sampling switch dropped. These events are not stored, and do not count against the quota. */
   readonly sampledOut: readonly CreatedEvent[];
 }
 
 interface EventsToStore
   extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'shape' | 'reportId'> {
-  /** Elements that a sampling switch dropped. Each dropped element gets an event id for the response, but is not stored. */
+  /** Elements that a sampling switch dropped. A dropped element gets an event id for the response, but is not stored. */
   readonly sampledOut?: readonly AssignedDraft[];
 }
 
@@ -69,7 +71,7 @@ export async function decideEvents(
   toStore: EventsToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, sampledOut = [] } = toStore;
-  // Skips the quota for a request without events, because reading the quota can take long.
+  // Skips the quota if the request has no events, because reading the quota can take long.
   const isEmpty = drafts.length + sampledOut.length === 0;
   const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
@@ -93,7 +95,7 @@ export async function decideEvents(
 export interface EventsAppend {
   readonly partition: number;
   readonly records: readonly OwnAppend[];
-  /** Returns the encoded values of the records. The caller must call `encode` exactly one time, before the first `await`. */
+  /** Returns the encoded values of the records. The caller must call this function exactly once, before its first `await`. */
   encode(): readonly Buffer[];
 }
 
@@ -111,7 +113,7 @@ export async function appendEvents(
   await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
-/** Appends one batch per partition, and waits for all appends. If one append fails, the other batches might still be stored. */
+/** Appends one batch per partition, and waits for all appends. If one append fails, other batches may be stored. */
 export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
@@ -124,7 +126,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Does not throw the error yet. Node.js would report an unhandled rejection, because no code awaits the promise yet.
+  // Returns the error instead of throwing it, because Node would report an unhandled rejection before the promise is awaited.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

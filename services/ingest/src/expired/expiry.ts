@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Times before which data has expired, in milliseconds since the epoch. A time of 0 means that no data has expired. */
+/** Times before which a project's data has expired, in milliseconds since the epoch. 0 means that no data has expired. */
 export interface Expiry {
   readonly events: number;
   readonly links: number;
@@ -23,7 +23,7 @@ export async function expiryOf(store: Pick<Store, 'query'>, projectId: string): 
   };
 }
 
-/** True if the id is a UUIDv7 whose timestamp is before `beforeMs`. */
+/** True if the id is a UUIDv7 whose time is before `beforeMs`. */
 export function isMadeBefore(id: string, beforeMs: number): boolean {
   return isUuidV7(id) && millisOf(id) < beforeMs;
 }

@@ -1,4 +1,4 @@
-/** Authenticates a request by its bearer token (RFC 6750) or JWT, before the body is read. */
+/** Authenticates a request by its bearer token (RFC 6750) or JWT before the request body is read. */
 import type { IncomingMessage } from 'node:http';
 import {
   type Directory,
@@ -27,16 +27,16 @@ interface CallerDeps {
   readonly defaultRevision: Revision;
 }
 
-/** Result of verifying a JWT. An invalid JWT is an error only for routes with authentication. */
+/** Result of the verification of a JWT. Only a route with authentication rejects a request with an invalid JWT. */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
-/** HTTP request and its state, in the shape of Koa's context. */
+/** HTTP request with its state. The fields have the same names as in Koa's context. */
 export interface RequestContext {
   readonly req: IncomingMessage;
   readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
 }
 
-/** Principal of a request, and a function that authenticates the request again. */
+/** Principal (the token's owner) of a request, and a function that authenticates the request again. */
 export interface Caller {
   readonly principal: Principal;
   readonly reauthenticate: () => Principal;
@@ -54,8 +54,8 @@ export interface AuthorizerDeps {
 }
 
 /**
- * Returns a function that authenticates a request or throws Rejected. A repeated authentication of a request does not count
- * toward rate limits.
+ * Returns a function that authenticates a request or throws Rejected. If it authenticates a request again, the request does not
+ * count for the rate limits a second time.
  */
 export function authorizer(deps: AuthorizerDeps): Authorize {
   const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
@@ -76,7 +76,7 @@ export function authorizer(deps: AuthorizerDeps): Authorize {
   };
 }
 
-/** Returns the principal of a valid token. Checks no scope or rate limit. */
+/** Returns the principal (owner) of a valid token. Does not check scopes or rate limits. */
 export function validPrincipal(
   { req, state }: RequestContext,
   { directory, defaultRevision, clock }: Pick<AuthorizerDeps, 'directory' | 'defaultRevision' | 'clock'>,
@@ -91,7 +91,7 @@ export function validPrincipal(
   }
 }
 
-/** Verifies a JWT before the routes run, because routes authenticate synchronously and cannot wait for the issuer's keys. */
+/** Verifies a JWT before the routes run. Routes authenticate synchronously, and therefore cannot wait for the issuer's keys. */
 export function verifyJwts(verifier: JwtVerifier): Middleware {
   return async (ctx, next) => {
     const text = BEARER.exec(ctx.get('Authorization'))?.[1];
@@ -137,7 +137,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
   });
 }
 
-/** Checks an access token at low cost. For a JWT, the result is `unknown`. */
+/** Checks an access token at low cost. The result for a JWT is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
   { directory, nowMs }: Pick<CallerDeps, 'directory' | 'nowMs'>,

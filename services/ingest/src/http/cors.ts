@@ -2,7 +2,7 @@
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Middleware } from 'koa';
 
-/** Origins whose web pages can use the API. `*` allows every origin, which is safe because the API uses no cookies. */
+/** Origins whose web pages may use the API. `*` allows every origin, which is safe because the API does not use cookies. */
 export type AllowedOrigins = '*' | readonly string[];
 
 /** @throws StartRefused if the setting is not `*`, `off`, or a list of origins. */
@@ -13,7 +13,7 @@ export function allowedOrigins(setting: string): AllowedOrigins {
   return text.split(',').map((each) => originOf(each.trim()));
 }
 
-/** Returns the normalized origin. Custom schemes are allowed, because the web view of a mobile app can use one. */
+/** Returns the normalized origin. Allows custom schemes, because the web view of a mobile app can have such a scheme. */
 function originOf(text: string): string {
   const { protocol, host, href } = URL.parse(text) ?? { protocol: '', host: '', href: '' };
   const origin = `${protocol}//${host}`;
@@ -27,8 +27,7 @@ function originOf(text: string): string {
 /** Methods that a preflight response allows. All paths have the same list. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
 /**
- * Headers that a preflight response allows. The list has names in addition to `*`, because `*` excludes Authorization and old
- * browsers ignore `*`.
+ * Headers that a preflight response allows. `*` is not enough, because it excludes Authorization and old browsers ignore it.
  */
 const REQUEST_HEADERS = [
   'authorization',
@@ -60,7 +59,7 @@ const EXPOSED_HEADERS = [
 /** Seconds for which browsers cache the response to a preflight request. Chromium allows at most two hours. */
 const MAX_AGE_S = 7_200;
 
-/** Returns the CORS headers of all responses, including responses to malformed requests. */
+/** Returns the CORS headers that all responses have, including responses to malformed requests. */
 export function commonCorsHeaders(allowed: AllowedOrigins): Readonly<Record<string, string>> {
   if (allowed.length === 0) return {};
   const origins = allowed === '*' ? { 'Access-Control-Allow-Origin': '*' } : { Vary: 'Origin' };
@@ -73,7 +72,7 @@ export function corsHeaders(allowed: AllowedOrigins, origin = ''): Readonly<Reco
   return { ...commonCorsHeaders(allowed), ...(listed && { 'Access-Control-Allow-Origin': origin }) };
 }
 
-/** Middleware that allows the listed origins. Runs before the router, so that web pages can also read error responses. */
+/** Middleware that adds the CORS headers for listed origins. Runs before the router, so that web pages can also read errors. */
 export function allowListedOrigins(allowed: readonly string[]): Middleware {
   return (ctx, next) => {
     const origin = ctx.get('Origin');
@@ -82,7 +81,7 @@ export function allowListedOrigins(allowed: readonly string[]): Middleware {
   };
 }
 
-/** Middleware that responds to preflight requests, which have no token. */
+/** Middleware that answers preflight requests. Browsers send preflight requests without a token. */
 export function answerPreflights(isKnown: (path: string) => boolean): Middleware {
   return (ctx, next) => {
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';

@@ -116,7 +116,7 @@ export async function answerEvents(
   };
 }
 
-/** Returns the UUIDv7 in the `Idempotency-Key` header. Clients can omit the quotes that the draft standard requires. */
+/** Returns the UUIDv7 in the `Idempotency-Key` header. A client can omit the quotes that the draft standard requires. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
@@ -137,12 +137,12 @@ function send(response: ServerResponse, head: string[], answer: RawResponse, end
     response.end(body, () => freeBytes(body));
     return;
   }
-  // Converts the body to a string, because Node sends a string and the response head in a single write.
+  // Sends the body as a string, because Node writes a string together with the response head in one system call.
   response.end(body.toString('latin1'), 'latin1');
   freeBytes(body);
 }
 
-/** Larger bodies are written separately from headers, because a conversion to a string is slower. */
+/** Maximum bytes of a body that is sent as a string together with the headers. Converting a larger body would be slower. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
 function record(

@@ -1,4 +1,6 @@
-/** Parses the `Prefer` header (RFC 7240), in which clients choose how ingest handles invalid elements and unknown fields. */
+/**
+ * Parses the `Prefer` header (RFC 7240). With this header, clients choose how invalid elements and unknown fields are handled.
+ */
 
 import { ignoredFieldsHeader, type UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import type { Context } from 'koa';
@@ -9,15 +11,15 @@ import type { Context } from 'koa';
  */
 export type Handling = 'lenient' | 'strict';
 
-/** Returns the first `handling` preference of a header. Undefined if the value is neither `strict` nor `lenient`. */
+/** Returns the first `handling` preference in a `Prefer` header. Undefined if its value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Removes the quotes around a word. Replaces other quoted text, because a comma in quotes is not a separator.
+  // Removes the quotes around a single word. Replaces other quoted text, because it can contain a comma that separates nothing.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );
   for (const preference of unquoted.split(',')) {
-    // Avoids a regular expression for trimming blanks, because the expression could take quadratic time.
+    // Trims blanks without a regular expression, because a regular expression could take quadratic time.
     const [pair = ''] = preference.split(';', 1);
     const equals = pair.indexOf('=');
     if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
@@ -31,12 +33,12 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
-/** True if the request has `handling=strict`. Endpoints that accept a single object ignore `handling=lenient`. */
+/** True if the request has `handling=strict`. Endpoints for a single object ignore `handling=lenient`. */
 export function isStrict(ctx: Context): boolean {
   return handlingIn(ctx.get('Prefer')) === 'strict';
 }
 
-/** Returns response headers that name the applied preference and the ignored fields. */
+/** Returns response headers that name the applied `handling` preference and the ignored fields. */
 export function handlingHeaders(
   applied: Handling | undefined,
   ignored: readonly UnknownField[],

@@ -69,7 +69,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
     ...sessionHandlers(deps),
     ...uploadHandlers(deps.uploads),
     ...reportHandlers(deps),
-    // The health route requires no token, because games use the route to check that the server is reachable.
+    // The health route needs no token, because games use it to check whether the server is reachable.
     getHealth: () => ({ status: 'ok' }),
     getOpenApi: () => {
       document ??= JSON.stringify(openApi(deps.defaultRevision));
@@ -96,15 +96,15 @@ export function publicApp(deps: PublicAppDeps): Koa {
   return app;
 }
 
-/** Returns a hint for a health probe or a Prometheus server that uses the wrong port. */
+/** Returns a hint if a request, such as a health probe, belongs to the operators' port. */
 function operatorsHint(path: string): string | undefined {
   if (path !== '/login' && !isOnlyIn(OPERATORS, GAMES, path)) return undefined;
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
 /**
- * Returns a function that authenticates a request. Its result can authenticate the request again after the body has arrived or
- * during a stream.
+ * Returns a function that authenticates a request. The request can be authenticated again after its body has arrived, or during
+ * a stream.
  */
 export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
   return (ctx, scope) => {
@@ -116,7 +116,7 @@ export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
 function eventHandlers(deps: PublicAppDeps): Handlers<typeof EVENTS, Caller> {
   const { reads, linkedEvents } = deps;
   return {
-    // Handles the event requests that `hotRoute` does not handle, such as requests with an `Expect` header.
+    // Handles event requests that `hotRoute` does not handle, such as requests with an `Expect` header.
     createEvents: async (ctx, { caller }) => {
       const requestId = ctx.response.get('X-Request-Id');
       const { status, headers, body } = await answerEvents(deps, caller, ctx, requestId);
@@ -131,7 +131,10 @@ function eventHandlers(deps: PublicAppDeps): Handlers<typeof EVENTS, Caller> {
   };
 }
 
-/** Streams linked events and checks the token periodically. @throws Rejected or Unavailable if the stream cannot start */
+/**
+ * Streams linked events to a client, and checks the token periodically. @throws Rejected or Unavailable if the stream cannot
+ * start
+ */
 export async function streamLinkedEvents(
   streams: LinkedEventStreams,
   ctx: RouterContext,
@@ -149,7 +152,10 @@ export async function streamLinkedEvents(
   ctx.respond = false;
 }
 
-/** Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because reconnecting clients repeat the URL. */
+/**
+ * Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because a reconnecting client sends the old URL
+ * again.
+ */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
   const text = name === 'from' ? lastQuery(ctx)['from'] : ctx.get(LAST_EVENT_ID);
@@ -226,7 +232,7 @@ export function reportHandlers(
   };
 }
 
-/** Sets the headers about ignored fields and wrong times. */
+/** Sets the response headers about ignored fields and about times that suggest a wrong clock. */
 function setNoticeHeaders(
   ctx: RouterContext,
   strict: boolean,
@@ -237,7 +243,7 @@ function setNoticeHeaders(
   ctx.state['warned'] = warned;
 }
 
-/** Returns the query parameters. If a parameter is repeated, the last value counts. */
+/** Returns the query parameters of a URL. If a parameter is repeated, returns the last value. */
 function lastQuery(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
   const texts = Object.entries(ctx.query).map(([name, value]) => [
     name,

@@ -1,4 +1,4 @@
-/** Reads and decompresses request bodies within limits, and processes a body when the event loop has capacity. */
+/** Reads and decompresses request bodies within limits. Processes a body when the event loop has capacity. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
@@ -19,7 +19,7 @@ export interface BodyDeps {
   readonly limits: Limits;
 }
 
-/** @param reauthenticate checks the token after the body has arrived, because the token can be revoked during the upload */
+/** @param reauthenticate checks the token again after the body has arrived, because the token can be revoked in the meantime */
 export function withLimitedBody<T extends CheckedResponse>(
   { req, state }: RequestContext & { readonly state: RequestState },
   { bodies, limits }: BodyDeps,
@@ -33,7 +33,10 @@ export function withLimitedBody<T extends CheckedResponse>(
   });
 }
 
-/** @throws Rejected for an invalid or stalled body; Unavailable if there is no memory */
+/**
+ * @throws Rejected for an invalid or stalled body
+ * @throws Unavailable if the process has no memory for the body
+ */
 export async function withBody<T>(
   request: IncomingMessage,
   tenantId: string,
@@ -47,8 +50,8 @@ export async function withBody<T>(
     const body = await collect(request, coding, bodies, pending);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await bodies.queue.take(tenantId, body.length);
-    // Drops a large body if the client has disconnected, because the client will retry. Keeps small bodies, because a game can
-    // send its last events when it exits.
+    // Drops a large body if the client has disconnected, because the client will retry. Keeps a small body, because it can
+    // contain a game's last events before its exit.
     if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
@@ -56,7 +59,9 @@ export async function withBody<T>(
   }
 }
 
-/** Returns the content coding of a body, or undefined for `identity`. @throws Rejected if the type or the coding is unknown */
+/**
+ * Returns the content coding of a body. Undefined for `identity`. @throws Rejected if the media type or the coding is unknown
+ */
 function codingFor(request: IncomingMessage): string | undefined {
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type !== 'application/json') {
@@ -105,7 +110,7 @@ async function collect(
   }
 }
 
-/** Maximum number of zstd frames in a body. A body with several frames is valid (RFC 8878, section 3) but rare. */
+/** Maximum number of zstd frames in a body. Bodies with several frames are valid (RFC 8878, section 3) but rare. */
 const MAX_FRAMES = 16;
 /** Base-2 logarithm of the maximum zstd window in HTTP: 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
@@ -145,7 +150,7 @@ class LimitedChunks {
   }
 }
 
-/** Reads a request body with event listeners, because leaving a `for await` loop early would destroy the connection. */
+/** Reads a request body with event listeners. Leaving a `for await` loop early would destroy the connection. */
 function collectChunks(
   request: IncomingMessage,
   pending: PendingBody,
@@ -154,7 +159,7 @@ function collectChunks(
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
       request.removeAllListeners('data');
-      // Stops reading the request body, because the response closes the connection.
+      // Stops reading the request body after an error, because the response closes the connection.
       request.pause();
       reject(error);
     };
@@ -170,7 +175,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Node emits `close` for every request. The client has disconnected only if the request body is incomplete.
+    // Node emits `close` for every request. Only if the body is incomplete, the client has disconnected.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });

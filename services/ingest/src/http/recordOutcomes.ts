@@ -1,4 +1,6 @@
-/** Records the outcome of each request: for the ledger, for the table `rejects`, and for the limit of unauthenticated requests. */
+/**
+ * Records the outcome of each request for the ledger, for the table `rejects`, and for the limit of unauthenticated requests.
+ */
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';
@@ -18,23 +20,23 @@ export interface RequestState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
-  /** Method and route of a request whose path exists but does not allow the method. Otherwise undefined. */
+  /** Method and route, if the request's path exists but does not allow the method. Otherwise undefined. */
   endpoint?: string;
-  /** Method and path of a request that has a valid token but no matching endpoint. Otherwise undefined. */
+  /** Method and path, if the request has a valid token but its path does not exist. Otherwise undefined. */
   requested?: string;
   rejectedElements?: readonly FoundProblem[];
   ignored?: readonly UnknownField[];
   warned?: readonly SkewedTime[];
 }
 
-/** Part of the response to an accepted request: ignored fields, rejected elements, and times that suggest a wrong clock. */
+/** Data of the response to an accepted request: ignored fields, rejected elements, and times that suggest a wrong clock. */
 export interface CheckedResponse {
   readonly ignored: readonly unknown[];
   readonly rejectedElements?: readonly FoundProblem[];
   readonly warned?: readonly unknown[];
 }
 
-/** Keeps a request body with problems until the response is sent, because problem samples are taken from the body. */
+/** Keeps a request body with problems until the response is sent, because samples of the problems are copied from the body. */
 export async function keepBodyIfProblems<T extends CheckedResponse>(
   state: RequestState,
   body: Buffer,
@@ -76,7 +78,7 @@ export function outcomeRecorder({ rejections, received, unauthenticated }: Outco
   };
 }
 
-/** Keeps the endpoint or the path of a request without a route, so that the table `rejects` shows it. */
+/** Keeps the method and the path of a request without a route, because the table `rejects` shows them. */
 export function recordNoRoute(
   { method, path, state }: ParameterizedContext,
   endpoint: string | undefined,
@@ -87,7 +89,7 @@ export function recordNoRoute(
   Object.assign(state, { principal, requested: `${method} ${path}` } satisfies RequestState);
 }
 
-/** Returns true if the rate limit for requests without valid credentials ignores this response. */
+/** True if a response does not count for the rate limit of requests without valid credentials. */
 function isExempt({ status, method }: ParameterizedContext): boolean {
   return status >= 500 || (status < 300 && method === 'PUT');
 }
@@ -124,7 +126,7 @@ export function recordRejections(
   rejected: Rejected | undefined,
 ): void {
   const { principal, body, requested, rejectedElements = [], ignored = [], warned = [] } = state;
-  // The body must not stay in memory, because the memory limit for request bodies does not count this body any more.
+  // Removes the body from the request state, because the memory limit for bodies does not count this body any more.
   delete state.body;
   const found = rejected === undefined ? rejectedElements : problemsOf(rejected);
   if (found.length + ignored.length + warned.length === 0) return;

@@ -21,7 +21,7 @@ import { createUpload } from '../uploads/uploads.ts';
 import type { Caller } from './authenticate.ts';
 import { isStrict, setHandlingHeaders } from './prefer.ts';
 
-/** Maximum number of concurrent downloads. Each download needs a file or an S3 connection. */
+/** Maximum number of concurrent downloads, because each download needs an open file or an S3 connection. */
 const MAX_CONCURRENT_DOWNLOADS = 64;
 const MAX_CONCURRENT_CREATES = 16;
 
@@ -29,7 +29,7 @@ export interface UploadHandlerDeps {
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly sessions: Pick<SessionCache, 'canExist'>;
-  /** Returns the project of a signed upload address. Undefined if the address is no longer valid. */
+  /** Returns the project of a signed upload address. Undefined if the address is not valid any more. */
   readonly projectOf: (target: UploadTarget) => ProjectIds | undefined;
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -38,7 +38,7 @@ export interface UploadHandlerDeps {
 const NOT_SET_UP =
   'uploads are not configured: set QUESTLOG_S3_BUCKET to use a bucket, or run all services in one process with QUESTLOG_UPLOADS=folder';
 
-/** Matches a host with an optional port (RFC 9110, section 7.2). */
+/** Matches a host name or IP address with an optional port (RFC 9110, section 7.2). */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
 export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS, Caller> {
@@ -71,7 +71,7 @@ export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS
         { projectId: project.id, days: project.retentionDays?.uploads, nowMs: clock.now() },
         params.id,
       );
-      // These headers prevent a browser from executing an uploaded file as a web page of this origin.
+      // Response headers that prevent a browser from executing an uploaded file as a web page of this origin.
       await answerBytes(ctx, upload, {
         'Content-Type': upload.description.mimeType,
         'Content-Disposition': attachmentNamed(upload.description.fileName),
@@ -81,7 +81,7 @@ export function uploadHandlers(deps: UploadHandlerDeps): Handlers<typeof UPLOADS
   };
 }
 
-/** True if the request uploads a file. An upload can take longer than other requests. */
+/** True if the request uploads a file. Uploads have a longer time limit than other requests. */
 export function isUpload({ method, url = '' }: IncomingMessage): boolean {
   return method === 'PUT' && url.startsWith(UPLOAD_PATH);
 }
@@ -103,7 +103,7 @@ async function stored(
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
-/** Returns the base URL from the `Host` header. Behind a proxy, ingest needs the setting `publicUrl` instead. */
+/** Returns the base URL from the `Host` header. If ingest runs behind a proxy, the operator sets `publicUrl` instead. */
 function baseUrlOf(ctx: RouterContext): string {
   const host = ctx.get('Host');
   if (HOST.test(host)) return `http://${host}`;

@@ -1,4 +1,4 @@
-/** Counts requests and events by outcome for the ClickHouse view `ledger`. A crash of the process can lose counts. */
+/** Counts requests and events by outcome for the ClickHouse view `ledger`. A crash of the process can lose these counts. */
 import {
   type CountedInsert,
   type FlushDeps,
@@ -10,18 +10,18 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
-  /** Number of accepted events that an operator has excluded from storage. Undefined or 0 if no event was excluded. */
+  /** Number of accepted events that a sampling switch dropped. Undefined or 0 if no event was dropped. */
   readonly sampled?: number;
 }
 
 export interface RequestOutcome {
   readonly tenantId: string;
-  /** A request is `accepted` or `replayed`, or it has a problem code. An event is `logged`, `uncertain`, or `sampled`. */
+  /** Outcome of a request (`accepted`, `replayed`, or a problem code) or of an event (`logged`, `uncertain`, or `sampled`). */
   readonly outcome: string;
   readonly accepted: AcceptedEvents | undefined;
 }
 
-/** List of request outcomes. Every two seconds, the outcomes are counted and removed from the list. */
+/** Outcomes of requests. Every two seconds, the outcomes are counted and removed from this list. */
 export type RequestOutcomes = RequestOutcome[];
 
 export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {

@@ -1,15 +1,15 @@
 /**
- * Shares the resources of an ingest process fairly between tenants (decision 0026). Callers name a resource and, if uses
- * differ in size, the bytes of each use.
+ * Shares the resources of an ingest process fairly between tenants (decision 0026). Callers name a resource and, if uses differ
+ * in size, the bytes of each use.
  */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
-/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two are left for inserts. */
+/** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two stay free for inserts. */
 const MAX_CONCURRENT_READS = 6;
-/** Even with one CPU core, a tenant can start a second read during a slow read. */
+/** Number of reads that a tenant can always run, so that it can start a second read during a slow read. */
 const MIN_READS_PER_TENANT = 2;
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
@@ -31,7 +31,10 @@ export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/** Returns a store whose queries wait in the fair queue. Queries without a tenant, such as background queries, do not wait. */
+/**
+ * Returns a store whose queries wait in the fair queue. Only queries of a tenant wait, because background queries have no
+ * tenant.
+ */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -43,7 +46,7 @@ function withFairQueries(store: Store, projects: Projects, queue: FairQueue): St
   };
 }
 
-/** Shares slots. The last slot stays free for a tenant without a running task. */
+/** Shares a fixed number of slots between tenants. The last slot stays free for a tenant without a running task. */
 export class FairQueue {
   readonly #turns = new TenantTurns();
   readonly #resource: string;
@@ -54,7 +57,7 @@ export class FairQueue {
     this.#free = maxConcurrent;
   }
 
-  /** Waits for a free slot and then runs `work`. @throws Unavailable if too many calls of the tenant are waiting */
+  /** Waits for a free slot, and then runs `work`. @throws Unavailable if too many tasks of the tenant are waiting */
   async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     const { waiting } = this.#turns.of(tenantId);
     if (waiting.length >= MAX_WAITING_PER_TENANT)
@@ -81,7 +84,7 @@ type ProjectKey = Readonly<Record<'tenantId' | 'projectId', string>>;
 /** Acquires a permit. Returns a function that releases the permit. @throws Unavailable if the tenant has reached its limit */
 export type AcquirePermit = (project: ProjectKey) => () => void;
 
-/** Limits the concurrent use of a resource. A tenant gets a permit only if it has fewer permits than are free. */
+/** Limits the concurrent use of a resource. A tenant gets a permit only if more permits are free than the tenant has. */
 export function limitConcurrency(
   resource: string,
   max: number,
@@ -116,9 +119,9 @@ export function openBodyLimits(bytesGauge: { set(value: number): void }) {
 }
 
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
-/** Maximum number of concurrent decoders of large bodies. A brotli decoder needs a window of up to 16 MiB. */
+/** Maximum number of concurrent decoders of large bodies, because a brotli decoder needs up to 16 MiB of memory. */
 const MAX_CONCURRENT_DECODERS = 4;
-/** A request body is stalled if it receives fewer than STALL_BYTES bytes in this time. */
+/** Time in which a request body must receive at least STALL_BYTES bytes. Otherwise, the body counts as stalled. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
 
@@ -127,7 +130,7 @@ export interface PendingBody {
   bytes: number;
   sinceMs: number;
   sinceBytes: number;
-  /** Function that ends the request with an error. Undefined after the whole body has arrived. */
+  /** Function that ends the request with an error. Undefined after the whole request body has arrived. */
   abort: ((error: Error) => void) | undefined;
 }
 
@@ -147,7 +150,7 @@ export class BodyBudget {
     return body;
   }
 
-  /** Reserves memory for a request body and evicts a different body if necessary. @throws Unavailable if no memory is free */
+  /** Reserves memory for a request body. If necessary, evicts another body. @throws Unavailable if no memory becomes free */
   take(body: PendingBody, bytes: number): void {
     const nowMs = performance.now();
     while (this.#bytes + bytes > MAX_IN_FLIGHT_BYTES) this.#evict(body, nowMs);
@@ -162,8 +165,8 @@ export class BodyBudget {
   }
 
   /**
-   * Evicts the request body that has received no data for the longest time. A tenant within its share of memory keeps its
-   * bodies.
+   * Evicts the body that has received no data for the longest time. A tenant keeps its bodies if it uses no more than its
+   * share.
    */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
@@ -195,21 +198,20 @@ const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
 /**
- * Maximum number of body bytes per turn of the event loop. Processing this many bytes takes a few milliseconds. A single body
- * can exceed the maximum.
+ * Maximum bytes of bodies per turn of the event loop, which take a few milliseconds. A single larger body is also processed.
  */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 /**
- * Limits the number of body bytes that are processed per turn of the event loop. Without the limit, large bodies would delay a
- * projector in the same process.
+ * Limits the bytes of bodies that are processed in one turn of the event loop. Otherwise, large bodies would delay a projector
+ * in the same process.
  */
 export class EventLoopQueue {
   readonly #turns = new TenantTurns();
   #bytesLeft = MAX_BYTES_PER_TURN;
   #isScheduled = false;
 
-  /** Resolves when the request body can be processed. The result is true if the body had to wait. */
+  /** Waits until the request body can be processed. Resolves with true if the body had to wait. */
   take(tenantId: string, bytes: number): Promise<boolean> {
     this.#schedule();
     if (this.#turns.isEmpty && this.#bytesLeft > 0) {
@@ -242,9 +244,9 @@ interface TenantWork {
   readonly waiting: (() => void)[];
 }
 
-/** Decides which tenant's work starts next. */
+/** Decides which tenant's waiting task starts next. */
 class TenantTurns {
-  /** Tenants with running or waiting work. The first tenant is the tenant that was served least recently. */
+  /** Tenants with running or waiting tasks. The first tenant was served least recently. */
   readonly #tenants = new Map<string, TenantWork>();
 
   get isEmpty(): boolean {
@@ -258,8 +260,8 @@ class TenantTurns {
   }
 
   /**
-   * Starts waiting work of the tenant with the fewest running tasks. The last free slot is reserved for a tenant without
-   * running tasks. Returns false if no work was started.
+   * Starts a waiting task of the tenant with the fewest running tasks. Reserves the last free slot for a tenant without running
+   * tasks. Returns false if no task was started.
    */
   startNext(free: number): boolean {
     let next: [string, TenantWork] | undefined;

@@ -1,14 +1,14 @@
-/** Counts the ingest processes that received requests of a tenant in the last minute. The ledger contains these counts. */
+/** Counts the ingest processes that received requests of a tenant in the last minute, by their counts in the ledger. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { IngestContext } from '../context.ts';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/** Delay from the start of a minute until every busy process has written its first counts of this minute to the ledger. */
+/** Time after the start of a minute at which every busy process has written its first counts of this minute to the ledger. */
 const SETTLE_MS = 10_000;
 
-/** Returns a function that returns the number of ingest processes that serve a tenant, including this process. */
+/** Returns a function that counts the ingest processes that serve a tenant, including this process. */
 export function watchIngestCount(
   { store, clock, logger }: Pick<IngestContext, 'store' | 'clock' | 'logger'>,
   processId: string,

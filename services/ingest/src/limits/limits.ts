@@ -1,4 +1,4 @@
-/** Enforces the rate limits of projects and tenants. Ingest processes share the rates of a tenant equally. */
+/** Enforces the rate limits of projects and tenants. The ingest processes of a tenant share its rates equally. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Bucket, neededFor, type Rate } from '@questlog/runtime/http/core/bucket';
@@ -10,13 +10,13 @@ import type { IngestMetrics } from '../metrics.ts';
 type LimitedUnit = 'events' | 'requests' | 'bytes';
 
 export interface Limits {
-  /** Checks the rate limits of a write request before its body is read. @throws Rejected if a rate limit is exceeded */
+  /** Checks the rate limits of a write request before the request body is read. @throws Rejected if a limit is exceeded */
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
-  /** If the request had no `Content-Length`, counts the bytes of its body. @throws Rejected if a rate limit is exceeded */
+  /** Counts the bytes of a body if the request had no `Content-Length`. @throws Rejected if a rate limit is exceeded */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /** @param minimum if the rate limit allows fewer events than this number, all events are rejected */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
-  /** True if the rate limit allows all events now. */
+  /** True if the rate limit currently allows all of the events. */
   allowsEvents(principal: Principal, count: number): boolean;
 }
 
@@ -93,7 +93,9 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/** Units in the header `RateLimit-Policy`. The IETF draft defines no unit for events, so `events` is a unit of Questlog. */
+/**
+ * Units in the header `RateLimit-Policy`. Questlog defines the unit `events`, because the IETF draft has no unit for events.
+ */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
@@ -123,7 +125,7 @@ interface State {
   readonly level: number;
 }
 
-/** True if each rate limit allows the whole request. */
+/** True if each rate limit allows the request completely. */
 function allowAll(states: readonly State[], requested: number): boolean {
   return states.every(({ rate, level }) => level >= neededFor(requested, rate));
 }
@@ -137,8 +139,8 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
 }
 
 /**
- * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-11. `RateLimit` contains the available quota of this process (`r`)
- * and the seconds in which the caller can use no more than this quota (`t`).
+ * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-11. In the header `RateLimit`, `r` is the quota that
+ * is left in this process, and `t` is the time in seconds for which this quota must suffice.
  */
 function rejectionOf(
   unit: LimitedUnit,

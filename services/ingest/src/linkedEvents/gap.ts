@@ -10,7 +10,7 @@ import type { StreamPosition } from './core/streamId.ts';
 
 export interface GapRequest {
   readonly projectId: string;
-  /** Position of the reconnecting client. `start` if the client's message id could not be decrypted. */
+  /** Position of the reconnecting client. The value is `start` if the client's message id cannot be decrypted. */
   readonly position: StreamPosition | 'start';
   readonly offsets: readonly number[];
   /** Partitions in which records after the client's position have expired. */
@@ -27,7 +27,7 @@ export async function findGap(
   return { fromMs, toMs };
 }
 
-/** Returns the time of the latest link before the client's position. Undefined if ClickHouse returns no such link. */
+/** Returns the time of the latest linked event before the client's position. Undefined if ClickHouse has no such event. */
 async function lastLinkMs(log: Log, store: Store, at: GapRequest): Promise<number | undefined> {
   const { projectId, position } = at;
   if (position === 'start' || position.logId !== log.id) return undefined;
@@ -40,7 +40,10 @@ async function lastLinkMs(log: Log, store: Store, at: GapRequest): Promise<numbe
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the latest time among the first records of the partitions. Returns the current time if a partition is empty. */
+/**
+ * Returns the latest of the times at which the partitions' first records were written. Returns the current time if a partition
+ * is empty.
+ */
 async function firstKeptMs(log: Log, clock: Clock, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -48,7 +51,7 @@ async function firstKeptMs(log: Log, clock: Clock, { offsets, partitions }: GapR
     topic: TOPICS.linkedEvents,
     from: offsets,
     partitions,
-    // The returned promise delays further batches until the search ends.
+    // Returns a promise that delays further batches until the search ends.
     onBatch: ({ partition, records: [first] }) => {
       if (first === undefined) return;
       times.set(partition, first.timestampMs);

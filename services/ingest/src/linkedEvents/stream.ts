@@ -1,4 +1,4 @@
-/** Sends linked events to one client over HTTP. Waits when the client reads slowly. */
+/** Sends linked events to one client over HTTP. Waits if the client reads slowly. */
 import type { ServerResponse } from 'node:http';
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -32,12 +32,15 @@ export interface StreamClient {
 }
 
 export interface LinkedEventStream {
-  /** Resolves after the connection and the log reader are closed. Never rejects. */
+  /** Resolves after the connection and the reader of the log are closed. Never rejects. */
   readonly ended: Promise<void>;
   end(): void;
 }
 
-/** Starts a stream. `gap` is the time range of expired records after the client's position. @throws errors of `log.tail` */
+/**
+ * Starts a stream. `gap` is the time range of the records that expired after the client's position. @throws errors of
+ * `log.tail`
+ */
 export async function startLinkedEventStream(
   deps: StreamDeps,
   client: StreamClient,
@@ -60,7 +63,7 @@ const RETRY_MS = 1_000;
 const HEAD = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-store',
-  // Turns off buffering in proxies such as nginx, because a proxy buffer delays messages.
+  // Turns off buffering in proxies such as nginx, because a buffer would delay messages.
   'X-Accel-Buffering': 'no',
 };
 
@@ -87,7 +90,7 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
-    // The client can disconnect before the listeners are added, and then no listener is called.
+    // Checks the connection once, because the client may have disconnected before the listeners were added.
     if (client.response.destroyed) this.#finish();
   }
 
@@ -118,7 +121,7 @@ class Connection implements LinkedEventStream {
       while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
       if (this.#isOver) return;
       if (!this.#client.isAllowed()) return void this.end();
-      // Sets the position only after all waits, because a heartbeat during a wait must contain the previous position.
+      // Moves the position only after all waits, because a heartbeat during a wait must still contain the previous position.
       this.#nextOffsets[partition] = record.offset + 1;
       const showsOverQuota = this.#client.principal.revision === 'A';
       this.#write(linkedEventText(link, { positionId: this.#positionId(), showsOverQuota }));
@@ -126,7 +129,7 @@ class Connection implements LinkedEventStream {
     this.#nextOffsets[partition] = nextOffset;
   }
 
-  /** Sends a gap message for records that retention removed before this stream read them. */
+  /** Sends a message about a gap if retention removed records before this stream read them. */
   #sendGap(partition: number, firstKept: LogRecord | undefined): void {
     if (this.#isOver) return;
     const toMs = firstKept?.timestampMs ?? this.#deps.clock.now();
@@ -134,7 +137,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** Moves the position back to the first lost offset, because new records will have the lost offsets. */
+  /** Moves the position back to the first lost offset, because new records reuse the offsets of the lost records. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -142,13 +145,13 @@ class Connection implements LinkedEventStream {
   end(): void {
     const { response } = this.#client;
     if (this.#isOver) return;
-    // If the client does not read, `response.end()` never finishes.
+    // Destroys the connection if the client does not read, because `response.end()` would never finish.
     if (response.writableNeedDrain) response.destroy();
     else response.end();
     this.#finish();
   }
 
-  /** Decodes a record of the client's project. Returns undefined for records of other projects and of other tenants. */
+  /** Decodes a record with a link of the client's project. Returns undefined for records of other projects and tenants. */
   async #decodeOwnLink(
     record: LogRecord,
     { topic, partition }: { topic: string; partition: number },
@@ -160,7 +163,7 @@ class Connection implements LinkedEventStream {
       const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
       return isOwn && this.#deps.visible.cached.isVisibleLink(link) ? link : undefined;
     } catch (error) {
-      // Skips an invalid record. The projector writes the record to the dead letters.
+      // Skips an invalid record, because the projector writes a dead letter for the record.
       if (!(error instanceof Invalid)) throw error;
       const { offset } = record;
       this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
@@ -168,7 +171,7 @@ class Connection implements LinkedEventStream {
     }
   }
 
-  /** Sends a heartbeat with the current position, so that the client's position moves past records of other projects. */
+  /** Sends a heartbeat with the current position, so that the client's position also moves past records of other projects. */
   #sendHeartbeat(): void {
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#positionId()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
@@ -178,7 +181,7 @@ class Connection implements LinkedEventStream {
     if (!this.#client.isAllowed()) this.end();
   }
 
-  /** Waits until the connection's buffer has space. Ends the stream if this takes longer than `stalledMs`. */
+  /** Waits until the connection's buffer has space. Ends the stream if the wait takes longer than `stalledMs`. */
   #drained(): Promise<void> {
     this.#draining ??= this.#nextDrain().finally(() => {
       this.#draining = undefined;
@@ -221,8 +224,8 @@ class Connection implements LinkedEventStream {
   }
 
   /**
-   * Starts to close the log reader, but does not wait. A batch that waits for `close` would cause a deadlock, because `close`
-   * waits for the current batch.
+   * Starts to close the reader of the log without waiting. `close` waits for the current batch, so that a wait inside the batch
+   * would be a deadlock.
    */
   #closeTail(): void {
     if (this.#tail === undefined) return;

@@ -20,25 +20,28 @@ import { type LinkedEventStream, type StreamClient, startLinkedEventStream } fro
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Returns undefined if partitions were added to the topic after the message id was created. @throws Unavailable */
+  /** Returns undefined if the topic got more partitions after the message id was created. @throws Unavailable */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** Interval in milliseconds between checks of the access token. A revocation must take effect within 2 s. */
+  /** Interval of the checks of the access token, in milliseconds. A revocation must take effect within 2 s. */
   checkMs: 1_000,
   /** Time in milliseconds after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /** Maximum streams per process. A slow stream can use 4 MiB of memory per partition. A tenant can use half of the streams. */
+  /**
+   * Maximum number of streams per process, because a slow stream takes up to 4 MiB per partition. A tenant can use half of
+   * them.
+   */
   maxStreams: 64,
-  /** Maximum streams per project, so that one project cannot use all streams of the process. */
+  /** Maximum number of streams per project, so that one project cannot use all streams of the process. */
   maxStreamsOfProject: 16,
 };
 export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
-/** Seconds in the `Retry-After` header when the limit of streams is reached. The delay is long, because streams end rarely. */
+/** Seconds in the `Retry-After` header if too many streams are open. The time is long, because a stream rarely ends. */
 const FULL_RETRY_AFTER_S = 10;
 
 export async function openLinkedEventStreams(
@@ -59,7 +62,7 @@ export async function openLinkedEventStreams(
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
       const { tenant, project } = client.principal;
-      // Takes the permit before the stream starts, so that concurrent requests cannot exceed the limit.
+      // Takes the permit before the stream starts. Otherwise, concurrent requests could exceed the limit.
       const release = acquire({ tenantId: tenant.id, projectId: project.id });
       try {
         const cipher = await cursorCiphers.for('stream', project.id);
@@ -109,7 +112,7 @@ async function startOf(
   const topic = { logId: log.id, startOffsets, endOffsets };
   const offsets = offsetsFrom(from, topic);
   if (offsets === undefined) return undefined;
-  // A new client has missed no events.
+  // Returns no gap for a new client, which has not missed any events.
   if (typeof requested === 'string' || from === 'end') return { offsets, gap: undefined };
   const partitions = expiredPartitions(from, topic);
   if (partitions.length === 0) return { offsets, gap: undefined };

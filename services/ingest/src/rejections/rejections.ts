@@ -1,4 +1,4 @@
-/** Counts rejections and ignored fields for the ClickHouse table `rejects`. A crash can lose counts. */
+/** Counts rejections and ignored fields for the ClickHouse table `rejects`. A crash of the process can lose counts. */
 import { randomUUID } from 'node:crypto';
 import {
   type CountedInsert,
@@ -18,12 +18,14 @@ import {
 
 export interface RejectedRequest {
   readonly principal: Principal | undefined;
-  /** Method and path of the endpoint. Empty if no endpoint has the path of the request. */
+  /** Method and path of the endpoint. Empty if the request's path belongs to no endpoint. */
   readonly endpoint: string;
-  /** Access token of the request. If the body contains the token, the stored sample of the body shows asterisks instead. */
+  /** Access token of the request. A stored sample of the body shows asterisks instead of this token. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /** Byte offset of the error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors. */
+  /**
+   * Position of a syntax error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors.
+   */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }
@@ -32,7 +34,7 @@ export interface Rejections {
   record(request: RejectedRequest): void;
 }
 
-/** Maximum number of samples per request. Each sample requires a scan of the body. */
+/** Maximum number of stored samples per request, because each sample requires a scan of the body. */
 const MAX_PARTS_PER_REQUEST = 10;
 
 export function openRejections(deps: FlushDeps): Rejections {
@@ -65,7 +67,7 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let remainingParts = MAX_PARTS_PER_REQUEST;
   return counts.add(nowMs, origin, rejects, (reject) => {
-    // No part of the body is stored for the problem `rate_limited`, because the body did not cause the problem.
+    // Stores no sample of the body for the problem `rate_limited`, because the body is not the cause of this problem.
     if (parts === undefined || reject.code === 'rate_limited' || remainingParts-- <= 0) return EMPTY_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
@@ -80,7 +82,7 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.written(),
-    // ClickHouse ignores a retried insert that has the same deduplication token.
+    // Token by which ClickHouse recognizes a retried insert and ignores it.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

@@ -1,4 +1,4 @@
-/** Stores the inline events (the events in a report request) that are missing after a failed request. */
+/** Stores the inline events of a report (the events in the report request) that are missing after a failed request. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
@@ -28,9 +28,9 @@ export interface CompletedEvents {
 }
 
 /**
- * Stores the missing inline events (the events in a report request), including events older than the retention. Returns all
- * inline events.
- * @param drafts empty if the body differs from the original request
+ * Stores missing inline events (the events in a report request), even if they are older than the retention. Returns all inline
+ * events of the report.
+ * @param drafts valid events of the request. Empty if the body differs from the original request
  */
 export async function completeEvents(
   deps: StoreEventsDeps & { readonly store: Store; readonly projection: ProjectionProgress },
@@ -50,7 +50,7 @@ export async function completeEvents(
   const events = ids.flatMap((id, position): AcceptedEvent[] => {
     const [event, draft] = [stored.get(id), drafts[position]];
     if (event !== undefined || draft === undefined) return event ? [event] : [];
-    // Builds the response from the request if the stored event has expired.
+    // Builds the response from the request if retention has removed the stored event.
     const occurredAt = draft.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return [{ ...draft, id, occurredAt, overQuota: false }];
   });
@@ -70,12 +70,12 @@ export async function appendInlineEvents(
   }
 }
 
-/** True if a link to an inline event has the state `unresolved`, because the linker did not find the event. */
+/** True if a link to an inline event is `unresolved`, because the linker did not find the event in time. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** If a report closes within this time after an event was stored, the linker's final search can miss the event. */
+/** Time before the closing of a report. The linker's final search can miss an event that is stored within this time. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 export async function appendRetry(
@@ -99,7 +99,7 @@ async function storedEvents(
   return new Map(rows.map((row) => [row.id, eventOfRow(row)]));
 }
 
-/** Stores missing events with their original ids and append ids, so that consumers detect duplicates. */
+/** Stores missing events with their original event ids and append ids, so that consumers detect duplicates. */
 async function storeMissing(
   deps: StoreEventsDeps,
   principal: Principal,

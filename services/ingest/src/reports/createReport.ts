@@ -1,6 +1,6 @@
 /**
- * Handles POST /v1/ingest/reports. Appends the report, and then appends its inline events (the events in the request). The
- * report's record contains the ids of the inline events, so that a retry of the request can store missing events.
+ * Handles POST /v1/ingest/reports: appends the report, and then its inline events (the events in the request). The report's
+ * record contains the ids of these events, so that a retry of the request can store missing events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -60,7 +60,7 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly reports: ReportCache;
   readonly projection: ProjectionProgress;
   readonly clock: Clock;
-  /** Mutex per bug report. The key is the project id and the report id. */
+  /** Mutex for each bug report. The key consists of the project id and the report id. */
   readonly perReport: KeyedMutex;
   readonly checkAttachments: CheckAttachments;
 }
@@ -69,28 +69,28 @@ export interface ReportAnswer {
   readonly isReplay: boolean;
   readonly id: string;
   readonly body: Buffer;
-  /** Number of stored inline events. Undefined if the request was a retry of an earlier request. */
+  /** Number of stored inline events (events in the report request). Undefined if the request was a retry. */
   readonly accepted?: AcceptedEvents;
 }
 
 interface CheckedReport extends AssignedDrafts {
   readonly draft: ReportDraft;
   readonly id: string;
-  /** Session id of the bug report. Null if the request names no session, or an expired session. */
+  /** Session id of the bug report. Null if the request has no session id or if the session has expired. */
   readonly sessionId: string | null;
   readonly sessionLane: number | null;
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
-  /** Error for invalid fields. Not thrown if the request is a retry of a report that is already in the log. */
+  /** Error about invalid fields. Ignored if the request is a retry of a report that is already in the log. */
   readonly rejection?: Rejected;
 }
 
 /**
  * Creates a bug report, or answers a retry.
  * @throws Rejected if the client must change the request
- * @throws Unavailable if the client can retry the request. If the request contains no id, the retry creates another report.
- * @throws IncompleteReport if the log has the report, but not its events. A retry adds the events.
+ * @throws Unavailable if the client can send the request again. A request without an id then creates another report.
+ * @throws IncompleteReport if the log has the report, but not all of its events. A retry adds the missing events.
  */
 export async function createReport(
   deps: ReportDeps,
@@ -134,7 +134,7 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // With a `clientRequestId`, expired sessions are accepted, because a retry can be late.
+  // Accepts an expired session if the request has a `clientRequestId`, because the request can be a late retry.
   const isKept = (session: string): boolean =>
     clientRequestId !== null && deps.sessions.canExist(tenant.id, project.id, session);
   const drafts = draft.drafts.map((event) => excludeUnknownSession(event, known, isKept));
@@ -160,7 +160,7 @@ function malformed(draft: ReportDraft, id: string, body: Buffer): CheckedReport 
   return { ...nothing, problems, draft, id, body, rejection: bodyRejection(problems) };
 }
 
-/** Derives the report id from the `clientRequestId`. Every process derives the same id, and therefore recognizes a retry. */
+/** Derives the report id from the `clientRequestId`. A retry therefore gets the same report id in every process. */
 function idFromClientRequest(projectId: string, clientRequestId: string | null): string | undefined {
   if (clientRequestId === null) return undefined;
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
@@ -210,7 +210,7 @@ async function fileReport(
   checked: CheckedReport,
 ): Promise<ReportAnswer> {
   const { id, drafts, attachments } = checked;
-  // Checks the sizes of the stored files, because the client can omit the sizes in the request.
+  // Checks the sizes of the stored files, because a request does not have to contain the sizes.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyRejection(tooLarge);
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
@@ -307,7 +307,7 @@ const NO_TEXTS = {
   fingerprint: null,
 };
 
-/** Responds to a retry of a report request. Stores missing inline events if the bodies of both requests are the same. */
+/** Answers a retry of a report request. If both requests have the same body, also stores missing inline events. */
 async function replay(
   deps: ReportDeps,
   principal: Principal,
@@ -351,7 +351,7 @@ function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();
 }
 
-/** True if the body equals the original body. Ignores an `id` that the client copied from a response with status 503. */
+/** True if the body equals the original body. Ignores an `id` that the client copied from a 503 response. */
 function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
   if (filed === null) return false;
   if (filed.equals(requestDigest(body))) return true;

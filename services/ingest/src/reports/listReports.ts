@@ -1,4 +1,4 @@
-/** Lists the bug reports of a project, newest first. The list includes retracted reports. */
+/** Lists the bug reports of a project, the newest first. The list includes retracted reports. */
 
 import type { Principal } from '@questlog/runtime/directory/directory';
 import {
@@ -41,7 +41,9 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/** SQL columns of the report list. Excludes long columns, because `FINAL` reads the columns of all reports of the project. */
+/**
+ * SQL columns of the report list. Long columns are excluded, because `FINAL` reads the columns of all reports of the project.
+ */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =

@@ -73,12 +73,14 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** SQL query for the stored links of a report. A `pending` row is not a link yet, because its event is not stored. */
+/**
+ * SQL query for the stored links of a report. A row with the state `pending` is no link, because its event is not stored yet.
+ */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
 
-/** SQL query for the events of a report's session in the report's window. Includes events whose links are not stored yet. */
+/** SQL query for events in the report's session and time window, including events without a stored link. */
 const LINKS_BY_SESSION = `
   SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${sessionEventsQuery()})`;
 
@@ -95,7 +97,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(context, filed);
   const bySession = isFresh(filed, context.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // Filters by id and also by the time that the ids contain, because the table's primary key starts with this time.
+  // Also filters by the time in the ids, because the primary key of the table starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     context.store.query<LinkedRow>(
       `WITH links AS (
@@ -140,7 +142,7 @@ export async function findReport(
   return report;
 }
 
-/** Waits until ClickHouse has the bug report and its events, and then at most one second for the links. */
+/** Waits until ClickHouse has the bug report and its events. Then waits at most one second for the links. */
 async function waitForProjection(
   { projections, waitForLinks, partitions }: ReadContext,
   filed: ReportLink,
@@ -174,7 +176,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Keeps the time of the report, because the default would be the time of the retraction.
+      // Keeps the report's time. Without this field, the retraction would get the current time.
       occurredAt: reportTimeOf(filed),
     });
   });

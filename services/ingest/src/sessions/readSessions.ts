@@ -49,26 +49,26 @@ export async function readSession(
     return first;
   };
   let row = await stored();
-  // The client can register the session while the first query runs.
+  // Repeats the query if the client registered the session during the first query.
   const isCached = row === undefined && (await context.sessions.find(tenant.id, project.id, [id])).has(id);
   if (isCached) row = await stored();
   if (row === undefined) {
-    // The row of a cached session can be missing after a restore, or can have expired.
+    // A session in the cache can lack a row, because the row has expired or the table was restored from a backup.
     const incomplete = isCached ? await context.sessions.errorIfIncomplete(tenant.id) : undefined;
     if (incomplete instanceof TableIncomplete)
       throw new Unavailable(SESSION_NOT_RESTORED, { retryAfterS: incomplete.retryAfterS, cause: incomplete });
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
-  // Without this wait, `sequence` can report an acknowledged event as missing.
+  // Waits for all events of the session. Otherwise, `sequence` could report an acknowledged event as missing.
   await context.projections.events.caughtUp([partitionOf(tenant.id, row.lane, context.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
   const session = { ...sessionOf(row), sequence: await sessionSequence(context.store, owner) };
-  // Appends the stored bytes of the metadata without parsing them, so that they remain unchanged.
+  // Appends the stored metadata as text without parsing it, so that its bytes remain unchanged.
   return Buffer.from(`${JSON.stringify(session).slice(0, -1)},"metadata":${row.metadata}}`);
 }
 
-/** Returns a page of the sessions of a player, newest first. The page is empty if the player is unknown. */
+/** Returns a page of a player's sessions, the newest first. The page is empty if the player is unknown. */
 export async function readPlayerSessions(
   context: ReadContext,
   principal: Principal,

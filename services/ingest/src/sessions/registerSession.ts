@@ -1,4 +1,7 @@
-/** Handles POST /v1/ingest/sessions. A retry gets the same response. Rejects different content for a registered session id. */
+/**
+ * Handles POST /v1/ingest/sessions. A retry gets the same response. A request with other content for an existing session id is
+ * rejected.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';
@@ -21,7 +24,10 @@ interface RegisteredSession {
   readonly warned: readonly SkewedTime[];
 }
 
-/** @throws Rejected if the client must change the request @throws Unavailable if the client can retry */
+/**
+ * @throws Rejected if the client must change the request
+ * @throws Unavailable if the client can send the request again
+ */
 export async function registerSession(
   { sessions, clock }: { sessions: SessionCache; clock: Clock },
   { tenant, project, buildIds }: Principal,

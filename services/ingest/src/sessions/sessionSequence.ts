@@ -1,6 +1,6 @@
 /**
- * Finds missing events of a session by gaps in the sequence numbers that the client gave to its events. Retention can remove
- * the first events of an old session. A gap before the first stored event of an old session counts as expired.
+ * Finds missing events of a session by gaps in the client's sequence numbers. Retention can remove the first events of an old
+ * session, so that a gap before the first stored event counts as expired.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
@@ -9,11 +9,11 @@ interface Row {
   readonly received: string;
   readonly highest: string;
   readonly missing: readonly [first: string, last: string][];
-  /** 1 if retention has removed events that arrived after the session was registered. Otherwise 0. */
+  /** 1 if events that arrived after the session's registration can have expired. Otherwise 0. */
   readonly hasExpired: 0 | 1;
 }
 
-/** SQL query for gaps in the sequence numbers. A step above 1 is a gap, and a step of 0 is a duplicate. */
+/** SQL query for gaps in the sequence numbers. A step of more than 1 is a gap, and a step of 0 is a duplicate number. */
 const GAPS = `
   SELECT countIf(number != before) AS received, max(number) AS highest,
     arrayMap(gap -> [gap.1, gap.2],
@@ -29,7 +29,9 @@ const GAPS = `
       AND sequence IS NOT NULL
   )`;
 
-/** Returns the received and missing sequence numbers. Null if no stored event of the session has a number. */
+/**
+ * Returns the number of received events and the missing numbers. Null if no stored event of the session has a sequence number.
+ */
 export async function sessionSequence(
   store: Store,
   session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },

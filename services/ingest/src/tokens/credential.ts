@@ -8,14 +8,12 @@ export interface ProjectIds {
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
-/**
- * Returns a text that identifies the credential in a later check: the id of the access token, or the expiry time of the JWT.
- */
+/** Returns a text for later checks of the credential: the id of the access token, or the expiry time of the JWT. */
 export function credentialOf({ tokenId, jwtExpiresAtMs }: Principal): string {
   return jwtExpiresAtMs === undefined ? (tokenId ?? '') : `jwt-until-${jwtExpiresAtMs}`;
 }
 
-/** Returns the principal of an upload. Undefined if the credential is no longer valid or the project is suspended. */
+/** Returns the principal (token owner) of an upload. Undefined if the token has become invalid or the project is suspended. */
 export function holderOf(
   directory: Directory,
   { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },

@@ -1,4 +1,6 @@
-/** Records the minute in which each token was last used. The directory topic shares the minutes with all ingest processes. */
+/**
+ * Records the minute in which each token was last used. All ingest processes share these minutes through the directory topic.
+ */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -12,7 +14,7 @@ export interface TokenUses {
 
 const MINUTE_MS = 60_000;
 const WRITE_EVERY_MS = 1_000;
-/** Maximum number of token uses that are written per minute. The tokens that have waited longest are written first. */
+/** Maximum number of token uses that are written per minute. Tokens that have waited longest are written first. */
 export const MAX_WRITES_PER_MINUTE = 1_000;
 const APPENDS_PER_BATCH = 50;
 
@@ -37,7 +39,7 @@ export function openTokenUses(
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // Inserts the token at the end of the map, because other tokens have waited longer.
+    // Moves the token to the end of the map, because the other tokens have waited longer.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

@@ -1,4 +1,4 @@
-/** Handles PUT to an upload address: passes the bytes of the request to the store, and limits the size and the rate. */
+/** Handles PUT to an upload address: writes the request body to the upload store, and limits the size and the rate. */
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -7,15 +7,15 @@ import type { UploadReceiver } from '@questlog/runtime/uploads/uploadStore';
 import { type AcquirePermit, FairQueue, limitConcurrency } from '../limits/fairSharing.ts';
 import type { ProjectIds } from '../tokens/credential.ts';
 
-/** Maximum concurrent uploads. An upload needs memory for one or two chunks. */
+/** Maximum number of concurrent uploads. Each upload needs memory for one or two chunks of its file. */
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum timer delay that the rate limit compensates. If a timer fires late, the next chunks wait less. */
+/** Maximum delay of a timer that the rate limit makes up for. After a late timer, the next chunks wait less. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
-/** Interval of permission checks. A revocation must take effect within 2 s, even if the client sends no data. */
+/** Interval of permission checks. A revoked token must stop an upload within 2 s, even if the client sends no data. */
 const CHECK_INTERVAL_MS = 1_000;
 
 export class UploadsInFlight {
@@ -32,7 +32,7 @@ export class UploadsInFlight {
     return await work().finally(release);
   }
 
-  /** Waits until the rate limit allows the chunk. Uploads of different tenants take turns. */
+  /** Waits until the rate limit allows the next chunk of a file. The tenants take turns. */
   async pace(tenantId: string, bytes: number): Promise<void> {
     await this.#turns.run(tenantId, async () => {
       const nowMs = performance.now();
@@ -81,7 +81,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
     throw new Rejected('unsupported_encoding', 'a file must be sent without a Content-Encoding');
   }
   if (headers['content-range'] !== undefined) {
-    // Rejects a partial file, because the store would save the part as the whole file (RFC 9110, section 14.5).
+    // Rejects a part of a file, because the store would keep the part as the whole file (RFC 9110, section 14.5).
     throw new Rejected('invalid_request', 'a file must be sent as a whole, without a Content-Range');
   }
   const contentLength = headers['content-length'];
@@ -98,7 +98,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Keeps the connection open if the loop ends before the end of the body, because the response uses the same connection.
+    // Keeps the connection open if the loop ends before the body, because the response needs the connection.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;
@@ -117,7 +117,7 @@ async function* bounded(
   if (holderOf() === undefined) throw tokenRevoked();
 }
 
-/** Frees the memory of a chunk immediately. Otherwise, chunks would cause full garbage collections that delay events. */
+/** Frees the memory of a chunk immediately. Otherwise, chunks would cause long garbage collections that delay events. */
 function releaseMemory(chunk: Buffer): void {
   const { buffer } = chunk;
   const isItsOwn = buffer.byteLength === chunk.byteLength;

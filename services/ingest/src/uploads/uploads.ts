@@ -16,7 +16,7 @@ import { FairQueue } from '../limits/fairSharing.ts';
 import { credentialOf, type ProjectIds } from '../tokens/credential.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 
-/** Creates an upload and its address. @throws Rejected if a field is not valid or the session can never exist */
+/** Creates an upload and its address. @throws Rejected if a field is invalid or no session with this id can be registered */
 export async function createUpload(
   { store, clock, sessions }: { store: UploadStore; clock: Clock; sessions: Pick<SessionCache, 'canExist'> },
   principal: Principal,
@@ -57,13 +57,16 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /** State of a file that does not exist, is older than a day, belongs to another project, or has an unexpected size. */
+  /** Result for a file that does not exist, is older than a day, belongs to another project, or has an unexpected size. */
   | { readonly state: 'missing' };
 
-/** Maximum concurrent file checks. A check sends one or two requests to the store. */
+/** Maximum number of concurrent file checks. Each check sends one or two requests to the upload store. */
 const MAX_CONCURRENT_CHECKS = 16;
 
-/** Checks the files of a report. If many checks wait, tenants take turns. @throws Unavailable if too many checks are waiting */
+/**
+ * Checks whether the files of a report exist. If many checks wait, the tenants take turns. @throws Unavailable if too many
+ * checks are waiting
+ */
 export type CheckAttachments = (
   of: ProjectIds,
   named: readonly NamedAttachment[],
@@ -79,7 +82,7 @@ export function openAttachmentChecks(deps: Parameters<typeof checkAttachment>[0]
   };
 }
 
-/** Checks one file of a report. A file older than a day counts as missing, because a cleanup can remove it. */
+/** Checks one file of a report. A file older than a day counts as missing, because a cleanup may remove it. */
 export async function checkAttachment(
   { store, clock }: { store: UploadStore | undefined; clock: Clock },
   projectId: string,

@@ -1,4 +1,7 @@
-/** Predicts which reports the linker will link to a new event, so that the response can contain the report ids. Pure. */
+/**
+ * Predicts which reports the linker will link to a new event, so that the response to the event can contain the report ids.
+ * Pure.
+ */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -25,19 +28,21 @@ export type WindowedReport = Pick<
   | 'maxSessionLinks'
 >;
 
-/** Session id and event ids in a bug report. The report can link only events of the session and events with these ids. */
+/**
+ * Session id and event ids in a bug report. Only events of this session and events with these ids can be linked to the report.
+ */
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
 export const MAX_OPEN_WINDOWS = 100_000;
 /**
- * Maximum number of event ids of open reports in memory. An id takes about 260 bytes. If an event id is not in memory, a
- * response omits the report of the event, but the linker still links the event.
+ * Maximum number of cached ids of events that open reports list, about 260 bytes each. If an id is not cached, the response to
+ * the event omits the report, but the linker still links the event.
  */
 export const MAX_NAMED_IDS = 100_000;
 /** Maximum number of cached ids of retracted reports. An id is needed until the linker has retracted the report's links. */
 export const MAX_RETRACTED = 100_000;
-/** Maximum open reports per session or event. The limit saves storage, because a link copies a payload of up to 250 KB. */
+/** Maximum open reports per session or event. Each link stores a copy of the event's payload, which can have 250 KB. */
 export const MAX_OPEN_REPORTS_PER_KEY = 50;
 
 export class OpenReports {
@@ -62,13 +67,13 @@ export class OpenReports {
     return { windows: this.#bySession.keys, namedIds: this.#byEvent.keys };
   }
 
-  /** True if an open report of the project names an event. */
+  /** True if an open report of the project lists event ids. */
   hasNamedEvents(projectId: string): boolean {
     return this.#byEvent.hasReports(projectId);
   }
 
   open(report: ReportLink, nowMs: number): void {
-    // Drops the retraction, because a retraction that precedes its report in the log has no effect.
+    // Deletes an earlier retraction of the report, because only a retraction that follows its report in the log is valid.
     this.#retracted.delete(nameOf(report.projectId, report.reportId));
     this.openWindow(report, nowMs);
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
@@ -79,7 +84,10 @@ export class OpenReports {
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
   }
 
-  /** Returns the requested links that a new report can have without exceeding `MAX_OPEN_REPORTS_PER_KEY`. */
+  /**
+   * Returns which requested links a new report can have without more than `MAX_OPEN_REPORTS_PER_KEY` reports per event or
+   * session.
+   */
   capacityFor({ projectId, sessionId, eventIds }: RequestedLinks, nowMs: number): ReportCapacity {
     const hasCapacity = (open: ReportsByKey, id: string, filingKey = id): boolean => {
       const opened = open.openAt(projectId, id, nowMs);
@@ -93,7 +101,7 @@ export class OpenReports {
     };
   }
 
-  /** Counts the report as open until the caller calls the returned function. */
+  /** Counts a report as open while the report is being appended. The caller ends this state with the returned function. */
   startFiling(report: FilingReport): () => void {
     const { projectId, sessionId, eventIds, maxSessionLinks } = report;
     const ofSession = sessionId === null || maxSessionLinks === 0 ? [] : [`session/${sessionId}`];
@@ -113,12 +121,15 @@ export class OpenReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
-  /** Returns the session's open reports. Omits retracted and hidden reports, because the linker creates no links for them. */
+  /** Returns the session's open reports. Omits retracted and erased reports, because the linker creates no links for them. */
   linkableReports(projectId: string, sessionId: string | null, nowMs: number): readonly OpenReport[] {
     return this.#linkableOf(this.#bySession, projectId, sessionId, nowMs);
   }
 
-  /** Returns the ids of the event's reports. `linked` contains the report ids that ClickHouse has stored for the event. */
+  /**
+   * Returns the ids of the reports that belong to the event. `linked` contains the report ids of the event's links in
+   * ClickHouse.
+   */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,
@@ -144,7 +155,7 @@ export class OpenReports {
   }
 }
 
-/** Returns the sorted ids of the reports whose window contains the time. */
+/** Returns the sorted ids of the reports whose time window contains the event's time. */
 export function reportsInWindow(reports: readonly OpenReport[], occurredAt: bigint): string[] {
   return reports
     .filter(({ window }) => isInWindow(occurredAt, window))
@@ -164,13 +175,13 @@ export interface OpenReport {
   readonly receivedAt: number;
   readonly window: ReportWindow;
   readonly closesAt: number;
-  /** Ids of the session or of the events. */
+  /** Ids under which the report is indexed: the session id, or the ids of the listed events. */
   readonly ids: readonly string[];
-  /** True if the report was retracted. A retracted report still counts against the limit of open reports. */
+  /** True if the report was retracted. A retracted report still counts for the maximum number of open reports. */
   isRetracted: boolean;
 }
 
-/** Number of reports that each insertion checks for expiry, starting with the oldest report. */
+/** Number of reports that each insertion checks for expiry. The check starts with the oldest report. */
 const SWEEP_STEPS = 8;
 
 /** Open reports by session id or event id. Ids are unique only within a project. */
@@ -192,7 +203,7 @@ class ReportsByKey {
     return this.#byProject.has(projectId);
   }
 
-  /** Adds a bug report. Does nothing if `ids` is empty, the report is already closed, or the report was already added. */
+  /** Adds a bug report. Does nothing if `ids` is empty, or if the report is closed or was already added. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);

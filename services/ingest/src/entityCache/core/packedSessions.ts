@@ -1,18 +1,18 @@
 /** Hash tables for the sessions that ClickHouse might not have yet. A session takes about 60 bytes. */
 
-/** Session in the cache. The session's content, which has up to 64 KiB, is not cached. */
+/** Cached fields of a session. The session's content, which can have 64 KiB, is not cached. */
 export interface CachedSession {
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** The session's lane. The tenant and the lane together determine the partition of the session's events. */
+  /** Fixed number of the session. The tenant and this number determine the partition of the session's events. */
   readonly lane: number;
-  /** Start of the session in microseconds since the epoch. The default is the time of registration. */
+  /** Start of the session in microseconds since the epoch. If the client sends no start, the time of registration. */
   readonly startedAt: bigint;
-  /** Registration time in milliseconds since the epoch. It decides whether the session is visible. */
+  /** Registration time in milliseconds since the epoch. If an erasure is later than this time, the session is hidden. */
   readonly registeredAt: number;
   /** Hash of the player id, or of the session id if the player is unknown. */
   readonly player: number;
-  /** First 64 bits of a hash of the registration's fields. Equal registrations have equal hashes. */
+  /** First 64 bits of a hash of the registered fields. Two registrations with equal fields have equal hashes. */
   readonly content: bigint;
 }
 
@@ -39,9 +39,8 @@ export class PackedSessions {
   #nextTable = 0;
 
   /**
-   * @param hash returns at least 16 bytes of a hash. The hash uses a secret key, so that clients cannot choose session ids with
-   * equal hashes. If there are a million sessions, the lookup of an unknown session returns a wrong session with a probability
-   * of 10^-26.
+   * @param hash returns a hash of at least 16 bytes. The hash uses a secret key, so that clients cannot create session ids with
+   * equal hashes. With a million sessions, a lookup returns a wrong session with a probability of 10^-26.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;
@@ -97,7 +96,7 @@ export class PackedSessions {
     table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
-  /** Removes the sessions for which `isRemoved` returns true. The caller can run other code between the generator's steps. */
+  /** Removes the sessions for which `isRemoved` returns true. Between two steps of the generator, other code can run. */
   *remove(isRemoved: (partition: number, firstOffset: number) => boolean): Generator<void, void> {
     let seen = 0;
     for (let left = TABLE_COUNT; left > 0; left--) {
@@ -125,7 +124,7 @@ export class PackedSessions {
     }
     if (table.size === previous) return;
     this.#size -= previous - table.size;
-    // Rebuilds the hash table after a removal, because a lookup would stop at the slot of a removed session.
+    // Rebuilds the hash table after a removal, because a search would otherwise stop at the slot of a removed session.
     this.#resize(table, table.size);
   }
 
@@ -176,7 +175,7 @@ class Table {
     return this.words[at + ORIGIN] === FREE ? undefined : at;
   }
 
-  /** Adds a key to a hash table. The table must have a free slot and must not contain the key. */
+  /** Adds a key to the hash table. The table must have a free slot and must not contain the key. */
   add(key: Key): number {
     const at = this.#slotOf(key);
     this.words.set(key, at);
@@ -217,7 +216,7 @@ interface Origin {
 
 const ORIGIN_BYTES = 300;
 
-/** Combinations of partition, lane, and build id. Each combination is stored one time, although many sessions use it. */
+/** Combinations of partition, lane number, and build id. Many sessions share a combination, which is stored only once. */
 class Origins {
   readonly #indexes = new Map<string, number>();
   readonly #origins: (Origin | undefined)[] = [undefined];

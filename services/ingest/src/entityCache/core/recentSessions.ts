@@ -1,4 +1,4 @@
-/** Cache of recently used sessions. Compares the 16 bytes of session ids, and does not create strings. */
+/** Cache of recently used sessions. Finds a session by the 16 bytes of its id, without creating a string. */
 import type { CachedSession } from './packedSessions.ts';
 
 export interface RecentSession extends Pick<CachedSession, 'sessionId' | 'buildId' | 'lane' | 'player'> {
@@ -7,7 +7,7 @@ export interface RecentSession extends Pick<CachedSession, 'sessionId' | 'buildI
   readonly build: Buffer | null;
 }
 
-/** Number of cached sessions, about 300 bytes each. A session replaces the cached session with the same slot. */
+/** Number of cached sessions, about 300 bytes each. A new session replaces the cached session in the same slot. */
 const SLOTS = 16_384;
 
 export class RecentSessions {
@@ -51,7 +51,7 @@ export class RecentSessions {
     this.#sessions.fill(undefined);
   }
 
-  /** Derives the slot number from the last bits of the session id, because these bits are random in UUIDv4 and UUIDv7. */
+  /** Computes the slot from the last bits of the session id, because these bits are random in UUIDv4 and UUIDv7. */
   #slotOf(words: Uint32Array, at: number): number {
     return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
   }

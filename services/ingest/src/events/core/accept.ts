@@ -1,4 +1,4 @@
-/** Creates the events of a request: their ids, over-quota flags, records, and partitions. Pure. */
+/** Creates the events of a request, with their ids, over-quota flags, log records, and partitions. Pure. */
 import { hash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -8,20 +8,22 @@ import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 import { type RecordShape, recordName } from './recordParts.ts';
 
-/** A valid element with its lane. The tenant and the lane determine the partition of the event. */
+/**
+ * Valid element of a request, with its lane. The tenant and the lane (a fixed number of the session) determine the partition.
+ */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
   /** 32-bit hash of the session's player id. Undefined if the event has no session. */
   readonly player?: number | undefined;
-  /** Fraction of events to keep, between 0 and 1. Undefined if the event is not sampled. */
+  /** Fraction of the events that a sampling switch keeps, between 0 and 1. Undefined if no sampling switch applies. */
   readonly sampleRate?: number;
-  /** Undefined if `accept` creates the id. */
+  /** Id of the event. Undefined if `accept` must create the id. */
   readonly id?: string;
 }
 
 export interface Idempotency {
   readonly key: string;
-  /** SHA-256 of the body. */
+  /** SHA-256 hash of the request body. */
   readonly digest: Buffer;
 }
 
@@ -31,14 +33,14 @@ export interface AcceptInput {
   readonly revision: Revision;
   readonly receivedAt: number;
   readonly drafts: readonly AssignedDraft[];
-  /** Number of events that the tenant's monthly quota still allows. The number is negative if the quota is already exceeded. */
+  /** Number of events that the tenant's monthly quota still allows. Negative if the tenant has exceeded the quota. */
   readonly remaining: number;
   readonly idempotency: Idempotency | null;
   readonly shape: RecordShape;
-  /** Id of the bug report whose request contained the events. Undefined if the events came from an events request. */
+  /** Id of the bug report if the events are part of a report request. Undefined for a request with events only. */
   readonly reportId?: string;
   readonly partitions: number;
-  /** Random bytes for ids. The buffer starts with 8 bytes for each event, followed by 16 bytes for each record. */
+  /** Random bytes for ids: 8 bytes for each event, followed by 16 bytes for each record. */
   readonly random: Buffer;
 }
 
@@ -86,8 +88,8 @@ export function accept(input: AcceptInput): AcceptedBatch {
 }
 
 /**
- * Returns 8 bytes for each element. The element's event id ends with 62 bits of these bytes. The bytes do not depend on the
- * lane, because a retry can have a different lane.
+ * Returns 8 bytes for each element. The last 62 bits of the event id come from these bytes. The bytes do not depend on the
+ * event's lane, because a retry can have a different lane.
  */
 export function keyedTails(
   projectId: string,
@@ -100,14 +102,14 @@ export function keyedTails(
   indexes.forEach((index, position) => {
     const end = start + text.write(`${index}/`, start, 'latin1');
     digest.copy(text, end);
-    // The hash as hexadecimal text takes half the time of the hash as a buffer.
+    // Writes the hash as hexadecimal text, because creating a buffer for each hash takes twice the time.
     const hex = hash('sha256', text.subarray(0, end + digest.length), 'hex');
     tails.write(hex, position * 8, 8, 'hex');
   });
   return tails;
 }
 
-/** Maximum bytes of a project id, a key, and the index of an element, each with a slash. */
+/** Maximum bytes of the text `<project id>/<key>/<index of the element>/`. */
 const KEYED_BYTES = 37 + 37 + 12;
 
 /** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
@@ -162,8 +164,8 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 }
 
 /**
- * Returns the id of an append, by which consumers detect duplicates. A retry of a bug report, or of a request with an
- * idempotency key, gets the same append id.
+ * Returns the append id, by which consumers detect duplicates. A retry gets the same append id if it has an idempotency key or
+ * is a bug report.
  */
 function appendIdOf(
   input: AcceptInput,
@@ -173,7 +175,8 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // A retry of a lost report creates new event ids, so it needs a new append id.
+    // Includes the first event id in the append id. A retry after a lost report has new event ids, and its records are no
+    // duplicates.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(sha256(tried));
   }
@@ -190,8 +193,8 @@ export interface AssignedDrafts {
 }
 
 /**
- * Copies the lane and the build of each draft's session into the draft. A draft is a valid element of the request. A draft
- * without a session gets the lane of the request.
+ * Adds the lane and the build of the session to each draft (valid element). A draft without a session gets the lane of the
+ * request.
  */
 export function assignLanes(
   { drafts, problems }: Elements,

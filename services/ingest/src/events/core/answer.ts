@@ -1,4 +1,4 @@
-/** Writes the JSON of responses that contain events. Copies the bytes of payloads without parsing them. Pure. */
+/** Writes the JSON of responses that contain events. Copies the payloads as bytes without parsing them. Pure. */
 
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
@@ -7,9 +7,9 @@ import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 
 export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
-  /** True if the event exceeded the quota. Undefined in revision B of the API, whose responses omit this field. */
+  /** True if the event exceeded the quota. Undefined in API revision B, whose responses do not have this field. */
   readonly overQuota: boolean | undefined;
-  /** Link between the event and a bug report. Only responses that list the events of a report contain links. */
+  /** Link between the event and a bug report. Only a response that lists the events of a report contains links. */
   readonly link?: { readonly state: string; readonly source: string };
 }
 
@@ -19,7 +19,7 @@ export function eventArray(events: readonly AnsweredEvent[]): Buffer {
   return arrayOf(events, (out, event) => out.event(event));
 }
 
-/** Returns the JSON of an array of events, without the brackets. */
+/** Returns the JSON of a list of events without the surrounding brackets. */
 export function eventList(events: readonly AnsweredEvent[]): Buffer {
   return eventArray(events).subarray(1, -1);
 }
@@ -36,7 +36,7 @@ export function eventPage(lists: readonly Buffer[], next: string | null): Buffer
   return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
-/** Returns the JSON array for `Prefer: handling=lenient`: for each element, the created event or a problem document. */
+/** Returns the JSON array of a lenient request: the created event or a problem document for each element. */
 export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,
@@ -66,13 +66,13 @@ function arrayOf<T extends Element>(
   return out.written();
 }
 
-/** Returns the estimated JSON bytes of an event or a problem document. The estimate is usually too high. */
+/** Returns an estimate of the JSON bytes of an event or a problem document. Most estimates are too high. */
 function bytesOf(element: Element): number {
   return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
 }
 
 const HEAD_BYTES = 330;
-/** Extra bytes of the output buffer, so that a short text can be added without counting its UTF-8 bytes. */
+/** Extra bytes of the output buffer. A short text fits into these bytes, and its UTF-8 bytes need not be counted. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {

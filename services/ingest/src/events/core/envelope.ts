@@ -1,4 +1,4 @@
-/** Converts each scanned element of a request to the draft of an event, or to a list of problems. Pure. */
+/** Converts each scanned element of a request to a draft (an event without an id) or to a list of problems. Pure. */
 
 import { fieldProblems, timestampProblem } from '@questlog/runtime/http/core/fieldProblems';
 import { SAMPLES } from '@questlog/runtime/http/core/scanObject';
@@ -11,11 +11,11 @@ import { Compile, type Validator } from 'typebox/compile';
 import type { SentTime } from '../../core/clockSkew.ts';
 import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
-/** A valid element of a request. The payload is a view of the request body. */
+/** Valid element of a request. The payload is a view of the request body. */
 export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
   readonly index: number;
-  /** Time of the event in microseconds since the epoch. Null if the element contains no time. */
+  /** Time of the event in microseconds since the epoch. Null if the element has no time. */
   readonly occurredAt: bigint | null;
 }
 
@@ -67,7 +67,7 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
   });
 }
 
-/** True if all fields except the time are valid. This function is several times faster than schema validation. */
+/** True if all fields of an element are valid, except for the time. Several times faster than schema validation. */
 export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
   return (
@@ -85,7 +85,7 @@ export function isValid(element: ScannedElement, revision: Revision, uuids: Uuid
   );
 }
 
-/** Treats `null` in an optional field like an omitted field. */
+/** True if an optional field is absent or `null`. */
 function isOmitted(field: StringField | NumberField): boolean {
   return field === undefined || (typeof field === 'object' && field.kind === 'null');
 }

@@ -1,4 +1,4 @@
-/** Fast path: copies bytes of the request body into the records and the response. */
+/** Builds records and the response of an ordinary request by copying bytes of the request body. */
 
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { formatMicros } from '@questlog/schemas/isoTime';
@@ -8,39 +8,42 @@ import { UUID_LENGTH, writeEventId } from '@questlog/schemas/uuid';
 import type { RecentSession } from '../../entityCache/core/recentSessions.ts';
 import { ABSENT, type OrdinaryEvents } from './ordinaryEvents.ts';
 
-/** Valid events of a request. All arrays have the order of the request. */
+/** Valid events of a request. All arrays are in the order of the request. */
 export interface OrdinaryBatch
   extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision' | 'idempotency'> {
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /** For each event, the next event of the same record. The value of a record's last event has no meaning. */
+  /**
+   * Linked lists of the events of each record: for each event, the index of the next event. The last entry of a list is not
+   * used.
+   */
   readonly next: ArrayLike<number>;
-  /** Null if the event has no session. */
+  /** For each event, its session. Null if the event has no session. */
   readonly sessions: readonly (Pick<RecentSession, 'build'> | null)[];
   readonly remaining: number;
-  /** Event ids: 36 bytes per event. */
+  /** Ids of all events as text, 36 bytes per event. */
   readonly ids: Buffer;
 }
 
-/** Report ids by the position of the event in the request. Undefined if no event has reports. */
+/** Report ids by the index of the event in the request. Undefined if no event belongs to a report. */
 export type ReportIds = ReadonlyMap<number, readonly string[]> | undefined;
 
 export interface IdParts {
-  /** Time in the event ids, in milliseconds since the epoch. */
+  /** Time that all event ids contain, in milliseconds since the epoch. */
   readonly idMillis: number;
-  /** Last bytes of the event ids: 8 per event, random or derived from the idempotency key. */
+  /** Last 8 bytes of each event id. The bytes are random or derived from the idempotency key. */
   readonly tails: Buffer;
 }
 
 export interface OrdinaryRecord {
   readonly appendId: string;
-  /** Position of the first event in the request. */
+  /** Index of the record's first event in the request. */
   readonly first: number;
   readonly events: number;
 }
 
-/** Creates the ids of all events of a request. */
+/** Writes the ids of all events of a request into a buffer. */
 export function writeIds(
   { ids, found, lanes }: Pick<OrdinaryBatch, 'ids' | 'found' | 'lanes'>,
   { tails, idMillis }: IdParts,
@@ -62,7 +65,7 @@ export function recordOf(
   for (let left = events, event = first; left > 0; left--, event = next[event] ?? 0)
     bytes += found.bytesOf(event);
   const encoder = new EventsEncoder(schemaId, head, bytes);
-  // The sample rate stays null, because a request with sampled events takes the slow path.
+  // Leaves the sample rate null, because a request with sampled events does not take the fast path.
   const fields = new EventFields();
   fields.id = ids;
   fields.type = body;

@@ -1,4 +1,4 @@
-/** Parses the body of an ordinary request (a request on the fast path) without an object per event. Pure. */
+/** Parses the body of an ordinary request into arrays, without an object for each event. Pure. */
 
 import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
 import { BATCH_CAP, LIMITS, MAX_DEPTH } from '@questlog/schemas/http/event';
@@ -17,12 +17,12 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Value in a position array for a field that the event does not have. */
+/** Marks a field that an event does not have, in the arrays of field positions. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {
   count = 0;
-  /** For each event, the positions in the body at which the session id, the build id, and the time start. */
+  /** Positions in the body at which each event's session id, build id, and time start. */
   readonly sessionAt = new Int32Array(MAX_EVENTS);
   readonly buildAt = new Int32Array(MAX_EVENTS);
   readonly timeAt = new Int32Array(MAX_EVENTS);
@@ -31,15 +31,15 @@ export class OrdinaryEvents {
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
   readonly micros = new Float64Array(MAX_EVENTS);
-  /** 1 if the event's time has exactly three decimals, otherwise 0. */
+  /** 1 if the time of the event has exactly three decimals, otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
   /** Sequence number of each event. 0 if the event has no sequence number. */
   readonly sequence = new Float64Array(MAX_EVENTS);
-  /** The 16 bytes of each event's session id, as four 32-bit numbers. */
+  /** Session ids of the events, each as four 32-bit numbers. */
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
-  /** Sum of the bytes of all event types and payloads in the request. */
+  /** Total bytes of all event types and payloads in the request. */
   bytes = 0;
-  /** Earliest time of all events, in microseconds since the epoch. Infinity if no event has a time. */
+  /** Earliest time in the request, in microseconds since the epoch. Infinity if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
   readonly #reader = new TimeReader();
@@ -61,7 +61,7 @@ export class OrdinaryEvents {
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
   }
 
-  /** Returns the build id that the event contains. */
+  /** Returns the build id in the body of the event. Undefined if the event has no build id. */
   buildIdOf(body: Buffer, event: number): string | undefined {
     const at = this.buildAt[event] ?? ABSENT;
     return at === ABSENT ? undefined : body.toString('latin1', at, at + UUID_LENGTH);
@@ -153,11 +153,11 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // Does not parse exponents. The caller rejects `1e3`, because neither a comma nor a closing brace follows the digits.
+    // Stops before an exponent. A request with a number such as `1e3` then leaves the fast path.
     return i;
   }
 
-  /** Fails if the type contains an escape sequence, because the bytes are copied without decoding. */
+  /** Fails if the event type contains an escape sequence, because the response repeats its bytes without decoding. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {
@@ -169,7 +169,7 @@ export class OrdinaryEvents {
     return i + 1;
   }
 
-  /** Parses a time such as `2026-11-21T12:00:00Z`, with no or three decimals, between 1970 and 2254. */
+  /** Parses a time such as `2026-11-21T12:00:00Z`, with three decimals or without decimals, between 1970 and 2254. */
   #time(json: JsonBytes, i: number, event: number): number {
     const { body, end } = json;
     if (end - i <= SHORT_TIME) return FAILED;
@@ -178,7 +178,7 @@ export class OrdinaryEvents {
     if (timeEnd >= end || body[timeEnd - 1] !== UPPER_Z || body[timeEnd] !== QUOTE) return FAILED;
     if (body[i + 10] !== UPPER_T || !this.#reader.read(body, i, timeEnd)) return FAILED;
     const { seconds } = this.#reader;
-    // The response repeats the text of a time, so that the hour 24 and a leap second are excluded.
+    // Excludes the hour 24 and leap seconds, because the response repeats the text of the time unchanged.
     const isNormal = body[i + 17] !== SIX && (body[i + 11] !== TWO || body[i + 12] !== FOUR);
     if (!isNormal || seconds < 0 || seconds >= YEAR_2255) return FAILED;
     this.timeAt[event] = i;
@@ -191,7 +191,7 @@ export class OrdinaryEvents {
   }
 }
 
-/** Parses a lower-case UUID and the closing quote. */
+/** Parses a lower-case UUID with its closing quote. */
 function readQuotedUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
   const uuidEnd = i + UUID_LENGTH;
   return uuidEnd < end && body[uuidEnd] === QUOTE && readUuid(body, i, words, at) ? uuidEnd + 1 : FAILED;
@@ -201,7 +201,7 @@ export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
 const UNUSED_WORDS = new Uint32Array(4);
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
-/** Maximum digits of a sequence number. A double represents every number with up to 15 digits exactly. */
+/** Maximum digits of a sequence number, because a double represents all numbers with 15 digits exactly. */
 const MAX_DIGITS = 15;
 const YEAR_2255 = Date.UTC(2255, 0) / 1000;
 

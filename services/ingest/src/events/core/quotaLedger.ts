@@ -1,4 +1,4 @@
-/** Counts a tenant's events in a month. Adds recent events of this process to the counts from ClickHouse. */
+/** Counts a tenant's events of a month: the count from ClickHouse plus the recent events of this process. */
 
 /** Row of the rollup table: the number of a tenant's events in one partition of a log, up to an offset. */
 export interface RollupRow {
@@ -12,7 +12,7 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** Maximum number of appends in memory per partition. At the limit, appends are merged. An append takes about 40 bytes. */
+/** Maximum number of appends in memory per partition, about 40 bytes each. More appends are merged. */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -24,12 +24,12 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** For each partition of the current log, the highest offset that the rollup table includes. */
+  /** For each partition of the current log, the highest offset whose events the rollup table includes. */
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
-   * For each truncated partition, the values of the partition's rollup row before the truncation. ClickHouse can still return
-   * this outdated row.
+   * For each truncated partition, the values of its rollup row before the truncation. ClickHouse can still return these
+   * outdated values.
    */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
@@ -52,9 +52,9 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the rollup counts with the counts of `rows`. Removes events that `rows` include from this process's count.
-   * @param projected the offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove
-   * events that `rows` do not include.
+   * Replaces the counts of ClickHouse by `rows`, and removes the events that `rows` include from this process's count.
+   * @param projected offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove events
+   * that `rows` do not include.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
@@ -67,7 +67,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // The offset alone does not identify the outdated row, because a new row after a truncation can have the same offset.
+      // Compares a second value, because a new row after a truncation can have the same offset as the outdated row.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -75,7 +75,7 @@ export class QuotaLedger {
     }
   }
 
-  /** Removes this process's appends at and above `offset` from the count, because the log has lost these appends. */
+  /** Removes this process's appends at or after `offset` from the count, because the log has lost these appends. */
   truncate(partition: number, offset: number): void {
     const covered = this.#lastOffsets.get(partition) ?? -1;
     if (covered >= offset) {
@@ -89,7 +89,9 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /** Adds events to the count before their append, so that concurrent requests see the new count. Returns the old count. */
+  /**
+   * Adds events to the count before they are appended, so that concurrent requests see the new count. Returns the old count.
+   */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;
@@ -128,10 +130,10 @@ export class QuotaLedger {
   }
 }
 
-/** Merges neighboring entries until at most `groupCount` + 1 entries remain. */
+/** Merges neighboring appends, so that at most `groupCount` + 1 entries remain. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
-  // The group size is a power of two. A later merge then joins whole groups of an earlier merge and splits no group.
+  // Uses a power of two as group size, because a later merge then joins whole groups and splits no group.
   const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / groupCount));
   const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
   return [...groups.values()].map((group) =>

@@ -1,26 +1,26 @@
-/** Groups the events of a request into records of the log. The keys group events as the names of `recordName` do. Pure. */
+/** Groups the events of a request into log records. Events with equal record names (`recordName`) share a record. Pure. */
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 
 /**
- * Events that share a record if the request has an idempotency key: all events of a lane, all events of a session, or one event
- * alone. The events of a record share its append id. A retry can add only whole records, because consumers drop a record whose
- * append id is stored. Without an idempotency key, each lane has one record.
+ * Events of a request that share one log record: all events of a lane, all events of a session, or one event. A record has one
+ * append id, and consumers drop a record whose append id is stored. A retry can therefore add only whole records. Without an
+ * idempotency key, the events of a lane share a record.
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
-/** Returns the shape of the records of a request whose events are not sampled. */
+/** Returns which events of a request share a record, for a request without sampled events. */
 export function recordShape(
   principal: Principal,
   { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },
 ): RecordShape {
   if (!isLenient || idempotencyKey === undefined) return 'lane';
   const { buildIds, project } = principal;
-  // Switches, rate limits, and tokens for some builds can exclude some events of a session, which a retry then adds.
+  // Uses one record per event if switches, rate limits, or the token can exclude single events, which a retry can then add.
   const canExclude = buildIds !== undefined || (project.switches ?? []).length > 0 || isRestricted(principal);
   return canExclude ? 'event' : 'session';
 }
 
-/** Returns the name of an event's record. An event gets the same name in a retry, even if the first attempt excluded elements. */
+/** Returns the name of an event's record. A retry uses the same name, even if the first attempt excluded some elements. */
 export function recordName(
   shape: RecordShape,
   {
@@ -34,11 +34,11 @@ export function recordName(
   return `session ${sessionId ?? 'none'}`;
 }
 
-/** Events of a request that are appended as one record. */
+/** Events of a request that are appended as one log record. */
 export interface RecordPart {
   readonly lane: number;
   readonly sessionId: string | null;
-  /** Positions of the first and the last event of the record in the request. */
+  /** Indexes of the record's first and last event in the request. */
   readonly first: number;
   last: number;
   events: number;
@@ -48,12 +48,12 @@ export class RecordParts {
   readonly all: RecordPart[] = [];
   readonly #shape: RecordShape;
   readonly #next: Uint16Array;
-  /** Undefined while there is only one record, because most requests have one. */
+  /** Undefined if the request has only one record, as most requests do. */
   #byKey: Map<string | number | null, RecordPart> | undefined;
   #record: RecordPart | undefined;
   #key: string | number | null = null;
 
-  /** @param next array to fill: for each event, the position of the next event of the same record */
+  /** @param next array to fill with the index of the next event of the same record, for each event */
   constructor(shape: RecordShape, next: Uint16Array) {
     this.#shape = shape;
     this.#next = next;

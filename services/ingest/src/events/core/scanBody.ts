@@ -1,4 +1,4 @@
-/** Scans the body of an events request for JSON errors and for the fields of each event. Pure. */
+/** Scans the body of an events request for JSON errors and for the fields of each element. Pure. */
 
 import { notJson } from '@questlog/runtime/http/core/fieldProblems';
 import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
@@ -14,14 +14,14 @@ export type ScanResult =
       readonly ok: true;
       readonly isArray: boolean;
       readonly elements: readonly ScannedElement[];
-      /** Number of elements in the body. The array `elements` contains at most `maxElements` elements of the body. */
+      /** Number of elements in the body, even if `elements` contains only the first `maxElements` elements. */
       readonly count: number;
       readonly unknown: readonly UnknownField[];
     }
-  /** Syntax error. `detail` is a fixed text that contains no part of the body. */
+  /** JSON syntax error. `detail` is a fixed text, which contains no part of the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
 
-/** Accepts the same JSON as `JSON.parse`. Does not check the types of values. */
+/** Scans a request body. Accepts the same JSON as `JSON.parse`, and does not check the types of values. */
 export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
   const json = new JsonBytes(body);
   const start = json.skipSpace(0);
@@ -109,8 +109,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
 }
 
 /**
- * Returns one error for all problems of a request. If the problems have different HTTP statuses, the error gets the status that
- * comes first in the order 400, 413, 403, 404.
+ * Combines all problems of a request into one error. Its HTTP status is the first of 400, 413, 403, and 404 that a problem has.
  */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));

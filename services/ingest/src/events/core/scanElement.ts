@@ -1,4 +1,4 @@
-/** Scans one element of an events request for its fields. Pure. */
+/** Scans one element (event) of an events request for its fields. Pure. */
 
 import {
   decodeString,
@@ -11,17 +11,17 @@ import {
 import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import { MAX_DEPTH } from '@questlog/schemas/http/event';
 
-/** Value of a string field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
+/** Value of a string field. An object with `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-/** Value of a number field, or `kind` if the value has another JSON type. Undefined if the field is absent. */
+/** Value of a number field. An object with `kind` if the value has another JSON type. Undefined if the field is absent. */
 export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
 
 export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
 
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
-/** A scanned element of a request body. If a field is repeated, the last value counts. */
+/** Scanned element of a request body. If the element repeats a field, the last value is used. */
 export class MutableElement {
   start: number;
   end = 0;
@@ -35,11 +35,11 @@ export class MutableElement {
   payloadEnd = 0;
   sequence: NumberField = undefined;
   repeated: readonly EnvelopeField[] = NO_FIELDS;
-  /** Fields with a lone surrogate, which UTF-8 cannot represent. */
+  /** Names of fields that contain a lone surrogate, which UTF-8 cannot represent. */
   loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
-  /** JSON pointer of the first field whose value is nested more than 64 levels deep. */
+  /** JSON pointer of the first field whose value has more than 64 levels of nesting. */
   tooDeep: string | undefined = undefined;
-  /** Bit set of the fields that have occurred in the element. The bit of a field is `1 << field`. */
+  /** Set of the fields that the element contains, as bits. The bit of a field is `1 << field`. */
   seen = 0;
 
   constructor(start: number, kind: ValueKind) {
@@ -50,7 +50,7 @@ export class MutableElement {
 
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
-/** If the JSON is invalid, the returned element has the `end` value `FAILED`. */
+/** Scans an element. If the JSON is invalid, the returned element has the `end` value `FAILED`. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
@@ -89,7 +89,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
   }
 }
 
-/** Returns the number of the field whose name starts at position `i`. Finds only names without escapes. */
+/** Returns the number of the field whose name starts at position `i`. Recognizes only names without escape sequences. */
 export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
@@ -117,7 +117,7 @@ function matchesAt(json: JsonBytes, i: number, name: Buffer): boolean {
   return true;
 }
 
-/** Returns the field's index in `ENVELOPE` if the name contains escapes. Such a name with its quotes has 14 to 62 bytes. */
+/** Returns the number of a field whose name contains escape sequences. With its quotes, such a name has 14 to 62 bytes. */
 function escapedFieldIn(body: Buffer, start: number, end: number): number {
   const length = end - start;
   if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
@@ -191,21 +191,21 @@ function withField(fields: readonly EnvelopeField[], field: number): readonly En
   return name === undefined || fields.includes(name) ? fields : [...fields, name];
 }
 
-/** Returns the JSON pointer (RFC 6901) of the field whose name starts at position `nameAt`. */
+/** Returns the JSON pointer (RFC 6901) of the field whose name starts at `nameAt`. */
 function pointerAt(json: JsonBytes, nameAt: number): string {
   const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
   return pointerTo(name);
 }
 
-/** Decodes and caches the strings of a body. Comparing with a cached string takes less than half the time of decoding. */
+/** Decodes and caches the strings of a body. Comparing bytes with a cached string takes less than half the time of decoding. */
 export class EnvelopeStrings {
-  /** Position after the closing quote of the string that was read last, or `FAILED` if the JSON is invalid. */
+  /** Position after the closing quote of the latest string, or `FAILED` if the JSON is invalid. */
   end = 0;
-  /** True if the string that was read last contained only ASCII characters and no escapes. */
+  /** True if the latest string contained only ASCII characters and no escape sequences. */
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** Undefined if the body is a single event. */
+  /** View of the body, with which strings are compared. Undefined if the body is a single event and not an array. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 
@@ -271,7 +271,7 @@ export class UnknownNames {
     this.offsets.push(i);
   }
 
-  /** Returns, for each unknown name, the index of the first element that contains the name. */
+  /** Returns, for each unknown field name, the index of the first element with this name. */
   in(elements: readonly ScannedElement[]): readonly UnknownField[] {
     return this.names.map((name, n) => {
       const offset = this.offsets[n] ?? 0;
@@ -299,7 +299,7 @@ const FIELDS_THAT_REPEAT = 3;
 const NO_SLOT = -1;
 const NO_STRING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
-/** Names of the fields of an event. The index of a name in this list is the number of the field. */
+/** Names of an event's fields. The number of a field is the index of its name in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
 export const NO_FIELD = -1;
 export const SESSION_ID = 0;

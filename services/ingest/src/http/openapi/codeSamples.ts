@@ -36,7 +36,7 @@ interface Request {
 
 const JSON_TYPE = 'application/json';
 
-/** @param document OpenAPI document in which each body schema has examples */
+/** @param document OpenAPI document in which each schema of a request or response body has examples */
 export function withExamples(document: OpenApiDocument): Document {
   const copy: Document = JSON.parse(JSON.stringify(document));
   for (const [path, operations] of Object.entries(copy.paths)) {
@@ -73,7 +73,7 @@ function samplesOf(operation: Request): CodeSample[] {
   ];
 }
 
-/** Returns a string literal that is also valid in C#, C++, and GDScript. */
+/** Returns a string literal that is valid in JavaScript, C#, C++, and GDScript. */
 const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
 
 function curl({ method, path, body }: Request): string {

@@ -27,7 +27,7 @@ const PAGE = `<!doctype html>
 <script src="/docs/docsUi.js"></script>
 `;
 
-/** Content security policy of the documentation page, which loads nothing from other servers. */
+/** Content security policy of the API's documentation page. The page loads nothing from other servers. */
 const POLICY = [
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

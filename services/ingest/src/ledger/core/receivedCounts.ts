@@ -1,9 +1,9 @@
 /** Counts received requests and appended records by tenant and minute. */
 
-/** Outcomes that the ledger counts for events. For requests, the ledger counts other outcomes, such as `accepted`. */
+/** Outcomes that the ledger counts for events. Requests have other outcomes, such as `accepted`. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
-/** Outcome of accepted events that were not stored, because an operator has limited the events of the project to a sample. */
+/** Outcome of events that were accepted but not stored, because an operator's switch keeps only a sample of the events. */
 export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
@@ -21,19 +21,16 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** If memory contains this many counts, ingest does not count additional tenants. Each count takes about 100 bytes. */
+/** Maximum number of counts in memory, about 100 bytes each. At the maximum, further tenants are not counted. */
 export const MAX_CELLS = 40_000;
-/**
- * Number of seconds for which the counts of a minute stay in memory. All requests that started in the minute end within this
- * time.
- */
+/** Seconds for which the counts of a minute stay in memory. Every request that starts in the minute ends within this time. */
 const RETENTION_SECONDS = 15 * 60;
 
 interface Minute {
   readonly tenants: Map<string, Map<string, Cell>>;
   /**
-   * True after the memory limit was reached in this minute. No new tenant is counted in the rest of the minute, because a
-   * tenant with partial counts would seem to have lost events.
+   * True if the memory limit was reached in this minute. The rest of the minute counts no new tenants, because partial counts
+   * would look like lost events.
    */
   isFull: boolean;
 }
@@ -42,7 +39,7 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** Counts a request outcome in its minute. Returns false if memory is full or the minute is too old. */
+  /** Counts the outcome of a request in its minute. Returns false if memory is full, or if the minute is too old. */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;

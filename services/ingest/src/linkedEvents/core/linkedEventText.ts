@@ -1,13 +1,13 @@
 /**
- * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Does not change the payload, except that clients
- * receive each line break between JSON tokens as LF. Pure.
+ * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Leaves the payload unchanged, but clients receive
+ * a line break between JSON tokens as LF. Pure.
  */
 
 import { formatMicros } from '@questlog/schemas/isoTime';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 
 export interface MessageOptions {
-  /** Message id. A client that reconnects sends its latest message id, and the stream continues after this message. */
+  /** Message id. A reconnecting client sends its latest message id, and the stream continues after this message. */
   readonly positionId: string;
   readonly showsOverQuota: boolean;
 }
@@ -38,7 +38,7 @@ export interface Gap {
   readonly toMs: number;
 }
 
-/** Formats a gap message. The message id is the position after the gap, so that a client receives the gap only one time. */
+/** Formats a message about a gap. The message id is the position after the gap, so that a client receives the gap only once. */
 export function gapText({ fromMs, toMs }: Gap, positionId: string): string {
   const from = fromMs === undefined ? 'null' : `"${formatMillis(Math.min(fromMs, toMs))}"`;
   return `event: gap\nid: ${positionId}\ndata: {"from":${from},"to":"${formatMillis(toMs)}"}\n\n`;
@@ -48,7 +48,7 @@ export function openingText(positionId: string, retryMs: number, gap?: Gap): str
   return `retry: ${retryMs}\n${gap === undefined ? positionText(positionId) : gapText(gap, positionId)}`;
 }
 
-/** Formats a heartbeat. The client remembers the id of the heartbeat as the new position, but dispatches no event. */
+/** Formats a heartbeat. The client stores the id of the heartbeat as its new position, but dispatches no event. */
 export function heartbeatText(positionId: string): string {
   return `: heartbeat\n${positionText(positionId)}`;
 }

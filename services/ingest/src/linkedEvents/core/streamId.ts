@@ -18,8 +18,7 @@ export interface TopicBounds {
 }
 
 /**
- * Encodes a position as bytes. Every message contains an encoded position, so the encoding is short: 16 bytes plus 6 bytes per
- * partition.
+ * Encodes a position in 16 bytes plus 6 bytes per partition. The encoding is short, because every message contains a position.
  */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(UUID_BYTES + nextOffsets.length * OFFSET_BYTES);
@@ -33,7 +32,7 @@ export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
 /** True if the text can be a message id. Checks only the form, and does not decrypt the id. */
 export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  // Rejects characters outside of base64url. `Buffer.from` would ignore such characters.
+  // Rejects characters that are not in base64url, because `Buffer.from` ignores these characters.
   if (bytes.toString('base64url') !== text) return false;
   if (bytes[0] === UNENCRYPTED) return bytes.length > UUID_BYTES + 1;
   const offsetBytes = bytes.length - OVERHEAD_BYTES - UUID_BYTES;
@@ -41,8 +40,8 @@ export function isStreamId(text: string): boolean {
 }
 
 /**
- * Decrypts a message id. Returns `start` if the id has an old format, or was created before a reset of the log. A stream from
- * `start` sends some linked events again. Clients recognize the repeated events by the field `version`.
+ * Decrypts a message id. Returns `start` if the id has an old format, or was created before the log was replaced. From `start`,
+ * the client receives some linked events again, and recognizes them by the field `version`.
  */
 export function positionIn(id: string, cipher: CursorCipher): StreamPosition | 'start' {
   const bytes = cipher.decrypt(id);
@@ -55,8 +54,8 @@ export function positionIn(id: string, cipher: CursorCipher): StreamPosition | '
 }
 
 /**
- * Returns the offsets from which a stream reads. If the position is above the end offset or from another log, the stream reads
- * from the start of the log. Returns undefined if the number of partitions differs.
+ * Returns the offsets from which a stream reads. Reads from the start of the log if the position is above the end offset or
+ * from another log. Returns undefined if the number of partitions has changed.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -79,7 +78,7 @@ export function expiredPartitions(from: StreamPosition | 'start', topic: TopicBo
   });
 }
 
-/** First byte of a message id of an earlier version, whose ids were not encrypted. */
+/** First byte of the message ids of an earlier Questlog version, which were not encrypted. */
 const UNENCRYPTED = 1;
-/** Size of an encoded offset in bytes. An offset of 48 bits is enough for nine years at a million records per second. */
+/** Bytes of an encoded offset. 48 bits are enough for nine years with a million records per second. */
 const OFFSET_BYTES = 6;

@@ -1,10 +1,10 @@
-/** Finds the part of a request body that has a problem. Returns a short sample of this part with masked secrets. */
+/** Finds the part of a request body that has a problem. Returns a short sample of this part, in which secrets are masked. */
 import { eachMember } from '@questlog/runtime/http/core/scanObject';
 import { decodeString, FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
 import { pathOf, type UnknownField } from '@questlog/runtime/http/core/unknownFields';
 
 export interface OffendingPart {
-  /** JSON of the part that has a problem, truncated to `MAX_SAMPLE_BYTES`. Empty if the part was not found. */
+  /** JSON of the body's part that has a problem, truncated to `MAX_SAMPLE_BYTES`. Empty if this part was not found. */
   readonly sample: string;
   /** Type of the event that has the problem. Empty if the type is unknown. */
   readonly eventType: string;
@@ -12,20 +12,20 @@ export interface OffendingPart {
 
 export const MAX_SAMPLE_BYTES = 256;
 const MAX_TYPE_BYTES = 100;
-/** Number of bytes before and after a sample that are also searched for secrets. */
+/** Number of bytes before and after a sample in which secrets are also searched. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {
   readonly #json: JsonBytes;
   readonly #ownToken: string;
 
-  /** @param ownToken access token of the request, which is masked in the returned parts of the body */
+  /** @param ownToken access token of the request. Samples of the body show asterisks instead of this token */
   constructor(body: Buffer, ownToken: string) {
     this.#json = new JsonBytes(body);
     this.#ownToken = ownToken;
   }
 
-  /** Returns the field that has a problem. If the field is missing, returns the object that should contain the field. */
+  /** Returns the field that has a problem. If the field is missing, returns the object that should have the field. */
   at({ index, pointer }: UnknownField): OffendingPart {
     const start = this.#startOf(index);
     if (start === undefined) return this.around(0);
@@ -46,12 +46,12 @@ export class BodyParts {
     return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
   }
 
-  /** Returns the sample with masked secrets. The text around the sample is searched too, because a secret can start there. */
+  /** Returns a sample with masked secrets. Also searches the text around the sample, because a secret can start there. */
   #shown(start: number, end: number): string {
     const { body } = this.#json;
     const from = Math.max(0, start - MAX_SECRET_BYTES);
     const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
-    // Decodes each byte to one character, so that an index in the text equals the offset in the body.
+    // Decodes each byte as one character, so that a position in the text equals the position in the body.
     const text = mask(body.toString('latin1', from, to), this.#ownToken);
     const bytes = Buffer.from(text.slice(start - from), 'latin1');
     const begin = bytes.findIndex((byte) => !isContinuation(byte));
@@ -110,7 +110,7 @@ function elementOf(json: JsonBytes, at: number, index: number): number | undefin
   return undefined;
 }
 
-/** Returns the first bytes of a text, without a partial character at the end. */
+/** Returns the first bytes of a text. Removes an incomplete character at the end. */
 export function truncateUtf8(bytes: Buffer, maxBytes: number): string {
   let end = Math.min(bytes.length, maxBytes);
   while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
@@ -135,8 +135,8 @@ function stars(secret: string): string {
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
 /**
- * Matches access tokens, JWTs, and values of `Authorization`. Matching takes linear time, so that a client cannot block the
- * process with a long text.
+ * Matches access tokens, JWTs, and values of `Authorization`. Matching takes linear time, so that a long text cannot block the
+ * process.
  */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
 /** Matches JSON members with a name such as `password`, including JSON that is quoted inside a string. */

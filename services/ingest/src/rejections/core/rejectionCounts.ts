@@ -1,10 +1,10 @@
-/** Counts rejections and ignored fields by minute, project, code, and field. Each project has its own limit. */
+/** Counts rejections and ignored fields by minute, project, problem code, and field. Each project has its own limit. */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import type { TimeWarning } from '../../core/clockSkew.ts';
 import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { mask, type OffendingPart, truncateUtf8 } from './offendingPart.ts';
 
-/** Endpoint, tenant, and project of a request. Both ids are `NIL_UUID` if the project is unknown. */
+/** Endpoint, tenant, and project of a rejected request. Both ids are `NIL_UUID` if the project is unknown. */
 export interface Origin {
   readonly tenantId: string;
   readonly projectId: string;
@@ -17,7 +17,7 @@ export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;
   readonly index: number;
-  /** JSON pointer (RFC 6901) relative to the element. Empty if the problem concerns the whole element. */
+  /** JSON pointer (RFC 6901) inside the element. Empty if the problem concerns the whole element. */
   readonly pointer: string;
 }
 
@@ -30,15 +30,15 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
   readonly part: OffendingPart;
 }
 
-/** Maximum number of fields per project and minute. Further fields are counted together as the field `other`. */
+/** Maximum number of fields per project and minute. Further fields are counted together as `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Maximum number of rows per project in memory. The limit is reached only if ClickHouse is unavailable. */
+/** Maximum number of rows per project in memory. Memory contains so many rows only if ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;
 /**
- * Limits the text that `mask` searches for secrets. The text is truncated to `MAX_FIELD_BYTES` only after the search, because
- * `mask` can miss a truncated secret.
+ * Maximum length of the text in which `mask` searches for secrets. The text is truncated to `MAX_FIELD_BYTES` after the search,
+ * because `mask` could miss a truncated secret.
  */
 const MAX_POINTER_CHARACTERS = 1_024;
 const OTHER = 'other';
@@ -53,7 +53,7 @@ export class RejectionCounts {
   readonly #projects = new Map<string, RowsOfProject>();
   #size = 0;
 
-  /** Counts the rejections of a request. Returns how many rejections are not counted because of the memory limit. */
+  /** Counts the rejections of a request. Returns the number of rejections that were not counted because memory is full. */
   add(
     nowMs: number,
     origin: Origin,
@@ -76,7 +76,7 @@ export class RejectionCounts {
     return dropped;
   }
 
-  /** Returns the counts that changed after the previous call. Evicts the counts of past minutes. */
+  /** Returns the counts that changed after the previous call. Removes the counts of past minutes from memory. */
   takeCounts(nowMs: number): RejectionRow[] {
     const counted: RejectionRow[] = [];
     for (const [projectId, { rows }] of this.#projects) {

@@ -1,4 +1,4 @@
-/** Parses the body of a bug report request, and collects all problems of the body. Pure. */
+/** Parses the body of a bug report request, and collects all problems in the body. Pure. */
 
 import {
   checkedFields,
@@ -56,9 +56,9 @@ export interface ReportDraft {
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   readonly eventIds: readonly string[];
-  /** True if the request named too many events. Only the last `MAX_NAMED_EVENTS` ids are then used. */
+  /** True if the request lists too many event ids, so that only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** Id by which the client identifies retries of the request. The report id is derived from this id. */
+  /** Id that a retry of the request repeats. The report id is derived from this id. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   readonly report: ReportFields['report'] | null;
@@ -71,10 +71,10 @@ export interface ReportDraft {
 }
 
 const validator = Compile(ReportFields);
-/** Fields of a bug report request. At least one of these fields must be present and not empty. */
+/** Fields of a bug report request of which at least one must be present and not empty. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
-/** @throws Rejected if the body is not a JSON object. Problems of the fields are part of the result. */
+/** Parses a report. Problems of single fields are part of the result. @throws Rejected if the body is not a JSON object */
 export function readReport(body: Buffer, revision: Revision, isStrict = false): ReportDraft {
   const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
   const report = objectOf(scanned);
@@ -127,7 +127,7 @@ interface InlineEvents {
   unknown: readonly UnknownField[];
 }
 
-/** Scans the body. The inline events go through the scanner for events, which keeps the bytes of their payloads. */
+/** Scans the body of a report. The scanner for events scans the inline events, and keeps the bytes of their payloads. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
@@ -170,7 +170,7 @@ function tooLarge({ spans }: ScannedObject, events: number, cap: number): Elemen
   ];
 }
 
-/** True if the field is absent or empty. False if the field has a wrong type, because another check reports the wrong type. */
+/** True if the field is absent or empty. False if the field has a wrong type, because another check finds the wrong type. */
 function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
@@ -180,7 +180,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   return value.length === 0 && (field !== 'events' || events === 0);
 }
 
-/** Checks all fields except the inline events. Leaves out invalid fields, so that the other fields can still be checked. */
+/** Checks all fields except the inline events. Leaves out invalid fields, and continues with the other fields. */
 function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
@@ -190,7 +190,7 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // After a lost connection, some games send all event ids of a session.
+  // Accepts too many event ids, because some games send all event ids of a session after a lost connection.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);
@@ -248,7 +248,7 @@ export function attachedBytesProblems(
   return [problem('/attachments', 'field_too_large', detail)];
 }
 
-/** Removes `null` and empty strings from optional fields, because game plugins send such values for absent fields. */
+/** Removes optional fields that are `null` or an empty string, because game plugins send these values for absent fields. */
 function omitEmptyFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const sentFields = omitEmpty(fields, []);
   for (const name of ['window', 'report'] as const) {

@@ -1,4 +1,4 @@
-/** Writes the JSON of bug reports for responses. Copies the bytes of payloads and of the context without parsing them. Pure. */
+/** Writes the JSON of bug reports for responses. Copies payloads and contexts as bytes without parsing them. Pure. */
 
 import type { ListedReport } from '@questlog/schemas/http/report';
 import { formatMicros } from '@questlog/schemas/isoTime';

@@ -1,4 +1,4 @@
-/** Parses the body of a session registration. Rejects an invalid body with all its problems. Pure. */
+/** Parses the body of a session registration. Collects all problems of an invalid body. Pure. */
 
 import {
   bodyRejection,
@@ -24,7 +24,7 @@ import { type SentTime, sentTime } from '../../core/clockSkew.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {
-  /** Id of the session in the request. Null if the server must generate the id. */
+  /** Session id in the request. Null if the server must create the id. */
   readonly id: string | null;
   readonly ignored: readonly string[];
   readonly times: readonly SentTime[];
@@ -38,7 +38,7 @@ const SHAPE: ObjectShape = {
   player: ['externalId', 'deviceId'],
   metadata: 'bytes',
 };
-/** Fields of a session registration. An empty string in these fields counts as an omitted field. */
+/** Fields of a session registration in which an empty string means that the field is absent. */
 const MAY_BE_EMPTY = ['id', 'buildId', 'startedAt', 'gitCommit', 'channel', 'externalId', 'deviceId'];
 
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -83,8 +83,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
 }
 
 /**
- * Returns the id of the build. A request can contain both `build` and the matching `buildId`, because clients copy both fields
- * from responses.
+ * Returns the build id. A request can contain both `build` and a matching `buildId`, because clients copy both from responses.
  */
 function buildIdIn(
   buildId: string | undefined,

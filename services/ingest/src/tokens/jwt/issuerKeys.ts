@@ -1,6 +1,6 @@
 /**
- * Caches the public keys of the JWT issuer. If the issuer is unavailable, the cached keys are used for an hour. After that
- * hour, requests get a 503.
+ * Caches the public keys of the JWT issuer. If the issuer is unavailable, ingest uses the cached keys for an hour, and answers
+ * 503 afterwards.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -12,13 +12,12 @@ const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
 /**
- * Minimum delay before ingest retries a failed request for the keys of the JWT issuer. Until the retry, a JWT whose key is not
- * cached gets a 503.
+ * Minimum time between a failed request for the issuer's keys and the retry. Until then, a JWT with an unknown key gets a 503.
  */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 
-/** Returns a function that finds the key of a token. The function throws errors of the library jose, or Unavailable. */
+/** Returns a function that finds the public key of a JWT. The function throws errors of the library jose, or Unavailable. */
 export function issuerKeys(url: URL, clock: Clock, logger: Logger): JWTVerifyGetKey {
   let readAtMs = Number.NEGATIVE_INFINITY;
   let failedAtMs = Number.NEGATIVE_INFINITY;
@@ -32,7 +31,7 @@ export function issuerKeys(url: URL, clock: Clock, logger: Logger): JWTVerifyGet
       return Response.json(keys);
     } catch (error) {
       failedAtMs = clock.now();
-      // Logs the URL of the issuer without its query, because the query can contain a secret.
+      // Logs the issuer's URL without the query, because the query can contain a secret.
       logger.warn('jwks_not_read', { url: url.origin + url.pathname, cause: messageOf(error) });
       throw unavailable();
     }
@@ -43,9 +42,9 @@ export function issuerKeys(url: URL, clock: Clock, logger: Logger): JWTVerifyGet
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // Refreshes old keys, because the issuer can have revoked a key.
+    // Reads the keys again if they are old, because the issuer may have revoked a key.
     const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
-    // If the latest request to the issuer failed, uses the cached keys without waiting.
+    // Uses the cached keys without waiting if the latest request to the issuer failed.
     if (failedAtMs < readAtMs) await reading;
     return await keys(header, token);
   };

@@ -3,7 +3,10 @@ import { type SettingsOf, setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { JwtOptions } from './jwtVerifier.ts';
 
-/** Signature algorithms with a public key. If HMAC were allowed, anyone could sign a JWT with the public key. */
+/**
+ * Allowed signature algorithms. HMAC is excluded, because its secret would be the public key, with which anyone could sign a
+ * JWT.
+ */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -66,7 +69,7 @@ export function jwtOptions(settings: SettingsOf<typeof jwtSettings>): JwtOptions
     throw new StartRefused('QUESTLOG_JWKS_URL: required with QUESTLOG_JWT_ISSUER and QUESTLOG_JWT_AUDIENCE');
   }
   if (issuer === '') throw new StartRefused('QUESTLOG_JWT_ISSUER: required with QUESTLOG_JWKS_URL');
-  // The issuer can also sign tokens for other services. Without an audience, Questlog would accept these tokens.
+  // Requires an audience, because the issuer can also sign tokens for other services. Questlog must reject these tokens.
   if (audience === '') throw new StartRefused('QUESTLOG_JWT_AUDIENCE: required with QUESTLOG_JWKS_URL');
   const algorithms = settings.jwtAlgorithms.split(',').map((name) => name.trim());
   const unknown = algorithms.filter((name) => !JWT_ALGORITHMS.includes(name));
@@ -88,7 +91,10 @@ export function jwtOptions(settings: SettingsOf<typeof jwtSettings>): JwtOptions
   };
 }
 
-/** Returns the address of the issuer's keys, which must be `https` or local so that the keys cannot be replaced in transit. */
+/**
+ * Returns the address of the issuer's keys. The address must be `https` or local, so that an attacker cannot replace the keys
+ * in transit.
+ */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);

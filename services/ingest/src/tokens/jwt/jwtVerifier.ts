@@ -13,7 +13,10 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Allowed signature algorithms, all with a public key. If HMAC were allowed, anyone could sign a JWT with the public key. */
+  /**
+   * Allowed signature algorithms. HMAC is excluded, because its secret would be the public key, with which anyone could sign a
+   * JWT.
+   */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
@@ -25,21 +28,24 @@ export interface VerifiedJwt {
   readonly projectId: string;
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
-  /** Ids of the game builds whose data the token can write. Null if the token can write data of all builds. */
+  /** Ids of the game builds for which the token can write data. Null if the token can write data of all builds. */
   readonly buildIds: readonly string[] | null;
-  /** Expiry time of the JWT in milliseconds since the epoch, including the tolerated clock skew. */
+  /** Expiry time of the JWT in milliseconds since the epoch, including the allowed clock skew. */
   readonly endsAtMs: number;
 }
 
 export interface JwtVerifier {
   /** True if the bearer token is a JWT. Only JWTs contain dots. */
   isJwt(text: string): boolean;
-  /** @throws Rejected 401 if the JWT is not valid; Unavailable if the keys of the issuer cannot be read. */
+  /**
+   * @throws Rejected 401 if the JWT is not valid
+   * @throws Unavailable if the keys of the issuer cannot be read
+   */
   verify(text: string): Promise<VerifiedJwt>;
 }
 
 const MAX_JWT_LENGTH = 8 * 1024;
-/** Maximum lifetime of a JWT. A stolen JWT stays valid until it expires, because a JWT cannot be revoked. */
+/** Maximum lifetime of a JWT. The lifetime is limited, because a stolen JWT cannot be revoked. */
 const MAX_LIFETIME_MS = 24 * 3_600_000;
 
 export function openJwtVerifier(options: JwtOptions, clock: Clock, logger: Logger): JwtVerifier {
@@ -56,7 +62,7 @@ export function openJwtVerifier(options: JwtOptions, clock: Clock, logger: Logge
       }).catch((error: unknown) => {
         if (error instanceof Unavailable) throw error;
         const reason = reasonOf(error);
-        // The client cannot repair a bad key of the issuer, so the operator gets a warning.
+        // Warns the operator, because the client cannot repair a bad key of the issuer.
         if (reason === undefined) logger.warn('jwt_key_unusable', { kind: errorNameOf(error) });
         throw invalid(reason ?? 'its key cannot be used');
       });

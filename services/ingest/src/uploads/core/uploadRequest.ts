@@ -14,8 +14,7 @@ const MEDIA_TYPE =
 
 /**
  * @param isSizeNeeded true if the request must contain the size
- * @throws Rejected with the status 413 for a size above the limit, 415 for a media type that is not allowed, and 400 for other
- * problems
+ * @throws Rejected 413 for a size above the limit, 415 for a media type that is not allowed, and 400 for other problems
  */
 export function describedUpload(
   input: UploadInput,
