@@ -26,7 +26,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // The JVM writes crash dumps into the working folder, next to the log file.
+      // Runs the process in the folder of the log file, because the JVM writes crash dumps into its working folder.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');

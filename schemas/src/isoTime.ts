@@ -9,7 +9,7 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
   return TIME.read(asciiOf(text), 0, text.length) ? momentAt(TIME.seconds, TIME.micros) : FORMAT;
 }
 
-/** Parses times without an object per time. */
+/** Parses times without creating an object for each time. */
 export class TimeReader {
   /** Whole seconds since 1970 of the time that `read` has parsed, and the microseconds after them. */
   seconds = 0;
@@ -49,7 +49,7 @@ export class TimeReader {
   }
 }
 
-/** Formats a time of the years 0 to 9999 in UTC, with three decimals of a second, or six if it is not a whole millisecond. */
+/** Formats a time of the years 0 to 9999 in UTC, with milliseconds. Has microseconds if the time is not a whole millisecond. */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {

@@ -39,7 +39,7 @@ export function closesAtMs(report: Timed): number {
 
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
-/** If an event's time differs more from the server's time, the linker also searches closed reports for the event. */
+/** If the time of an event and the server's time differ by more than this, the linker also searches closed reports. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
 /** Returns the ids of the events that a report names. The link source is `inline` if the report contains the event. */

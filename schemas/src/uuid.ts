@@ -1,6 +1,6 @@
 /**
- * Creates, parses, and formats UUIDs. An event id is a UUIDv7 (RFC 9562, section 5.7) with the time in milliseconds, the lane of
- * the session (12 bits), and 62 random or hashed bits.
+ * Creates, parses, and formats UUIDs. An event id is a UUIDv7 (RFC 9562, section 5.7). It contains the time in milliseconds,
+ * the lane of the session (12 bits), and 62 random or hashed bits.
  */
 
 const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -186,7 +186,7 @@ const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6,
 /** Position of a missing optional field. No optional field has position 0, because a record starts with `appendId`. */
 export const ABSENT = 0;
 
-/** Avro writes the length of a UUID (36 characters) as a zigzag varint before the UUID. */
+/** Byte before each UUID in Avro's encoding: the length of the text (36), written as a zigzag varint. */
 const ENCODED_LENGTH = 2 * UUID_LENGTH;
 const UUID_FIELD = 1 + UUID_LENGTH;
 const APPEND_AT = 1;

@@ -27,7 +27,7 @@ export function jsonText(value: object, space = 2): string {
   return escapeControls(JSON.stringify(value, null, space));
 }
 
-/** Escapes control characters in JSON strings. A space can replace a CR, because JSON allows a CR only between tokens. */
+/** Escapes control characters in JSON text. Replaces a CR by a space, because JSON allows a CR only between tokens. */
 export function escapeControls(json: string): string {
   return json.replaceAll('\r', ' ').replace(INVISIBLE, (found) =>
     found

@@ -1,10 +1,7 @@
 /** Sends one request to Questlog and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/**
- * Maximum bytes of one batch. The same limit applies to the total size of all requests of a closing page, because a browser
- * sends at most 64 KiB for a closing page.
- */
+/** Maximum bytes of one batch, and of all requests of a closing page together, which a browser limits to 64 KiB. */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;

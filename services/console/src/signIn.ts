@@ -71,8 +71,8 @@ function cookieName(host: string): string {
 }
 
 /**
- * Returns true if a page of another origin sent the request. The cookie does not prove the origin, because a browser also sends
- * the cookie with requests of pages on other ports of the host (RFC 6265bis, 5.2; Fetch Metadata, 2.4).
+ * Returns true if a page of another origin sent the request. The cookie does not prove the origin. A browser also sends the
+ * cookie with requests of pages on other ports of the host (RFC 6265bis, 5.2; Fetch Metadata, 2.4).
  */
 function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));

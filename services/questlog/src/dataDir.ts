@@ -97,6 +97,6 @@ function isOpenToOthers(path: string): boolean {
 
 function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
-  // Another process can have removed the file. In this case, opening the log fails with a clear error.
+  // Ignores a missing file, which another process can have removed. Opening the log later fails with a clear error.
   if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

@@ -22,7 +22,9 @@ export interface Operation {
   /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
-  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses of all operations. */
+  /**
+   * Responses by status. A string describes a problem document. `openApiDocument` adds the responses that are common to all.
+   */
   readonly responses: Readonly<Record<number, Answer | string>>;
 }
 
@@ -38,7 +40,7 @@ export interface Api {
   /** Description of the bearer token. */
   readonly token: string;
   readonly operations: Operations;
-  /** Modules whose schemas the document shows under the names of their exports, without the suffix `Output`. */
+  /** Modules whose exported schemas the OpenAPI document shows, under the names of the exports without the suffix `Output`. */
   readonly schemas: readonly Readonly<Record<string, unknown>>[];
 }
 

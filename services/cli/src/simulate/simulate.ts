@@ -106,7 +106,7 @@ interface Span {
   readonly toMs: number;
 }
 
-/** A simulation of past days covers whole UTC days, so that its daily counts depend on the seed and not on the time of day. */
+/** A simulation of past days covers whole UTC days. Its daily counts then depend only on the seed, not on the time of day. */
 function spanOf({ minutes, days }: Options, nowMs: number): Span {
   if (days === undefined) return { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS };
   const toMs = Math.floor(nowMs / DAY_MS) * DAY_MS;

@@ -33,7 +33,7 @@ const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, l
   ORDER BY changedAt, reportId LIMIT 100`;
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
-/** An event is normally linked to a report within this time. */
+/** Time within which an event is normally linked to a report. */
 const MAX_LINK_DELAY_MS = 20_000;
 const FRESH_MS = 60_000;
 const POLL_MS = 1_000;

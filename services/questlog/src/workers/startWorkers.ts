@@ -30,8 +30,7 @@ export async function startWorkers(count: number, logger: Logger, lifecycle: Lif
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // If a connection is passed to a worker that has ended, Node emits `error`, which would end this process without a
-    // listener.
+    // Keeps Node's `error` event, emitted if a connection is passed to a worker that has ended, from ending this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -77,7 +76,7 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // Must run before node:cluster's own listener, because that listener sends the next connection and thereby changes `last`.
+  // Must run before node:cluster's own listener, which sends the next connection and then sets `last` to this connection.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

@@ -35,8 +35,8 @@ export function storedEvents<Row>(
 }
 
 /**
- * Returns the ledger's difference in the day before `settledMs`, and the age of its oldest minute at `nowMs` (0 without a
- * difference).
+ * Returns how many events the ledger and ClickHouse differ by in the day before `settledMs`. `ageSeconds` is the age of the
+ * oldest minute with a difference at `nowMs`, or 0.
  * @param settledMs time before which ClickHouse must have all records
  */
 export async function ledgerDifference(

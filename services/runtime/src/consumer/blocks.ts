@@ -43,7 +43,7 @@ export interface BlockOptions<Plan> {
    */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
-  /** Called after the repair of a truncation. @param records the number of records that the log lost. */
+  /** Reports a repaired truncation. @param records the number of records that the log lost. */
   onTruncation(truncation: Truncation, records: number): void;
 }
 
@@ -125,8 +125,7 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // Does not wait for inserts of the partition's previous owner: their target tables no longer exist, because an operator
-    // restored the tables from a backup.
+    // Does not wait for inserts of the previous owner, because their target tables were replaced when a backup was restored.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -168,7 +167,7 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(REREAD_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // If a read returns no records, the log can have been truncated.
+      // Checks the end of the log after a read without records, because the log can have been truncated.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -179,7 +178,7 @@ class BlockRun<Plan> {
       pendingTo,
     );
     // The commit contains the id of the block's last record. If the log now has another record at the same offset, the log was
-    // truncated, and the stored rows of the block belong to lost records.
+    // truncated. The stored rows of the block then belong to lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
@@ -330,8 +329,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // The commit contains the leader epoch of the last record or of a later transaction marker. Without the marker's newer
-    // epoch, the log would look truncated.
+    // Leader epochs reveal truncations, so the commit contains the newest epoch, which can be that of a later transaction
+    // marker.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

@@ -37,8 +37,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt uses another token, because ClickHouse drops an insert with a used token. All processes use the same first
-  // three tokens, so ClickHouse drops a late insert of a previous owner.
+  // Each attempt uses another token, because ClickHouse drops an insert with a used token. The first three tokens are equal in
+  // all processes, so that ClickHouse drops an insert that a previous owner sends late.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -39,7 +39,8 @@ export class EffectiveRecords {
     // A copy has a higher offset than its original record. Otherwise, the header is invalid.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
-    // A record can name a replaced record with a higher offset if a truncation has removed the replaced record from the log.
+    // The replaced record usually has a lower offset. After a truncation, it can have a higher offset, because new records get
+    // the offsets of lost records.
     const predecessorOffset = namedPredecessor < originalOffset ? namedPredecessor : originalOffset - 1;
     if (effective !== undefined && !supersedes(effective, predecessorOffset, originalOffset)) {
       this.#byKey.set(key, { ...effective, isLast: false });

@@ -20,7 +20,7 @@ export interface StartedRequest {
   readonly startedMs: number;
 }
 
-/** Called after the response to a request is known. `rejected` is undefined if the request succeeded. */
+/** Runs after the response to a request is known. `rejected` is undefined if the request succeeded. */
 export type OnAnswered = (ctx: ParameterizedContext, rejected: Rejected | undefined) => void;
 
 export function problems(

@@ -29,7 +29,7 @@ export async function firstRecords(
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
-      // Waits for the first record of all partitions, because the log calls `onBatch` again only after this call has ended.
+      // Waits for the first record of all partitions. The log reads no more batches while this call of `onBatch` waits.
       await allRead.promise;
     },
     onTruncated: (partition, offset) => {
@@ -37,7 +37,7 @@ export async function firstRecords(
       return onTruncated?.(partition, offset);
     },
   });
-  // The log does not call `onBatch` if retention has removed all records of a range and no later record exists.
+  // Finishes ranges without records. `onBatch` is not called if retention has removed the records and no later record exists.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
   const read = Promise.race([allRead.promise, tail.failed]);

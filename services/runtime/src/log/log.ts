@@ -125,7 +125,7 @@ export interface Committed {
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
-  /** The list is empty if the read found only transaction markers. */
+  /** Records of the batch. The list is empty if the read found only transaction markers. */
   readonly records: readonly LogRecord[];
   /** Offset at which the next read starts, after skipped transaction markers and gaps. */
   readonly nextOffset: number;

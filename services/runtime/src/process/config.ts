@@ -6,7 +6,7 @@ import { nearestName } from './nearestName.ts';
 
 export interface SettingOptions {
   readonly env: string;
-  /** Second environment variable for the setting. If both variables have a value, the value of `env` applies. */
+  /** Second environment variable for the setting. If both variables have a value, the value of the first variable applies. */
   readonly alias?: { readonly env: string; readonly isDeprecated: boolean };
   readonly description: string;
 }

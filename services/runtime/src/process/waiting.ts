@@ -4,8 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
 /**
- * Computes the pauses between attempts. The base pause doubles after each attempt, up to a maximum. Each pause is a random time between
- * half of the base pause and the base pause, because processes that failed at the same time must not retry at the same time.
+ * Computes the pauses between attempts. The base pause doubles after each attempt, up to a maximum. Each pause is a random time
+ * between half of the base pause and the base pause. Random pauses keep processes that failed at the same time from retrying at
+ * the same time.
  */
 export class Backoff {
   readonly #firstMs: number;

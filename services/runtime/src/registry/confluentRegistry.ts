@@ -96,8 +96,7 @@ async function registerOnce(registration: Registration): Promise<number> {
     throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // If two processes register the same schema at the same time, one process can receive a conflict from the registry,
-    // although the schema is registered.
+    // If two processes register a schema at the same time, the registry can report a conflict although it has the schema.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
@@ -228,7 +227,7 @@ export class SchemaCache {
     return await running;
   }
 
-  /** If the clock was set back, an entry expires too late and is ignored. */
+  /** Returns true if the id is cached as unknown. Ignores an entry that expires too late, because the clock was set back. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.touch(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

@@ -65,8 +65,7 @@ export function uploadOptions(
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
   if (isFolder && !isStandalone) {
-    // A folder works only in a single process, because the services `ingest` and `operations` need the same folder:
-    // `operations` deletes expired and erased files.
+    // A folder works only if all services run in one process, because `operations` must delete the files that `ingest` stores.
     throw new StartRefused(
       'QUESTLOG_UPLOADS: must not be folder here; only `questlog standalone` can use a folder. Use s3',
     );

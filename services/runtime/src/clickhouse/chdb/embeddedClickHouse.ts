@@ -32,7 +32,7 @@ export interface EmbeddedClickHouseOptions {
   /** Maximum number of concurrent queries of the `reader` account. These queries do not count for `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
   maxReaderSeconds?: number;
-  /** Called if the engine must be restarted because it shut down, a write failed, or a statement cannot be killed. */
+  /** Runs if the engine must be restarted, because it shut down, a file write failed, or a statement cannot be killed. */
   onBroken?: (reason: string) => void;
 }
 

@@ -45,7 +45,7 @@ export function openDatabase(directory: string): LogDatabase {
 export const FILE_NAME = 'questlog.db';
 const FORMAT_VERSION = 1;
 
-/** Compared to pages of 4 KiB, pages of 8 KiB are 25 % faster for records of 2 to 10 KB and equally fast for small records. */
+/** Pages of 8 KiB are 25 % faster than pages of 4 KiB for records of 2 to 10 KB, and equally fast for small records. */
 const PAGE_BYTES = 8192;
 
 /** Number of pages in the write-ahead log at which SQLite starts a checkpoint. A checkpoint of 8 MB takes less than 10 ms. */

@@ -21,10 +21,7 @@ export interface RequiredOffset {
 export interface ProjectionCheck {
   /** True if a commit above the log's end offset must not count. A group made such a commit before the log was truncated. */
   readonly checksEndOffset?: boolean;
-  /**
-   * True if the wait ends when the consumer group has reached the log's end, because a truncation can have removed the records
-   * that the caller waits for.
-   */
+  /** True if the consumer group needs to reach only the log's end, because a truncation can have removed later records. */
   readonly mayBeTruncated?: boolean;
 }
 
@@ -91,7 +88,7 @@ export function watchProjection(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** Undefined if the consumer group fills no table, or if the caller does not need the rows of a restored table. */
+  /** ClickHouse table that the group fills. Undefined if there is none, or if the caller does not need restored rows. */
   table?: ProjectedTable;
 }): Projection {
   const { log, clock, group, topic, table } = deps;
@@ -134,7 +131,7 @@ export function watchProjection(deps: {
   const ends: Projection['ends'] = async (partitions) => {
     const asRequired = (offset: number, partition: number) => [partition, { offset }] as const;
     if (partitions === 'all') return new Map((await log.endOffsets(topic)).map(asRequired));
-    // Requests the end offsets of only these partitions, because a request fails if a partition has no leader.
+    // Requests the end offsets of only these partitions, because a request fails if one of its partitions has no leader.
     return new Map(
       await Promise.all(partitions.map(async (one) => asRequired(await log.endOffset(topic, one), one))),
     );

@@ -13,8 +13,8 @@ export interface StoredRows {
   /** Returns the truncation whose repair was started and not completed. Undefined if every repair is complete. */
   unfinishedRepair(): Promise<Truncation | undefined>;
   /**
-   * Changes the log id of the rows whose records were lost, so that these rows do not collide with rows of new records at the
-   * same offsets. Returns the number of lost records.
+   * Gives the rows of lost records another log id, so that they do not collide with rows of new records at the same offsets.
+   * Returns the number of lost records.
    * @param confirm a function to call and await immediately before each change.
    */
   repair(truncation: Truncation, confirm: () => Promise<void>): Promise<number>;

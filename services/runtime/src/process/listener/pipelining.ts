@@ -215,8 +215,8 @@ export class Pipelines {
 }
 
 /**
- * Ends a request whose body cannot be read. The client receives a rejection only if the response has not started, because the
- * client would treat a later rejection as the response to another request.
+ * Ends a request whose body cannot be read. If the response has already started, sends no rejection, because the client would
+ * treat the rejection as the response to another request.
  */
 function rejectRunning(
   response: Response,

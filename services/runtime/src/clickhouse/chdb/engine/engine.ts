@@ -274,7 +274,7 @@ async function close(open: OpenEngine, keepAliveConnection: Connection): Promise
   while (open.running.size > 0 && !deadline.aborted) {
     await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_INTERVAL_MS)]);
   }
-  // Closing the directory while a statement is running would crash the process.
+  // Does not close the directory while a statement is running, because the process would crash.
   if (open.running.size === 0) open.addon.CloseConnection(keepAliveConnection);
 }
 

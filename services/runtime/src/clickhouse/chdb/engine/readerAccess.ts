@@ -1,7 +1,7 @@
 /**
- * Decides which statements the read-only account can run. ClickHouse enforces grants and limits, but chdb leaves gaps: the
- * function `file` reads any path, `INTO OUTFILE` writes to any path, and all tables of `system` are readable. Functions that
- * run a string as SQL are rejected, because the string can be computed at run time.
+ * Decides which statements the read-only account can run. ClickHouse enforces grants and limits, but chdb has gaps: `file`
+ * reads any path, `INTO OUTFILE` writes to any path, and all tables of `system` are readable. Functions that run a string as
+ * SQL are rejected, because the string can be computed at run time.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
 import { maskQuoted } from './sqlText.ts';

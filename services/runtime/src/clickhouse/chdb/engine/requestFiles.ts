@@ -126,7 +126,7 @@ function takeBody(path: string): ResultBody | undefined {
     throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
-  // An open file can still be read after it is deleted.
+  // Deletes the file before the result is read, because an open file can still be read after its deletion.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
     return { content: createReadStream('', { fd: file, highWaterMark: READ_BYTES }), bytes: size };

@@ -12,8 +12,8 @@ export interface TopicLimits {
 }
 
 /**
- * Maximum overhead that a batch with one record has: 61 bytes for the batch, up to 40 bytes for the record, and 10 bytes per
- * header. The `max.message.bytes` of a new topic is its `maxRecordBytes` plus this overhead.
+ * Maximum overhead of a batch with one record: 61 bytes for the batch, up to 40 bytes for the record, and 10 bytes per header.
+ * The `max.message.bytes` of a new topic is its `maxRecordBytes` plus this overhead.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
 

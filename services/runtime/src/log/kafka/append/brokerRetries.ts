@@ -42,8 +42,7 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // Keeps the error of a request that reached a broker, even if a later attempt cannot connect, because only the first
-        // error shows that the outcome is unknown.
+        // If an earlier attempt reached a broker, keeps its error. A later connection error would hide the unknown outcome.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();

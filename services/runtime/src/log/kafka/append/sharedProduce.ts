@@ -88,7 +88,7 @@ export class SharedProduce {
       if (errorCode === 0) batches[index]?.resolve(baseOffset);
       else batches[index]?.reject(protocolError(errorCode));
     });
-    // After a leader has moved, the broker addresses in the client can be outdated.
+    // Replaces the client after a leader has moved, because the broker addresses in the client can be outdated.
     const { current } = cluster;
     const hasMoved = responses.some(({ errorCode }) => errorCode === NOT_LEADER);
     if (hasMoved && current !== undefined) cluster.replace(current);

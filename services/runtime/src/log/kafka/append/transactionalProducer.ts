@@ -131,8 +131,8 @@ class RunningTransaction {
   }
 
   /**
-   * Aborts the transaction. If the outcome of a step is unknown, leaves the abort to the brokers, because a late request of
-   * this step could start another transaction after the abort. The brokers abort the transaction after its timeout.
+   * Aborts the transaction. If the outcome of a step is unknown, the brokers abort the transaction after its timeout. An
+   * immediate abort would be unsafe: a late request of the step could start another transaction after the abort.
    */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;

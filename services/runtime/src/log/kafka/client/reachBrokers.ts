@@ -72,7 +72,7 @@ async function contactBroker(broker: string, connection: KafkaConnection): Promi
     socket.on('error', (error) => reject(failureOf(error, broker, connection)));
     await promise;
   } catch (error) {
-    // If the key does not match the certificate, the error occurs before the connection is opened.
+    // Converts an error that occurs before the connection is opened, for example if the key does not match the certificate.
     if (socket === undefined) throw failureOf(error, broker, connection);
     throw error;
   } finally {

@@ -9,8 +9,8 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
  * Handles the error OFFSET_OUT_OF_RANGE of a fetch. A broker also sends this error if the broker does not know the request's
  * leader epoch. Returns true if the reader's position moved.
  * @param group the consumer group of the reader. A reader without a consumer group does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. After the first error, a position with a known leader
- * epoch does not move back, because a former leader with fewer records can have sent the error.
+ * @param isRepeated true if the previous response had the same error. A former leader with fewer records can cause the first
+ * error, so this error does not move back a position with a known leader epoch.
  */
 export async function adjustPosition(
   deps: Deps,
