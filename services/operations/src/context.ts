@@ -1,4 +1,4 @@
-/** Type of the objects that the parts of operations share. */
+/** Types of the objects that the modules of operations share. */
 import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -7,9 +7,9 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { OperationsMetrics } from './metrics.ts';
 
-/** A module that needs only some of the objects declares these objects with `Pick`. */
+/** A module that needs only some of these objects declares them with `Pick`. */
 export interface OperationsContext extends ServiceDeps {
-  /** Read-only access to ClickHouse for SQL queries of operators. Undefined if no read-only account is configured. */
+  /** Read-only ClickHouse account for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
   readonly uploads: UploadStore | undefined;
   readonly directory: DirectoryHandle;

@@ -33,7 +33,7 @@ import { watchLag } from './watchLag.ts';
 export interface OperationsSettings extends OperationsOptions {
   readonly address: ListenAddress;
   readonly trustedProxies: BlockList;
-  /** Base URL of the games' listener, without a trailing slash. Empty if it is not known. */
+  /** Base URL of the games' listener, without a trailing slash. Empty if the URL is unknown. */
   readonly gamesUrl: string;
 }
 
@@ -80,7 +80,7 @@ function openUnauthenticated(
   return new UnauthenticatedLimit(clock, metrics, trustedProxies, ({ headers }) => {
     const { authorization = '', cookie } = headers;
     const text = BEARER.exec(authorization)?.[1];
-    // The console's middleware checks the cookie.
+    // Treats a cookie as unknown, because the console's middleware checks the cookie.
     if (text === undefined) return cookie === undefined ? 'none' : 'unknown';
     return sha256Hex(text) === expected ? 'valid' : 'invalid';
   });

@@ -24,8 +24,8 @@ export const operationsSettings = {
 } as const;
 
 /**
- * `allowedHosts` are host names that operators can use in the `Host` header, in addition to the loopback names. `maxErasedIds`
- * is the maximum number of erased sessions and reports. The process keeps all of their ids in memory.
+ * `allowedHosts` are further host names for the `Host` header; loopback names are always allowed. `maxErasedIds` limits the
+ * erased sessions and reports, because the process keeps all of their ids in memory.
  */
 export type OperationsOptions = ReturnType<typeof operationsOptions>;
 

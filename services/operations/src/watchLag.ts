@@ -7,7 +7,9 @@ import type { OperationsContext } from './context.ts';
 import type { OperationsMetrics } from './metrics.ts';
 
 const INTERVAL_MS = 10_000;
-/** A consumer group gets a warning if its lag exceeds this share of the retention time. The web console uses the same value. */
+/**
+ * Share of the retention time above which the lag of a consumer group causes a warning. The web console uses the same value.
+ */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
@@ -28,7 +30,7 @@ function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () =>
   let warning: string | undefined;
   let worstMs = 0;
   let isRunning = false;
-  // The name of this warning is also the name of a readiness check of the linker or the projector.
+  // Uses the name of a readiness check of the linker or projector as the name of the warning.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     if (isRunning) return;
@@ -40,7 +42,7 @@ function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () =>
       worstMs = Math.max(worstMs, lag.lagMs ?? 0);
       warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
     } catch {
-      // After a failed measurement, the metrics keep their previous values.
+      // Keeps the previous values of the metrics after a failed measurement.
     } finally {
       isRunning = false;
     }
@@ -61,14 +63,14 @@ function setMetrics(metrics: OperationsMetrics, lag: ConsumerLag, nowMs: number)
   metrics.groupLagRatio.set(of, shareOfRetention);
 }
 
-/** Warns about a lag that is a large share of the retention time, because unread records will expire. */
+/** Warns if the lag is a large share of the retention time, because records can expire before they are read. */
 function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS_RATIO) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** Warns if the retention time is less than twice the largest lag, because the next lag can be larger. */
+/** Warns if the retention time is less than twice the largest lag so far, because the next lag can be larger. */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs === null || retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);

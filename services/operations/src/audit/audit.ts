@@ -1,4 +1,4 @@
-/** Writes operators' changes and rejected credentials to the audit topic. */
+/** Writes changes by operators and rejected credentials to the audit topic. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -15,13 +15,13 @@ import { type AppendAudit, auditChanges, type ChangeContext } from './changes.ts
 import { type CredentialRejection, CredentialRejectionCounts } from './core/credentialRejections.ts';
 
 export interface Audit {
-  /** Middleware that runs before credentials are checked. */
+  /** Middleware that audits rejected credentials. Runs before the credentials are checked. */
   rejections(router: RouterInstance): Middleware;
-  /** Middleware that runs after credentials were checked. */
+  /** Middleware that audits changes by operators. Runs after the credentials were checked. */
   changes(router: RouterInstance): Middleware;
 }
 
-/** Paths of the web console, which are not registered in the router. */
+/** Sign-in paths of the web console, which the router does not know. */
 const SIGN_IN = ['/login', '/logout'];
 const MINUTE_MS = 60_000;
 const LAST_WRITE_MS = 3_000;

@@ -16,12 +16,9 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
 };
-/** Number of hex digits of a token's SHA-256 hash in the audit. Eight digits do not help to guess the token. */
+/** Number of hex digits of a token's SHA-256 hash that the audit shows. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;
-/**
- * Number of hash digits that identify a console session. With only eight digits, an operator could create two sessions with
- * equal digits.
- */
+/** Number of hash digits that identify a console session. With eight digits, an operator could create two equal sessions. */
 const SESSION_DIGEST_DIGITS = 16;
 
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {
@@ -41,7 +38,7 @@ export function auditCaller(
 }
 
 function actorOf(ctx: Context, directory: Directory): string {
-  // All requests of the web console contain the same admin token, so the audit identifies the caller by the console session.
+  // Identifies the caller by the console session, because all requests of the web console have the same admin token.
   const session: unknown = ctx.state['consoleSession'];
   if (typeof session === 'string') return `console:${sha256Hex(session).slice(0, SESSION_DIGEST_DIGITS)}`;
   const typed: unknown = Object(ctx.request.body).token;

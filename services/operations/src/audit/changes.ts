@@ -20,9 +20,11 @@ import { redactedText, redactedWord } from './core/redacted.ts';
 export type ChangeContext = Pick<OperationsContext, 'directory' | 'clock' | 'adminToken'>;
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/** POST routes that change nothing. An audit entry needs the log, but these routes must work without the log. */
+/**
+ * POST routes that change nothing. They are not audited, because an audit record needs the log and they must work without it.
+ */
 const READ_ONLY_ROUTES = [OPERATORS.runSql, OPERATORS.verify].map(koaPath);
-/** Routes that change the directory entity with the id `:id`. */
+/** Routes that change the entity with the id `:id` in the directory of tenants, projects, and tokens. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
@@ -37,11 +39,11 @@ export function auditChanges(
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // Parses the body for the audit record. The route's own parser then reuses the parsed body.
+    // Parses the body for the audit record. The parser of the route later uses the same parsed body.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // The changes of one entity run one after the other, so that each audit record shows the effect of a single change.
+    // Runs the changes of one entity one after the other, so that an audit record shows only the effect of its own change.
     const changed = CHANGES_ONE_RECORD.test(route.pattern) ? id : undefined;
     await mutex.run(changed ?? randomUUID(), async () => {
       const change = await startChange(context, ctx, route, id);
@@ -71,7 +73,7 @@ async function startChange(
   const redact = redactorOf(context);
   const recordOf = async (of: string | undefined): Promise<object | undefined> => {
     if (kind === undefined || of === undefined) return undefined;
-    // Reads the value with `directory.change`, because `directory.current` can be outdated.
+    // Reads the value with `directory.change`, because the value in `directory.current` can be outdated.
     return await directory.change(kind, of, (known) => ({ answer: known }));
   };
   const ownersIn = (of: string | undefined, record: object | undefined) => {

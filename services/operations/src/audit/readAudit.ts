@@ -1,4 +1,4 @@
-/** Reads the audit: changes and rejected credentials, newest first. */
+/** Reads the audit: changes and rejected credentials, the newest first. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { textFilter, timeFilter, uuidFilter, whereClause } from '@questlog/runtime/http/core/listFilters';
 import {
@@ -22,7 +22,7 @@ const COLUMNS = `id, kind, toUnixTimestamp64Milli(at) AS atMs, toUnixTimestamp64
 
 type Texts = 'body' | 'before' | 'after';
 
-/** Row of the audit table. ClickHouse returns 64-bit integers as strings. */
+/** Row of the audit table. 64-bit integers are strings, as ClickHouse returns them. */
 interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Record<Texts, string | null> {
   readonly atMs: string;
   readonly doneAtMs: string | null;

@@ -1,4 +1,4 @@
-/** Handles the operations on dead letters. */
+/** Handles the HTTP operations on dead letters. */
 import { choiceFilter, textFilter, timeFilter } from '@questlog/runtime/http/core/listFilters';
 import { readNewestFirst } from '@questlog/runtime/http/core/newestFirst';
 import { firstQuery, type Handlers } from '@questlog/runtime/http/routes';

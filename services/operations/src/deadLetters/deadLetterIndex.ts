@@ -1,4 +1,4 @@
-/** Index of dead letters and of operators' decisions. Excludes the dead letters' values, which can be large. */
+/** Index of dead letters and of operators' decisions about them. Omits the records in the dead letters, which can be large. */
 
 import {
   type NewestFirstPage,
@@ -34,7 +34,7 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Maximum number of dead letters in memory. A dead letter takes less than 1 KiB. */
+/** Maximum number of dead letters in memory, less than 1 KiB each. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {
@@ -55,7 +55,7 @@ export class DeadLetterIndex {
     if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
   }
 
-  /** Adds an operator's decision (replay or discard). A dead letter keeps its first decision. */
+  /** Adds an operator's decision to replay or discard a dead letter. Ignores a second decision about the same dead letter. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || entry.decision !== undefined) return;
@@ -63,10 +63,7 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /**
-   * Removes the partition's dead letters and decisions at or above `offset`. `offset` is the first offset that the log lost in
-   * a truncation.
-   */
+  /** Removes the dead letters and decisions at or after `offset`, because the log has lost them in a truncation. */
   truncate(partition: number, offset: number): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
@@ -129,7 +126,7 @@ export class DeadLetterIndex {
   }
 
   /**
-   * Counts an unknown consumer group as `other`. A dead letter can contain any group name, and each name would create a metric.
+   * Counts all unknown consumer groups as `other`, because a dead letter can contain any name, and each name needs a metric.
    */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';

@@ -1,4 +1,4 @@
-/** Decodes the records inside dead letters and leaves out hidden data. */
+/** Decodes the records in dead letters, and leaves out erased data. */
 import { Invalid } from '@questlog/runtime/process/errors';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
@@ -15,7 +15,7 @@ export type DeadLetterRecord =
 
 export interface DeadLetterRecords {
   isReplayable(topic: string): boolean;
-  /** Returns the record without hidden data. The state is `hidden` if all data of the record is hidden. */
+  /** Returns the record without erased data. The state is `hidden` if all data of the record is erased. */
   read(visibility: Visibility, deadLetter: DeadLetter): Promise<DeadLetterRecord>;
 }
 
@@ -37,8 +37,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
       return { state: 'read', message: shown(remaining), isUnchanged: remaining === message };
     });
   };
-  // A record can contain events of several sessions. A dead letter has the state `hidden` only if all events of its record are
-  // hidden.
+  // A record can contain events of several sessions. The state is `hidden` only if all events of the record are erased.
   const visibleEvents = (visibility: Visibility, record: EventsRecord): EventsRecord | undefined => {
     const remaining = visibility.visibleEvents(record);
     return remaining !== record && remaining.count === 0 ? undefined : remaining;

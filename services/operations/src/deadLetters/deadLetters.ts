@@ -1,4 +1,4 @@
-/** Lists, inspects, replays, and discards dead letters. Replays and discards are recorded in the dead-letter topic. */
+/** Lists, inspects, replays, and discards dead letters. The dead-letter topic records replays and discards. */
 import { isUtf8 } from 'node:buffer';
 import type { NewestFirstPage } from '@questlog/runtime/http/core/newestFirst';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
@@ -38,16 +38,16 @@ type DeadLetterContext = Pick<
   'log' | 'registry' | 'logger' | 'metrics' | 'health' | 'visible'
 >;
 
-/** Methods throw Rejected for invalid requests, and Unavailable if reading the dead-letter topic takes too long. */
+/** All methods throw Rejected for invalid requests, and Unavailable if reading the dead-letter topic takes too long. */
 export interface DeadLetterAdmin {
   page(filters: DeadLetterFilters, page: NewestFirstPage): Promise<DeadLetterPage>;
-  /** @throws Rejected `not_found` if the dead letter is unknown or if all its data is hidden. */
+  /** @throws Rejected `not_found` if the dead letter is unknown or if all its data is erased */
   inspect(id: string): Promise<InspectedDeadLetter>;
   replay(id: string): Promise<ReplayedDeadLetter>;
   discard(id: string): Promise<void>;
-  /** Discards the dead letters whose data is completely hidden. Returns the number of discarded dead letters. */
+  /** Discards the dead letters whose data is completely erased. Returns the number of discarded dead letters. */
   discardHidden(visibility: Visibility): Promise<number>;
-  /** Returns the values of all dead letters of a source topic, including replayed and discarded dead letters. */
+  /** Returns the records of all dead letters of a topic, including replayed and discarded dead letters. */
   valuesOf(topic: string): Promise<(Buffer | null)[]>;
   close(): Promise<void>;
 }
@@ -160,8 +160,8 @@ function alreadyDecided({ id }: IndexedDeadLetter, { state, atMs }: DeadLetterDe
 }
 
 /**
- * Appends the record unchanged to its source partition. If the source partition does not exist, the hash of the record key
- * selects the partition. A header tells the linker that the record is a replay, so that the linker creates no link twice.
+ * Appends the record unchanged to its original partition. If this partition does not exist, the hash of the record's key
+ * selects a partition. A header marks the record as a replay, so that the linker creates no second link.
  */
 async function appendToSource(
   log: Log,
@@ -192,7 +192,7 @@ function shownValue(
   if (value === null) return {};
   const isReadable = record.state === 'read';
   if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: toJson(record.message) };
-  // Omits the raw bytes if data is hidden, because the raw bytes still contain the hidden data.
+  // Omits the raw bytes if a part of the record is erased, because the raw bytes still contain the erased data.
   if (isReadable && !record.isUnchanged) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
@@ -276,7 +276,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // After a failed read, the next request reads the dead-letter topic from its start.
+    // Discards the reader after an error. The next request then reads the dead-letter topic from its start.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);
@@ -315,7 +315,7 @@ function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
   return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
-/** Warns if an operator must handle dead letters. Does not wait for the log, because readiness checks must be fast. */
+/** Warns about dead letters without a decision. Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
   const open = openCountOf(index);
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
@@ -338,7 +338,7 @@ function indexedDeadLetter(
   };
 }
 
-/** Copies the prefix, because a JavaScript substring would keep the whole original string in memory. */
+/** Copies the first characters, because a JavaScript substring would keep the whole string in memory. */
 function prefixOf(text: string, characters: number): string {
   return Buffer.from(text.slice(0, characters)).toString();
 }

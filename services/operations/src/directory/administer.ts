@@ -1,4 +1,6 @@
-/** Changes tenants, projects, and tokens. Ingest responds after it has read the changed data back from the directory topic. */
+/**
+ * Changes tenants, projects, and tokens. The response is sent after this process has read the change from the directory topic.
+ */
 import { randomUUID } from 'node:crypto';
 import { activeSwitches } from '@questlog/runtime/directory/core/switchEvents';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
@@ -26,7 +28,7 @@ import type {
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { expiryOf, formatMillis, rotateToken } from './rotateToken.ts';
 
-/** Default scopes of a token. A player can extract the token from a game, so the scopes exclude reads of player data. */
+/** Default scopes of a token. They exclude reads, because a player could extract the token from a game and read player data. */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 
 export function administer(directory: DirectoryHandle, clock: Clock) {
@@ -130,7 +132,7 @@ function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | n
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // Unknown fields from newer versions of Questlog have symbol keys, which `Object.values` omits.
+  // Also checks symbol keys, because a field that only a newer version of Questlog defines has a symbol key.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
@@ -204,7 +206,7 @@ function updated<T extends { readonly createdAt: number }>(entity: T) {
   return { entity, answer: { status: 200, body: toOutput(entity) } };
 }
 
-/** Returns the stored entity. @throws Rejected `conflict` if the request has a field with a different value. */
+/** Returns the stored entity. @throws Rejected `conflict` if a field of the request has another value */
 function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, previous: T, tenant: T): T {
   const { createdAt } = previous;
   if (JSON.stringify({ ...tenant, createdAt }) === JSON.stringify({ ...previous, createdAt }))
@@ -212,7 +214,7 @@ function sameOrConflict<T extends { readonly createdAt: number }>(kind: string, 
   throw new Rejected('conflict', `the id is used by another ${kind}`);
 }
 
-/** Returns the response fields of an entity. Excludes the switches of a project, because a separate route returns them. */
+/** Returns the response fields of an entity. Omits the switches of a project, because they have their own route. */
 function toOutput<T extends { readonly createdAt: number }>(
   entity: T,
 ): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {

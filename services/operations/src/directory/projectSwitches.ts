@@ -1,4 +1,4 @@
-/** Reads and replaces the switches of a project. During a flood, operators use switches to reject or sample events. */
+/** Reads and replaces the switches of a project. During a flood of events, operators reject or sample events with switches. */
 
 import { activeSwitches } from '@questlog/runtime/directory/core/switchEvents';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -73,7 +73,7 @@ function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
 
 const checker = Compile(SwitchesInput);
 
-/** Rejects unknown fields, because ignoring a misspelled condition of a switch could reject valid events. @throws Rejected */
+/** Rejects unknown fields, because a switch with a misspelled condition would reject too many events. @throws Rejected */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body must be an array of switches');
   if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));

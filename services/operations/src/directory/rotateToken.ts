@@ -12,8 +12,9 @@ import type { Token } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
 /**
- * First writes the new token and then ends the old token, so that a failure cannot leave a game without a token.
- * @throws Rejected if the token is unknown or was already rotated; Unavailable if the directory cannot be changed
+ * Writes the new token before it ends the old token, so that a failure cannot leave a game without a token.
+ * @throws Rejected if the token is unknown or was already rotated
+ * @throws Unavailable if the directory cannot be changed
  */
 export async function rotateToken(
   { current, change, put }: DirectoryHandle,
@@ -32,7 +33,7 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      // Copies all fields, including fields that only a newer version of Questlog defines.
+      // Copies all fields of the token, including fields that only a newer version of Questlog defines.
       ...old,
       ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLifetime(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
@@ -52,8 +53,8 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Removes the new token only if the rotation was rejected. After another error, the rotation can already be in the log, so
-    // the new token must stay valid.
+    // Removes the new token only if the rotation was rejected. After another error, the log may contain the rotation, and the
+    // new token must stay valid.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * Handles POST /admin/projects/{id}/test-event. Sends the event to the games' listener over HTTP with a token that is valid for
- * one minute. The test event thus proves that games can reach the listener and that their events are stored.
+ * Handles POST /admin/projects/{id}/test-event. Sends the test event to the games' listener over HTTP, with a token that is
+ * valid for one minute. This proves that games can reach the listener and that events are stored.
  */
 import { createHash } from 'node:crypto';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -14,12 +14,14 @@ import type { administer } from './administer.ts';
 export interface TestEventDeps {
   readonly tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>;
   readonly clock: Clock;
-  /** Base URL of the games' listener, without a trailing slash. Empty if the setting QUESTLOG_URL is needed. */
+  /**
+   * Base URL of the games' listener, without a trailing slash. Empty if it is unknown; the operator must then set QUESTLOG_URL.
+   */
   readonly gamesUrl: string;
 }
 
 const TOKEN_LIFETIME_MS = 60_000;
-/** A created token is valid at every ingest within two seconds. Until then, ingest answers 401. */
+/** Maximum wait until a new token works. Every ingest process knows the token within two seconds, and answers 401 before. */
 const TOKEN_DELAY_MS = 2_500;
 const RETRY_INTERVAL_MS = 100;
 const REQUEST_LIMIT_MS = 10_000;
@@ -89,7 +91,7 @@ function problemFrom(status: number, answer: unknown): Error {
   return code === undefined || status >= 500 ? new Unavailable(text) : new Rejected(code, text);
 }
 
-/** Returns the session id for all test events of a project. In API revision A, every event must have a session. */
+/** Returns the session id of all test events of a project, because API revision A requires a session for every event. */
 function testSession(projectId: string): string {
   return uuidV8(createHash('sha256').update(`questlog.test ${projectId}`).digest());
 }

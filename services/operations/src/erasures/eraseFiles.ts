@@ -1,4 +1,4 @@
-/** Finds and removes the uploaded files that an erasure covers. */
+/** Finds and removes the uploaded files that an erasure must remove. */
 
 import { dayOf, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
@@ -7,7 +7,7 @@ import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf } from '@questlog/schemas/uuid';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** If no report refers to an uploaded file, ingest removes the file after this number of days. */
+/** Number of days after which an uploaded file that no report names has certainly been removed. */
 const UNNAMED_DAYS = 3;
 
 /** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */
@@ -28,8 +28,8 @@ export async function removeFiles(
 }
 
 /**
- * For a whole project or tenant, finds files from before the request. For sessions, finds their recent files and all recent
- * files without a description.
+ * Finds files that no report names. For a project or tenant: all files from before the request. For sessions: their recent
+ * files, and all recent files without a description.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -1,6 +1,6 @@
 /**
- * Erases rows of ClickHouse: hides rows from `SELECT`, and then removes the hidden rows from disk. Counts the rows after each
- * mutation, because a finished mutation can leave rows.
+ * Erases rows in ClickHouse: first hides the rows from `SELECT`, and then removes the hidden rows from disk. Counts the rows
+ * after each mutation, because a finished mutation can leave rows.
  */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -50,8 +50,8 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
 }
 
 /**
- * Time limit of a statement in ClickHouse. The limit is shorter than the timeout of the ClickHouse client, because the client
- * repeats a statement after its timeout.
+ * Time limit of a statement in ClickHouse. It is below the timeout of the ClickHouse client, which repeats a statement after
+ * its timeout.
  */
 const STATEMENT_LIMIT_SECONDS = 25;
 
@@ -87,7 +87,7 @@ export async function reportsIn(
   };
 }
 
-/** Records how many events of each log record are erased, so that `verify` does not report the events as missing. */
+/** Records the number of erased events for each log record, so that `verify` does not report these events as missing. */
 export async function recordErasedEvents(
   store: Store,
   { id }: Pick<Erasure, 'id'>,
@@ -105,12 +105,13 @@ export async function recordErasedEvents(
   }
 }
 
-/** First interval between checks of a mutation. Mutations take between 10 ms and minutes. */
+/** Interval before the first check of a mutation. Mutations take between 10 ms and minutes. */
 const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
 /**
- * Resolves when `SELECT` finds no row that the erasure must remove. @throws Unavailable if ClickHouse cannot finish a mutation.
+ * Resolves when `SELECT` finds no row that the erasure must remove.
+ * @throws Unavailable if ClickHouse cannot finish a mutation
  */
 export async function hideRows(
   store: Store,
@@ -124,7 +125,7 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // A running mutation can already delete these rows, or block another deletion.
+      // Waits for a running mutation, because it may already delete these rows, or would block another deletion.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -136,15 +137,15 @@ export async function hideRows(
 }
 
 /**
- * Time for which ClickHouse keeps replaced data parts during an erasure, instead of 8 minutes. The short lifetime of replaced
- * data parts is safe, because the changed settings also flush new parts to disk.
+ * Time for which ClickHouse keeps replaced data parts during an erasure, instead of 8 minutes. This short time is safe, because
+ * the changed settings also flush new parts to disk.
  */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /** Waits until no file of ClickHouse contains deleted rows of the tenant. */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Keeps the settings of a table if an operator has changed how long replaced data parts are kept.
+  // Leaves out tables for which an operator has set how long replaced data parts are kept.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
@@ -168,11 +169,11 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
-  // Checks a second time for detached data parts, because ClickHouse can detach a part when it restarts.
+  // Checks for detached data parts again, because ClickHouse can detach a part when it restarts.
   await rejectDetachedParts(store);
 }
 
-/** @throws Unavailable if ClickHouse has detached a data part, because the part can contain erased rows. */
+/** @throws Unavailable if ClickHouse has detached a data part, because this part can contain erased rows */
 async function rejectDetachedParts(store: Store): Promise<void> {
   const parts = await store.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
@@ -189,15 +190,15 @@ async function rejectDetachedParts(store: Store): Promise<void> {
 const PARTS_POLL_MS = 2_000;
 
 /**
- * Makes ClickHouse remove old data parts immediately. The removal is a side effect of dropping a partition, even if the
- * partition does not exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
+ * Makes ClickHouse remove old data parts immediately. Dropping a partition has this side effect, even if the partition does not
+ * exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
  */
 async function removeOldParts(store: Store): Promise<void> {
   for (const table of ERASED_TABLES)
     await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
-/** Id of a partition that does not exist. Real partition ids are months or `all`. */
+/** Id of a partition that does not exist. Existing partitions have a month or `all` as id. */
 const NO_PARTITION = 'none';
 
 export async function restoreSettings(store: Store): Promise<void> {
@@ -210,7 +211,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** If a table has this setting, an erasure has changed the settings of the table. */
+/** Setting that an erasure adds to a table. By this setting, the end of the erasure finds the tables with changed settings. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

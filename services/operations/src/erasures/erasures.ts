@@ -1,4 +1,4 @@
-/** Handles requests of `/admin/erasures`. */
+/** Handles the requests of `/admin/erasures`. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -28,14 +28,18 @@ export interface ErasureDeps {
 }
 
 export interface Erasures {
-  /** Resolves when the log contains the erasure. @throws Rejected; Unavailable if a player's sessions cannot be read. */
+  /**
+   * Requests an erasure. Resolves when the log contains the erasure.
+   * @throws Rejected if the request is not valid
+   * @throws Unavailable if the sessions of a player cannot be read
+   */
   request(input: ErasureInput): Promise<ErasureOutput>;
-  /** @throws Rejected `not_found` if the erasure does not exist. */
+  /** @throws Rejected `not_found` if the erasure does not exist */
   find(id: string): ErasureOutput;
   list(): ErasureOutput[];
 }
 
-/** Maximum number of erasures per response. Erasures are never deleted, so their number grows. */
+/** Maximum number of erasures per response, because erasures are never deleted and their number grows. */
 export const MAX_LISTED = 1_000;
 
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
@@ -73,7 +77,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     find: (id) => {
       const named = pathUuid(id);
-      // Accepts the id of the request and the ids of its parts, because log messages can contain the id of a part.
+      // Accepts the id of an erasure request and the ids of its parts, because log messages can contain the id of a part.
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
@@ -89,7 +93,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
   };
 }
 
-/** Last day of the year 9999. Responses show this day as expiry if the log keeps records permanently. */
+/** Last day of the year 9999. Responses show this day as the expiry if the log keeps records forever. */
 const NEVER_MS = Date.UTC(9999, 11, 31);
 
 async function logExpiryMs(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
@@ -116,7 +120,7 @@ async function resolveSessions(
   allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = target;
-  // Waits until ClickHouse has all existing reports, because the links of a report are found through its row.
+  // Waits until ClickHouse has all existing reports, because the links of a report are found by the report's row.
   if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
   if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;
@@ -130,7 +134,7 @@ async function resolveSessions(
   return sessions;
 }
 
-/** @throws Rejected if the total number of erased ids would exceed the limit `maxErasedIds`. */
+/** @throws Rejected if the total number of erased ids would exceed `maxErasedIds` */
 async function checkIdLimit(
   { store, directory, maxErasedIds }: ErasureDeps,
   target: Owner & { readonly sessions: readonly IdsOfProject[]; readonly requestedAt: number },

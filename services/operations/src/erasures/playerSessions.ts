@@ -35,10 +35,10 @@ export interface PlayerSessionsDeps {
 }
 
 export interface PlayerSessions {
-  /** Returns the player's sessions, at most `limit` from each table. @throws Unavailable if a source cannot be read. */
+  /** Returns the player's sessions, at most `limit` from each table. @throws Unavailable if a table or topic cannot be read */
   sessionsOf(owner: Owner, player: ErasedPlayer, limit: number): Promise<SessionOfPlayer[]>;
   /**
-   * Returns a warning if expired sessions without a recorded player still have data. Older versions of Questlog did not record
+   * Returns a warning if an expired session still has data but no recorded player. Older versions of Questlog did not record
    * the players of expired sessions.
    */
   unresolved(owner: Owner): Promise<string | null>;
@@ -62,8 +62,8 @@ async function sessionsOfPlayer(
   await sessionProjection.caughtUp('all');
   const sessions = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
-  // Reads the table `sessions` first. Retention copies a session to `expired_sessions` before the row in `sessions` is removed,
-  // so this order misses no session.
+  // Reads `sessions` before `expired_sessions`. Retention copies a session to `expired_sessions` before it removes the row in
+  // `sessions`, so that this order finds every session.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {
@@ -102,7 +102,7 @@ async function unresolvedOf(deps: PlayerSessionsDeps, owner: Owner): Promise<str
   return `${count} sessions of project ${projects} expired before their players were recorded, and other data of these sessions remains, which may belong to the player. Request the erasure again after this data has expired, or erase these sessions or the project. This query lists the sessions: SELECT DISTINCT project_id, session_id FROM expired_sessions WHERE key_id != ${id}`;
 }
 
-/** Maximum number of sessions without a recorded player. If a project has more, the log is not searched for players. */
+/** Maximum number of sessions without a recorded player. With more sessions, the log is not searched for players. */
 const MAX_UNKNOWN = 100_000;
 
 export function projectsOf(
@@ -154,7 +154,7 @@ interface Selection {
 
 const PAGE_OF_SESSIONS = 20_000;
 
-/** Reads sessions in pages, because half a million rows in one result would block the process. */
+/** Reads the sessions in pages, because a result with half a million rows would block the process. */
 async function readPages(
   store: PlayerSessionsDeps['store'],
   { table, id, where }: Selection,
@@ -228,7 +228,7 @@ function isPlayers(session: SessionRegistered, { externalId, deviceId }: ErasedP
   return matches(session.playerExternalId, externalId) && matches(session.playerDeviceId, deviceId);
 }
 
-/** Finds the player's sessions in unfinished erasures, because the session rows can already be erased. */
+/** Finds the player's sessions in unfinished erasures, because the erasures may have erased the rows of these sessions. */
 function unfinishedErasureSessions(
   { erasures }: Pick<Directory, 'erasures'>,
   owner: Owner,

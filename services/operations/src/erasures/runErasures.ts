@@ -1,4 +1,4 @@
-/** Runs erasures, the oldest first. An interrupted step can run again, because each step erases the remaining data. */
+/** Runs erasures, the oldest first. An interrupted step can run again, because each step erases the data that is left. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -48,12 +48,12 @@ export interface ErasureRunDeps {
   readonly logger: Logger;
 }
 
-/** If the ingest process that received an erasure is down, a different process runs the erasure after this time. */
+/** Time after which another process runs an unfinished erasure. The process that received the request is then probably down. */
 const TAKEOVER_AFTER_MS = 10 * 60_000;
 const POLL_INTERVAL_MS = 60_000;
-/** Maximum length of an error text. An error of ClickHouse can contain a whole statement. */
+/** Maximum length of an error text, because an error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Maximum wait for the projector, which is always some seconds behind. */
+/** Maximum wait for the projector, which is always some seconds behind the log. */
 const CATCH_UP_LIMIT_MS = 10 * 60_000;
 
 export interface ErasureRuns {
@@ -62,15 +62,15 @@ export interface ErasureRuns {
 }
 
 /**
- * Runs all unfinished erasures. The first step of an erasure hides rows, and the second step removes rows from disk. The steps
- * of different erasures run concurrently.
+ * Runs all unfinished erasures in two steps. The first step hides rows, and the second step removes the rows from disk. Steps
+ * of different erasures can run at the same time.
  */
 export function runErasures(deps: ErasureRunDeps): ErasureRuns {
   const drops = runSteps(
     deps,
     ({ hiddenAt }) => hiddenAt !== null,
     async (run) => {
-      // If rows were added after the first step of an erasure, the first step runs again.
+      // Runs the first step of the erasure again if rows were added after the first step.
       if (!(await run.drop())) hides.notify();
     },
   );
@@ -136,7 +136,7 @@ function runSteps(
   };
 }
 
-/** Cache for the merged parts of one erasure request. Merging 25 parts 25 times takes seconds. */
+/** Cache for the merged parts of one erasure request, because merging 25 parts for each of the 25 parts would take seconds. */
 class MergedParts {
   #requestId = '';
   #erased = new ErasedData();
@@ -174,7 +174,7 @@ class Run {
     this.#signal = signal;
   }
 
-  /** Runs a step of the erasure. Returns false if the step must run again because a dependency is unavailable. */
+  /** Runs a step of the erasure. Returns false if the step must run again, because ClickHouse or the log is unavailable. */
   async runStep(step: () => Promise<void>): Promise<boolean> {
     const { logger, store } = this.#deps;
     try {
@@ -204,13 +204,13 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Keeps reports and events for now, because they identify links that the projector inserts later.
+    // Keeps the erased reports and events until later, because they identify links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // If the erasure has found new reports, waits until the projector has inserted the links of these reports.
+      // Waits until the projector has inserted the links of reports that the erasure has newly found.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -231,7 +231,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // Searches for files a second time, because games can still upload files. An upload address stays valid for an hour.
+    // Searches for files again, because a game can use an upload address for an hour after the request.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,
@@ -254,7 +254,9 @@ class Run {
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
-  /** Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only rows of `EARLY_TABLES`. */
+  /**
+   * Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only the rows of `EARLY_TABLES`.
+   */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
@@ -336,7 +338,7 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
-  // Keeps fields of the report list that a newer version of Questlog has added.
+  // Keeps fields that only a newer version of Questlog defines.
   return [...byProject].map(([projectId, of]) => ({
     ...of[0],
     projectId,

@@ -1,9 +1,9 @@
-/** Splits statements on the table `events` by day. A single long statement can exceed the time limit. */
+/** Splits long statements on the table `events` by day, because a long statement can exceed the time limit. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 
-/** A statement that processes more events than this number can exceed the time limit on a slow disk. */
+/** Maximum number of events per statement. On a slow disk, a statement with more events can exceed the time limit. */
 const MAX_EVENTS_PER_STATEMENT = 5_000_000;
-/** Splits a query about events into several queries by day. Returns one condition on `received_at` for each query. */
+/** Returns one SQL condition on `received_at` for each part of a long query. A part covers one or more days. */
 export async function dayRangesOf(store: Pick<Store, 'query'>, where: string): Promise<string[]> {
   const days = await store.query<{ day: number; events: string }>(
     `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${where}

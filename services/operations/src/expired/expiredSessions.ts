@@ -1,4 +1,4 @@
-/** Maintains the table `expired_sessions`. Erasures of players use the table to find expired sessions. */
+/** Maintains the table `expired_sessions`, in which the erasure of a player finds the player's expired sessions. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -28,7 +28,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics that can contain data of players. The audit topic contains only data of operators. */
+/** Topics that can contain data of players. The audit topic is missing, because it contains only data of operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,
@@ -58,7 +58,7 @@ export async function recordSessions(
   }
 }
 
-/** Postpones the expiry of rows in `expired_sessions`. Callers do this before they remove rows from `table`. */
+/** Postpones the expiry of rows in `expired_sessions`. Callers do this before they remove rows from the table `table`. */
 export async function renewNamed(
   store: StoreQueries,
   { table, expired, projects, nowMs }: RenewalRange & { readonly expired: string },
@@ -74,8 +74,8 @@ interface RenewalRange {
 }
 
 /**
- * Sets the time of old rows in `expired_sessions` to now if their sessions still have data in ClickHouse. Returns an SQL
- * condition that selects the rows that are still old.
+ * Renews the old rows of `expired_sessions` whose sessions still have data in ClickHouse. Returns an SQL condition that selects
+ * the remaining old rows.
  */
 export async function renewOld(
   store: StoreQueries,
@@ -86,7 +86,7 @@ export async function renewOld(
   }: { logRetentionMs: number; nowMs: number; caughtUp: () => Promise<void> },
 ): Promise<string | undefined> {
   if (!Number.isFinite(logRetentionMs)) return undefined;
-  // Rounds the age limit of the rows to midnight, so that ClickHouse rewrites data parts at most one time per day.
+  // Rounds the age limit to midnight, so that ClickHouse rewrites data parts at most once per day.
   const old = `noted_at < ${secondsOf(Math.floor((nowMs - logRetentionMs) / DAY_MS) * DAY_MS)}`;
   const projects = await store.query<OwnedProject>(
     `SELECT DISTINCT tenant_id AS tenantId, project_id AS projectId FROM expired_sessions WHERE ${old}`,
@@ -102,7 +102,7 @@ export async function renewOld(
   return old;
 }
 
-/** Adds to `expired_sessions` the sessions that an older version of Questlog deleted without recording their players. */
+/** Adds sessions to `expired_sessions` that an older version of Questlog deleted without recording their players. */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],

@@ -1,6 +1,6 @@
 /**
- * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. ClickHouse writes queries
- * to its logs and hides the key only in `encrypt`, so an HMAC would reveal the key.
+ * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. An HMAC would reveal the
+ * key, because ClickHouse logs queries and hides a key only in its function `encrypt`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 
@@ -20,7 +20,7 @@ export function playerKeyOf(bytes: Buffer): PlayerKey {
   return { id: createHash('sha256').update(bytes).digest().readUInt32BE(0) || 1, bytes };
 }
 
-/** Returns the hash as hexadecimal digits. Two tenants have different hashes of the same id. */
+/** Returns the hash as hexadecimal digits. The same player id has different hashes in two tenants. */
 export function playerHash({ bytes }: PlayerKey, kind: PlayerIdKind, tenantId: string, id: string): string {
   const digest = createHash('sha256').update(`${kind}/${tenantId}/${id}`).digest();
   const cipher = createCipheriv(CIPHER, bytes, null).setAutoPadding(false);

@@ -67,21 +67,21 @@ export interface AdminAppDeps extends HealthDeps {
   readonly gamesUrl: string;
   readonly adminToken: string;
   readonly unauthenticated: Pick<UnauthenticatedLimit, 'count'>;
-  /** Allowed host names in the `Host` header. The loopback names and the connection's address are always allowed. */
+  /** Further host names that the `Host` header can have. The loopback names and the connection's address are always allowed. */
   readonly hosts: readonly string[];
   readonly pages: AdminPages;
 }
 
 /** Routes that the web console adds to the operators' listener. */
 export interface AdminPages {
-  /** Middleware that runs before the admin token is checked. */
+  /** Middleware for the sign-in. Runs before the admin token is checked. */
   readonly signIn: Middleware;
-  /** Routes of pages, which require no token. */
+  /** Routes of the console's pages, which need no token. */
   readonly router: RouterInstance;
   readonly handlers: AdminHandlers<'streamEvents' | 'getLag' | 'getTraffic' | keyof typeof BACKUPS>;
 }
 
-/** Paths that supervisors and Prometheus can request with any `Host` header. */
+/** Paths that accept any `Host` header, because supervisors and Prometheus request them. */
 const ANY_HOST = new Set(Object.values(HEALTH).map(koaPath));
 const ADMIN_PREFIX = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
@@ -106,7 +106,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
-  // Counts a request with missing or wrong credentials. Too many such requests block the client address.
+  // Counts requests with missing or wrong credentials. Too many such requests block the client's address.
   app.use((ctx, next) => next().finally(() => deps.unauthenticated.count(ctx.req)));
   app.use(requireKnownHost(deps.hosts));
   app.use(deps.audit.rejections(router));
@@ -119,9 +119,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   return app;
 }
 
-/** Returns a hint for a game that sends its requests to the operators' port. */
+/** Returns a hint if a game sends its request to the operators' port. */
 function gamesHint(path: string): string | undefined {
-  // For `/health`, the hint of `noRoute` names `/healthz`.
+  // Gives no hint for `/health`, because the function `noRoute` gives a better hint (`/healthz`).
   if (path === routeOf(GAMES.getHealth).path || !isOnlyIn(GAMES, OPERATORS, path)) return undefined;
   return "this is the operators' listener; games use port 8080 unless QUESTLOG_PORT is set";
 }
@@ -180,7 +180,7 @@ function erasureHandlers(erasures: Erasures): AdminHandlers<'listErasures' | 'cr
 
 function readHandlers(deps: AdminAppDeps): AdminHandlers<'listAudit' | 'getRetention' | 'getOpenApi'> {
   const { store, log, clock, directory } = deps;
-  // The first request creates the OpenAPI document, so that the process starts faster.
+  // Creates the OpenAPI document at the first request, so that the process starts faster.
   let document: string | undefined;
   return {
     listAudit: (ctx) => readAudit(store, firstQuery(ctx)),
@@ -211,7 +211,7 @@ function sqlHandler(reader: AddressedStore | undefined): Handlers<typeof OPERATO
   };
 }
 
-/** Prevents DNS rebinding. In this attack, a web page sends requests to this listener under the page's host name. */
+/** Prevents DNS rebinding, an attack in which a web page sends requests to this listener under the page's own host name. */
 function requireKnownHost(hosts: readonly string[]): Middleware {
   const allowed = new Set([...LOOPBACK, ...hosts].map(hostName));
   return (ctx, next) => {

@@ -9,7 +9,7 @@ import { answerBytes, findUpload } from '@questlog/runtime/uploads/readUpload';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 
-/** Media types that the web console shows as images. These types cannot contain a script. */
+/** Media types of files that the web console shows as images. Files of these types cannot contain a script. */
 const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 

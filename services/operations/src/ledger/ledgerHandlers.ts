@@ -1,4 +1,4 @@
-/** Returns the ledger, and verifies the events of a time range. */
+/** Handles requests for the ledger and for the verification of a time range. */
 import { PassThrough } from 'node:stream';
 import { timestampField } from '@questlog/runtime/http/core/fieldProblems';
 import { uuidFilter } from '@questlog/runtime/http/core/listFilters';
@@ -33,7 +33,7 @@ export function ledgerHandlers({
       const tenantId = uuidFilter('tenant', given('tenant'));
       return readLedger(ledger, timesOf({ from, to: given('to'), tenantId }, clock.now()));
     },
-    // A verification responds with one JSON line per result.
+    // Responds with one JSON line per result of the verification.
     verify: (ctx, { body }) => {
       const times = timesOf(body, clock.now());
       const verify = verifier.start();

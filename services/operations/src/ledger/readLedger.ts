@@ -1,4 +1,4 @@
-/** Serves GET /admin/ledger: the ledger entries of a time range and the number of missing events of the last day. */
+/** Serves GET /admin/ledger: the ledger entries of a time range, and the number of events that are missing in the last day. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -7,7 +7,7 @@ import type { LedgerAnswer, LedgerMinute } from '@questlog/schemas/http/ledger';
 import type { TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
-/** Maximum wait for the projector. Under load, the projector is one or two seconds behind. */
+/** Maximum wait for the projector. Under load, the projector is one or two seconds behind the log. */
 const PROJECTION_WAIT_MS = 3_000;
 
 export interface LedgerDeps {

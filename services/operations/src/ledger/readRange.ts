@@ -1,20 +1,20 @@
-/** Reads a range of a topic without a consumer group and at a limited rate, because the process also serves games. */
+/** Reads a range of a topic without a consumer group. Limits the rate, because the process also serves games. */
 import { firstRecords } from '@questlog/runtime/log/firstRecords';
 import type { Batch, Log, OffsetRange } from '@questlog/runtime/log/log';
 import { pause } from '@questlog/runtime/process/waiting';
 
 export interface Range {
   readonly topic: string;
-  /** Start offsets (inclusive) and end offsets (exclusive), by partition. */
+  /** Start offset of each partition (inclusive). `ends` contains the end offsets (exclusive). */
   readonly from: readonly number[];
   readonly ends: readonly number[];
-  /** Reading of a partition ends after a batch whose last record has this time or a later time. */
+  /** Time at which reading ends. Reading of a partition stops after a batch whose last record has this time or a later time. */
   readonly untilMs: number;
   readonly bytesPerSecond: number;
   readonly signal: AbortSignal;
 }
 
-/** Passes the records of the range to `onBatch`. @throws the abort reason of the signal, and errors of `onBatch`. */
+/** Passes the records of the range to `onBatch`. @throws the abort reason of the signal, and errors of `onBatch` */
 export async function readRange(
   log: Pick<Log, 'tail'>,
   { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
@@ -51,7 +51,7 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Blocks further batches of this partition, because all required records have been read.
+      // Delays further batches of this partition until the end, because all needed records of the partition have been read.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });
@@ -64,11 +64,11 @@ export async function readRange(
   }
 }
 
-/** Number of records at which a binary search stops, because a further step takes longer than reading the records. */
+/** Number of records at which the binary search stops, because reading these records is faster than a further step. */
 const MAX_SKIPPED_RECORDS = 10_000;
 const PROBE_LIMIT_MS = 5_000;
 
-/** Returns an offset for each partition, found by binary search. All records before the offset are older than `sinceMs`. */
+/** Returns an offset for each partition, found by binary search. All records before this offset are older than `sinceMs`. */
 export async function offsetsBefore(
   log: Pick<Log, 'tail' | 'partitionCount'>,
   topic: string,

@@ -29,10 +29,10 @@ type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Returns the records whose events are stored with the offset of a different record. */
+  /** Returns the records whose events have stored rows with the offset of another record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Counts stored events whose log record no longer exists, because the record has expired or was lost in a truncation. */
+  /** Counts stored events whose log record does not exist any more, because it has expired or was lost in a truncation. */
   countWithoutRecords(
     times: TimeRange,
     log: { readonly logId: string; readonly starts: readonly number[] },
@@ -123,7 +123,7 @@ async function countWithoutRecords(
 
 async function miscountedMinutes(store: Store, times: TimeRange, limit: number): Promise<MinuteCount[]> {
   const rows = await store.query<MinuteRow>(
-    // While an erasure is running, an erased event can still have a row. The query does not report the row as a difference.
+    // Does not report an erased event that still has a row, because the erasure can be running.
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
        sum(gone) AS erased
      FROM (

@@ -1,6 +1,6 @@
 /**
- * Serves POST /admin/verify: compares log records with rows in ClickHouse. A record without rows is correct if the record is
- * expired, not projected yet, a dead letter, or a duplicate of another record.
+ * Serves POST /admin/verify: compares log records with rows in ClickHouse. A record may lack rows if it has expired, is not
+ * projected yet, is a dead letter, or is a duplicate of another record.
  */
 
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -44,17 +44,17 @@ export const VERIFY_LIMITS = {
   /** Maximum rate at which a verification reads the log. At this rate, reading takes an eighth of a CPU thread. */
   bytesPerSecond: 4 * 1024 * 1024,
   bytesPerTurn: 256 * 1024,
-  /** Maximum number of differences per verification. Many differences usually have a common cause. */
+  /** Maximum number of reported differences. Many differences usually have the same cause. */
   maxDifferences: 10_000,
-  /** Maximum difference between `receivedAt` and the time of the record in the log. */
+  /** Maximum time between an event's `receivedAt` and the time at which the log stored the event's record. */
   clockSkewMs: 15 * 60_000,
   projectionWaitMs: 5_000,
-  /** If verification finds wrong event counts, verification checks the counts again after this delay. */
+  /** Delay after which a verification checks wrong event counts again. */
   recheckAfterMs: 3_000,
 };
 export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
 
-/** @param projection the progress of the projector in the events topic */
+/** @param projection the progress of the projector in the topic of events */
 export async function openVerifier(
   { log, registry, clock, visible }: Pick<OperationsContext, 'log' | 'registry' | 'clock' | 'visible'>,
   storedRows: StoredRows,
@@ -77,7 +77,7 @@ export class Verifier {
     this.#deps = deps;
   }
 
-  /** @throws Rejected if another verification is running. */
+  /** @throws Rejected if another verification is running */
   start(): (times: TimeRange, signal: AbortSignal, send: (line: VerifyLine) => void) => Promise<void> {
     if (this.#isRunning)
       throw new Rejected(
@@ -99,7 +99,7 @@ export class Verifier {
   }
 }
 
-/** Log record without stored rows. A dead letter can explain why the rows are missing. */
+/** Log record that has no stored rows and is not a duplicate. A dead letter can still explain the missing rows. */
 interface Unexplained {
   readonly difference: Difference;
   readonly events: number;
@@ -155,7 +155,7 @@ class Verification {
     this.#send(summary);
   }
 
-  /** Returns an offset for each partition. The projector has stored the rows of all records before the offset. */
+  /** Returns, for each partition, the offset below which the projector has stored all rows. */
   async #projected(): Promise<number[]> {
     const { projection } = this.#deps;
     await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
@@ -217,7 +217,7 @@ class Verification {
       if (absentRecords.has(record) && isRepeat) this.#addToTotal('repeated', [record]);
       else if (expired.has(record)) this.#addToTotal('pastRetention', [record]);
       else if (absentRecords.has(record)) this.#addUnexplained(missingRecord(record), record.events);
-      // Keeps the place of a repeated id, as the projector does.
+      // Does not move a repeated id to the end, so that the oldest ids are evicted in the same order as in the projector.
       if (!this.#appendIds.has(record.appendId)) this.#appendIds.set(record.appendId, true);
     }
     for (const difference of differences) this.#reportDifference(difference);
@@ -284,7 +284,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // The ledger is incomplete until the projector has stored all records.
+    // Skips the ledger until the projector has stored all records, because the ledger is incomplete before.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',
@@ -326,7 +326,7 @@ class Verification {
   }
 }
 
-/** The value must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
+/** Must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
 const MAX_APPEND_IDS = 50_000;
 
 function loggedRecord(

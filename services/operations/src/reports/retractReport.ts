@@ -1,4 +1,4 @@
-/** Serves DELETE /admin/projects/{id}/reports/{reportId}: an operator retracts a report, whoever filed it. */
+/** Serves DELETE /admin/projects/{id}/reports/{reportId}: an operator retracts a report, even if a client filed it. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
@@ -22,7 +22,10 @@ export interface RetractDeps {
   readonly appendReport: AppendReport;
 }
 
-/** @throws Rejected `not_found` if the project has no such report @throws Unavailable if the projector is behind */
+/**
+ * @throws Rejected `not_found` if the project has no such report
+ * @throws Unavailable if the projector is behind the log
+ */
 export async function retractReport(
   { log, store, directory, visible, clock, reportProjection, appendReport }: RetractDeps,
   projectIdText: string,
@@ -45,7 +48,7 @@ export async function retractReport(
     ...report.filed,
     kind: 'retracted',
     receivedAt: clock.now(),
-    // Keeps the time of the report, because the default would be the time of the retraction.
+    // Keeps the report's time. Without this field, the retraction would get the current time.
     occurredAt: reportTimeOf(report.filed),
   });
 }

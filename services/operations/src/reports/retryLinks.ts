@@ -1,4 +1,4 @@
-/** Serves POST /admin/links/retry: the linker retries links to events that did not arrive in time. */
+/** Serves POST /admin/links/retry: the linker again searches for listed events that had not arrived in time. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
@@ -6,7 +6,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { AppendReport } from './appendReport.ts';
 
-/** Maximum number of reports per request, because the linker performs one ClickHouse lookup per report. */
+/** Maximum number of reports per request, because each report causes a ClickHouse lookup of the linker. */
 const MAX_REPORTS = 1_000;
 const APPENDS_PER_BATCH = 50;
 
@@ -19,7 +19,7 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Retries the reports with the oldest failure first, so that repeated requests retry all reports in turn.
+  // Starts with the reports that failed first, so that repeated requests reach all reports in turn.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

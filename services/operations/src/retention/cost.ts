@@ -1,4 +1,4 @@
-/** Returns retention times, current bytes, and bytes per month. */
+/** Returns the retention times, the current bytes, and the bytes per month of tables and topics. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { uuidFilter } from '@questlog/runtime/http/core/listFilters';
@@ -17,7 +17,10 @@ export interface CostDeps {
   readonly clock: Clock;
 }
 
-/** @param projectId id of a project, or undefined for all data. @throws Rejected if the project does not exist */
+/**
+ * @param projectId id of a project, or undefined for all data
+ * @throws Rejected if the project does not exist
+ */
 export async function readRetention(deps: CostDeps, projectId: string | undefined): Promise<RetentionOutput> {
   const id = uuidFilter('project', projectId);
   const project = id === undefined ? undefined : deps.projects.get(id);
@@ -40,7 +43,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Excludes expired files, because a report still contains the names of its files after the files were removed.
+  // Excludes expired files, because a report lists its files even after the files were removed.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}
@@ -70,7 +73,7 @@ async function wholeTables(
   );
 }
 
-/** @param from SQL text after the word `FROM`. The text must not contain input of a client, because the text is not escaped */
+/** @param from SQL text after the word `FROM`. The text must not contain input of a client, because it is not escaped */
 async function measureRows(
   store: CostDeps['store'],
   from: string,
@@ -92,7 +95,9 @@ async function measureRows(
   };
 }
 
-/** The SQL condition for `events` includes the tenant, because the primary key of `events` starts with the tenant. */
+/**
+ * The condition for the table `events` also contains the tenant, because the primary key of `events` starts with the tenant.
+ */
 function ofProject(project: Project | undefined, table: string): string {
   if (project === undefined) return '1';
   const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';

@@ -47,7 +47,7 @@ export interface RetentionDeps {
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly logRetentionMs: () => Promise<number>;
-  /** Resolves when the projector has caught up with the log. @throws Unavailable */
+  /** Waits until the projector has caught up with the log. @throws Unavailable */
   readonly caughtUp: () => Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // If the process stops during a run, the next run removes the remaining data.
+        // Ignores the error of a stopped process. The next run removes the data that is left.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
         warning = `expired data was not removed: ${messageOf(error)}`;
@@ -84,7 +84,7 @@ export function openRetention(
   };
 }
 
-/** Removes expired data and returns its time ranges. @throws the first error, after all removals were tried */
+/** Removes expired data, and returns its time ranges. @throws the first error, after all removals were tried */
 export async function dropExpired(
   deps: RetentionDeps,
   signal = new AbortController().signal,
@@ -123,7 +123,7 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/** Removes expired rows. Counts rows before and after the mutation, because a finished mutation can leave rows. */
+/** Removes expired rows. Counts the rows before and after the mutation, because a finished mutation can leave rows. */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -133,7 +133,7 @@ async function dropRows(
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
   const isLeft = async () =>
     (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
-  // Waits for mutations that another ingest process or a previous run has started.
+  // Waits for mutations that another process or an earlier run has started.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
   const nowMs = clock.now();
@@ -146,7 +146,7 @@ async function dropRows(
     await mark(store, due, false);
     await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
     await waitForMutations(store, rows.table, signal);
-    // If rows were added during the mutation, the next run removes the added rows.
+    // Does not mark the range as finished if rows were added during the mutation. The next run removes these rows.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
@@ -160,8 +160,9 @@ interface ExpiredRows {
 }
 
 /**
- * Removes an expiring report's files that no remaining report names. Only reports of two more days are searched, because a file
- * is at most a day older than its report. Must run before the reports are removed, because only reports name a file's project.
+ * Removes files of expiring reports that no remaining report names. Searches only reports of the next two days, because a file
+ * is at most a day older than its report. Must run before the reports are removed, because only a report names the project of a
+ * file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,
@@ -198,7 +199,7 @@ const FIRST_KEY: UploadKey = {
   uploadId: '00000000-0000-0000-0000-000000000000',
 };
 
-/** Removes the rows of `expired_sessions` whose sessions have no data in the log or in any other table of ClickHouse. */
+/** Removes the rows of `expired_sessions` whose sessions have no data in the log or in another table of ClickHouse. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {
   const { store, clock, logRetentionMs, caughtUp } = deps;
   const table = 'expired_sessions';
@@ -210,7 +211,7 @@ async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise
   return [];
 }
 
-/** Ignores the error that a mutation is still running. Later queries check the result of the mutation. */
+/** Ignores the error that a mutation is still running, because later queries check the result of the mutation. */
 function ignoreUnfinished(error: unknown): void {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
   if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
@@ -219,13 +220,13 @@ function ignoreUnfinished(error: unknown): void {
 const UNFINISHED = '341';
 
 /**
- * Returns SQL conditions for a mutation. The conditions contain no query parameters, because a restart of ClickHouse loses the
- * parameters.
+ * Returns SQL conditions for a mutation. They contain no query parameters, because ClickHouse loses the parameters at a
+ * restart.
  */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
-    // For `events`, the condition includes the tenants, because the primary key of `events` starts with the tenant.
+    // The condition for the table `events` also contains the tenants, because its primary key starts with the tenant.
     const tenants =
       table === 'events' ? `tenant_id IN (${list(some.map(({ tenantId }) => tenantId))}) AND ` : '';
     const projects = list(some.map(({ projectId }) => projectId));
@@ -233,7 +234,7 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails. */
+/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
@@ -261,7 +262,7 @@ async function mark(
   );
 }
 
-/** Removes expired files. Selects files by the day in the file id. */
+/** Removes expired files. Finds the files by the day in their ids. */
 async function dropFiles(
   { uploads, store, projects }: RetentionDeps,
   due: readonly Expiration[],

@@ -1,4 +1,4 @@
-/** Removes uploaded files that no report names within a day, and uploads whose file never arrived. */
+/** Removes uploaded files that no report names within a day, and descriptions of uploads whose file never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
@@ -10,11 +10,11 @@ import type { OperationsContext } from '../context.ts';
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /**
- * Minimum age at which a file without a report is removed. A report can name files of the last 24 h, and a request can last up
- * to an hour.
+ * Minimum age at which a file without a report is removed. A report can name files of the last 24 hours, and the report's
+ * request can take an hour.
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Number of days that the sweep checks. Must be lower than the log's retention of 7 days. */
+/** Number of days that the cleanup checks. Must be lower than 7 days, the retention of the log. */
 const SWEPT_DAYS = 6;
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;
@@ -38,7 +38,7 @@ export function openSweep(
         const removed = await sweepUploads(context, uploads, signal);
         if (removed > 0) logger.info('uploads_removed', { uploads: removed });
       } catch (error) {
-        // Logs the error without ending the process. The next run removes the remaining files.
+        // Logs the error without ending the process, because the next run removes the remaining files.
         if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
       }
     }
@@ -81,7 +81,7 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that belong to reports. Includes retracted reports, because clients can still read them. */
+/** Returns the keys of uploads that reports name. Includes retracted reports, because clients can still read these reports. */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

@@ -28,7 +28,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // The retention time of a compacted topic is null, because compaction keeps the latest record of each key permanently.
+        // Null for a compacted topic, because compaction keeps the latest record of each key forever.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
@@ -63,7 +63,7 @@ async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promis
       sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
       wanted.delete(partition);
       if (wanted.size === 0) all.resolve();
-      // During this wait, the log delivers no second batch of the same partition.
+      // Keeps the batch waiting, so that the log delivers no second batch of the same partition.
       await all.promise;
     },
   });

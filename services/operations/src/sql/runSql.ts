@@ -14,7 +14,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_ROWS_OR_BYTES = '396';
 
-/** ClickHouse error codes for missing permissions and for text that is not a single statement. */
+/** ClickHouse error codes for missing permissions and for a text that is not a single statement. */
 const NOT_ALLOWED = new Set([
   '48', // NOT_IMPLEMENTED
   '62', // SYNTAX_ERROR
@@ -43,8 +43,8 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // If the client disconnects, ingest cancels the query, and the query fails. This error is not an outage, so the status is
-    // not 503.
+    // A query fails if the client disconnects, because the query is then canceled. The status is not 503, because nothing is
+    // unavailable.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {
@@ -60,7 +60,7 @@ export async function runSql(
   }
 }
 
-/** True if ClickHouse itself reported the error. Such errors have numeric codes, unlike connection errors. */
+/** True if the error comes from ClickHouse. Only ClickHouse's errors have numeric codes, and connection errors do not. */
 function isClickHouseError(cause: unknown): boolean {
   return cause instanceof Error && /^\d+$/.test(String(Reflect.get(cause, 'code')));
 }
@@ -76,7 +76,7 @@ function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): st
   return ` The query’s memory limit${limit}: select fewer columns, or filter.`;
 }
 
-/** Returns the query text at the position of an error. The ClickHouse client truncates error messages before this text. */
+/** Returns the text of the query at the position of an error. The ClickHouse client removes this text from error messages. */
 function textAtPosition(message: string, query: string): string {
   const [, position] = /failed at position (\d+) $/.exec(message) ?? [];
   return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, EXCERPT_CHARACTERS)}`;

@@ -1,6 +1,6 @@
 /**
- * Limits the audit records of rejected credentials. For each address, one rejection per minute is recorded immediately, and the
- * others are counted.
+ * Limits the audit records of rejected credentials. The first rejection of an address in a minute is recorded immediately.
+ * Further rejections of the address are counted.
  */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 
@@ -10,13 +10,13 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** In each minute, this many addresses get an audit record of their own. All further addresses share one record. */
+/** Maximum number of addresses per minute with their own audit record. All further addresses share one record. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
   /**
-   * For each address, the rejections of this minute that the audit does not contain yet. The audit records the first rejection
-   * of an address immediately.
+   * For each address, the rejections in this minute that the audit does not contain yet. Undefined after the first rejection,
+   * which the audit records immediately.
    */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 

@@ -1,17 +1,17 @@
-/** Replaces secrets in the request bodies and objects of audit records by `***`. Limits each value to 64 KiB of JSON. */
+/** Replaces secrets in request bodies and objects by `***` for the audit. Limits each value to 64 KiB of JSON. */
 
 const SECRET_NAME = /token$|secret|passw|credential|authorization|cookie|sha256|(api|private)_?key$/i;
 const TOKEN = /qlt_[\w-]{16,}/g;
 const HIDDEN = '***';
-/** Maximum nesting depth of a redacted value. Valid request bodies are less deeply nested. */
+/** Maximum nesting depth of a value in the audit. Valid request bodies have fewer levels. */
 const MAX_DEPTH = 20;
-/** Maximum size of a redacted text. An audit record has space for three texts of this size. */
+/** Maximum size of a text in the audit. An audit record has space for three texts of this size. */
 const MAX_BYTES = 64 * 1024;
-/** Limits of a shortened value: the number of characters per text and the number of entries per list. */
+/** Limits of a shortened value: the characters that remain of a text, and the entries that remain of a list. */
 const KEPT_CHARACTERS = 100;
 const KEPT_ENTRIES = 32;
 
-/** Returns a value as JSON with redacted secrets. Null if the value is null, undefined, or empty. */
+/** Returns a value as JSON with secrets replaced by `***`. Null if the value is null, undefined, or empty. */
 export function redactedText(value: unknown, redact: (text: string) => string): string | null {
   if (value === undefined || value === null || value === '') return null;
   const full = redacted(value, redact, 0);

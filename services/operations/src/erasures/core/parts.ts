@@ -1,4 +1,4 @@
-/** Splits an erasure request into parts if its ids do not fit into one record of the log. */
+/** Splits an erasure request into several records of the log if its ids do not fit into one record. */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { sumCounts } from './scope.ts';
 
@@ -28,11 +28,11 @@ export function requestIdOf({ id, partOf }: Pick<Erasure, 'id' | 'partOf'>): str
   return partOf ?? id;
 }
 
-/** Merges the parts of an erasure request. The merged state is the state of the slowest part. */
+/** Merges the parts of an erasure request. The merged erasure has the state of the slowest part. */
 export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure {
   const parts = [first, ...others];
   const id = requestIdOf(first);
-  // Each part of an erasure request is a record. The record with the request's id is written last and completes the request.
+  // Each part of an erasure request is a record. The last record has the id of the request, and completes the request.
   const isComplete = parts.some((one) => one.id === id);
   const problems = new Set(parts.flatMap(({ problem }) => problem ?? []));
   if (!isComplete) problems.add('the request ended before all parts were written: request the erasure again');

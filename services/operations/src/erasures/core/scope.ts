@@ -1,4 +1,4 @@
-/** Describes the scope of an erasure as SQL conditions. All values in the conditions are UUIDs or numbers. */
+/** Describes the scope of an erasure as SQL conditions. Their values are only UUIDs and numbers. */
 import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
 import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -9,13 +9,13 @@ export interface ErasureScope {
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
-  /** SQL condition for links that are newer than the erasure request. Undefined if the erasure has a list of sessions. */
+  /** SQL condition for links that are newer than the erasure request. Undefined if the erasure lists sessions. */
   readonly laterLinks?: string;
 }
 
 export type ErasedTable = (typeof ERASED_TABLES)[number];
 
-/** Tables in the order of erasure. Links are erased first, because finding links requires rows of the other tables. */
+/** Tables in the order of erasure. Links are erased first, because the search for links needs the rows of the other tables. */
 export const ERASED_TABLES = [
   'report_link_versions',
   'report_versions',
@@ -24,14 +24,14 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables whose rows are erased first. The rows of the other tables are erased after the projector has written all links. */
+/** Tables whose rows are erased at once. The other tables wait until the projector has written all links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
-/** Maximum number of sessions per statement. A statement with more sessions can exceed ClickHouse's limit of 256 KiB. */
+/** Maximum number of sessions per statement, because ClickHouse limits a statement to 256 KiB. */
 const MAX_SESSIONS_PER_STATEMENT = 400;
-/** Maximum number of session ids per erasure record, because the record also needs space for report ids. */
+/** Maximum number of session ids per record of an erasure. The record also needs space for report ids. */
 export const MAX_SESSIONS_PER_RECORD = 20_000;
-/** Maximum number of session and report ids per erasure record. A record has at most 1 MiB, and an id takes 37 bytes. */
+/** Maximum number of session and report ids per record of an erasure. A record has at most 1 MiB, and an id takes 37 bytes. */
 export const MAX_IDS_PER_RECORD = 28_000;
 
 type ErasureRequest = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
@@ -48,11 +48,11 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         expired_sessions: `${owner} AND registered_at < ${before}`,
         report_versions: `${owner} AND received_at < ${before}`,
       },
-      // Selects links by the time of the link, because the rows of the linked event and report can already be expired.
+      // Selects links by the time of the link, because the rows of the linked event and report may have expired.
       `changed_at < ${before}`,
     );
-    // If the linker's clock is behind, a new link can have a time before the erasure request. For this reason, the condition
-    // for `laterLinks` also uses the arrival time of the linked event.
+    // If the linker's clock is slow, a new link can have a time before the erasure request. The condition for `laterLinks`
+    // therefore also uses the arrival time of the linked event.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
     return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
@@ -65,7 +65,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
         events: `${owner} AND session_id IN (${list})`,
         sessions: `${owner} AND id IN (${list})`,
         expired_sessions: `${owner} AND session_id IN (${list})`,
-        // A report that arrived after the erasure request is new data, even if it names an erased session.
+        // Keeps a report that arrived after the erasure request, because it is new data even if it names an erased session.
         report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
       });
     }),
@@ -93,7 +93,7 @@ export function ownerCondition(tenantId: string, projectId: string | null): stri
   return `tenant_id = ${uuidLiteral(tenantId)}${ofProject}`;
 }
 
-/** Returns a UUID as an SQL literal. @throws Error if the text is not a UUID. */
+/** Returns a UUID as an SQL literal. @throws Error if the text is not a UUID */
 export function uuidLiteral(id: string): string {
   const uuid = canonicalUuid(id);
   if (uuid === undefined) throw new Error(`${id} is not a UUID`);
@@ -120,7 +120,7 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** For each kind of data, returns the larger count. A repeated erasure step does not count data that is already erased. */
+/** Returns the larger count for each kind of data, because a repeated erasure step counts only the data that is left. */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

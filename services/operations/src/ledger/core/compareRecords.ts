@@ -9,9 +9,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
-  /** Number of hidden events in the log record. ClickHouse can still contain the rows of hidden events. */
+  /** Number of erased events in the log record. ClickHouse can still contain the rows of erased events. */
   readonly hidden: number;
-  /** Id of the record's first event that is not hidden. If all events of the record are hidden, id of the first event. */
+  /** Id of the record's first event that is not erased. If all events are erased, the id of the first event. */
   readonly firstId: string;
 }
 
@@ -20,13 +20,13 @@ export interface StoredOffset {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Number of distinct events among the stored rows of a record. */
+  /** Number of different events in the stored rows of a log record. */
   readonly events: number;
 }
 
 export interface Comparison {
   readonly projected: readonly LoggedRecord[];
-  /** Log records that have no rows in ClickHouse, such as duplicate appends, dead letters, and records with lost rows. */
+  /** Log records without rows in ClickHouse, such as duplicate appends, dead letters, and records whose rows are lost. */
   readonly absent: readonly LoggedRecord[];
   readonly differences: readonly Difference[];
 }

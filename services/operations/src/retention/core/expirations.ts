@@ -8,13 +8,13 @@ export interface Expiration {
   readonly what: RetainedKind;
   readonly tenantId: string;
   readonly projectId: string;
-  /** Exclusive end of the expired time range. The end is midnight UTC, so that data is removed one time per day. */
+  /** Exclusive end of the expired time range. The end is midnight UTC, so that data is removed once per day. */
   readonly beforeMs: number;
-  /** Retention has already removed all data from before this time. Undefined if retention has not removed any data yet. */
+  /** Time before which retention has already removed all data. Undefined if retention has not removed any data yet. */
   readonly sinceMs: number | undefined;
 }
 
-/** @param doneMs for each project and kind of data, the time up to which retention has already removed the data */
+/** @param doneMs for each project and kind of data, the time before which retention has already removed the data */
 export function expirationsOf(
   projects: Iterable<Project>,
   doneMs: ReadonlyMap<string, number>,
