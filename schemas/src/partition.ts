@@ -1,6 +1,6 @@
 /**
- * Determines the partition of a record. A large tenant's sessions are distributed over several partitions. The lane of a
- * session is the distance of its partition from the tenant's home partition.
+ * Determines the partition of a record. The sessions of a large tenant use several partitions. A session's lane is the distance
+ * of its partition from the tenant's first partition, the home partition.
  */
 import { createHash } from 'node:crypto';
 
@@ -17,7 +17,7 @@ export function partitionsOf(tenantId: string, lanes: readonly number[], partiti
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
-/** Returns the lane of a new session, a hash of the session id that determines its partition. The lane never changes. */
+/** Returns the lane of a new session: a number that determines its partition, computed as a hash of the session id. */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;
   return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;

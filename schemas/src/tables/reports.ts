@@ -2,7 +2,7 @@
 import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** Record of the kind `filed`, without the content of the report. The field `occurredAt` is never null. */
+  /** Record that creates a report (kind `filed`), without the content of the report. The field `occurredAt` is never null. */
   readonly filed: ReportLink;
   readonly retractedAt: number | null;
   readonly position: { readonly logId: string; readonly partition: number; readonly offset: number };

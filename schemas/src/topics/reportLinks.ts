@@ -71,7 +71,7 @@ export interface Attachment {
   readonly fileName: string;
   readonly mimeType: string | null;
   readonly sizeBytes: number | null;
-  /** State of an uploaded file. `missing` means that the file did not exist when the report was filed. */
+  /** State of an uploaded file. `missing` means that the file did not exist when the client sent the report. */
   readonly state: 'stored' | 'missing';
 }
 
@@ -162,7 +162,7 @@ export function faultOf(record: ReportLink): string | undefined {
   return negative === undefined ? undefined : `an attachment's sizeBytes is ${negative}, below 0`;
 }
 
-/** True if the partition is the home partition of the record's tenant. The linker accepts reports only in this partition. */
+/** True if this is the home partition of the record's tenant: its partition for lane 0. Reports are accepted only there. */
 export function isAtHome({ tenantId }: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(tenantId, 0, partitions) === partition;
 }

@@ -1,4 +1,4 @@
-/** Reads stored events by id, and the number of events that ClickHouse lacks compared with the ledger of accepted events. */
+/** Reads stored events by id. Reads by how many events ClickHouse and the ledger, which counts accepted events, differ. */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';
@@ -35,8 +35,8 @@ export function storedEvents<Row>(
 }
 
 /**
- * Returns how many events the ledger and ClickHouse differ by in the day before `settledMs`. `ageSeconds` is the age of the
- * oldest minute with a difference at `nowMs`, or 0.
+ * Returns by how many events ClickHouse and the ledger, which counts accepted events, differ in the day before `settledMs`.
+ * `ageSeconds` is the age of the oldest minute with a difference at `nowMs`, or 0.
  * @param settledMs time before which ClickHouse must have all records
  */
 export async function ledgerDifference(

@@ -1,4 +1,4 @@
-/** Interface between `blocks.ts`, which reads a topic in blocks, and the service that writes the rows of the blocks. */
+/** Interface for writers of blocks. A block is a range of records whose rows are inserted into ClickHouse together. */
 import type { LogRecord } from '../log/log.ts';
 import type { RecordIdentity } from '../log/projection/commitMetadata.ts';
 import type { Invalid } from '../process/errors.ts';

@@ -199,9 +199,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before their insert. Normally, this is the block at `position`,
-   * because its commit can be lost. All blocks are compared if the group has no commit, or if rows at or above `position` are
-   * stored.
+   * Decides which blocks are compared with the stored rows before their insert. Normally, this is only the next block, because
+   * its rows can be stored without a commit. All blocks are compared if the group has no commit, or if rows at or above
+   * `position` are stored.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;

@@ -36,7 +36,7 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // A copy has a higher offset than its original record. Otherwise, the header is invalid.
+    // Ignores a header that names a higher offset, because a copy always has a higher offset than its original record.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // The replaced record usually has a lower offset. After a truncation, it can have a higher offset, because new records get

@@ -127,7 +127,7 @@ function transactionsOf(sqlite: DatabaseSync): Pick<LogDatabase, 'write' | 'read
       try {
         begin.run();
         const result = work();
-        // If COMMIT fails and the process then crashes, the transaction can still take effect.
+        // If COMMIT fails and the process then crashes, the transaction can still take effect, so the outcome is unknown.
         outcome = 'whether it was written is unknown';
         commit.run();
         return result;

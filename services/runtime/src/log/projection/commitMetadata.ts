@@ -8,13 +8,11 @@ import type { Committed, LogRecord } from '../log.ts';
 
 export interface CommitMetadata {
   readonly offset: number;
-  /**
-   * Offset after the pending block, whose rows are possibly not all stored. Undefined if all rows below `offset` are stored.
-   */
+  /** Offset after the block that is being written. Undefined if all rows below `offset` are stored. */
   readonly pendingTo?: number;
   /**
-   * Last record of the pending block, or last record below `offset` if no block is pending. If the log has another record at
-   * this offset, the log was truncated.
+   * Last record of the block that is being written or, without such a block, last record below `offset`. If the log has another
+   * record at this offset, the log was truncated.
    */
   readonly last?: RecordIdentity;
   /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
@@ -39,7 +37,7 @@ export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   }
 }
 
-/** Returns the last record of the pending block. Without a pending block, returns the record before the committed offset. */
+/** Returns the last record of the block that is being written. Without such a block, the record before the committed offset. */
 export function lastRecordOf(committed: Committed | undefined): RecordIdentity | undefined {
   return committed && metadataOf(committed).last;
 }
@@ -57,8 +55,8 @@ export function leaderEpochOf(committed: Committed): number | undefined {
 
 /**
  * Returns the commit from which the consumer group continues after a truncation. All offsets in the commit are at or below the
- * start of the truncation. A block that was pending when the log was truncated stays pending up to the truncation, because some
- * of its rows are possibly stored.
+ * start of the truncation. If a block was being written, the commit names this block up to the truncation, because some of its
+ * rows are possibly stored.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,
@@ -74,7 +72,7 @@ export function resumeAt(
 /** Maximum length of a record id in a commit. A digest replaces a longer id, because Kafka limits the size of a commit. */
 const MAX_ID_CHARACTERS = 64;
 
-/** Returns the append id of a record. If the record has no usable append id, returns a digest of its key and value. */
+/** Returns the append id of a record. Without an append id, or if the id is too long, returns a digest of its key and value. */
 export function recordIdOf({ key, value, headers }: LogRecord): string {
   const appendId = headers[APPEND_ID_HEADER];
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;

@@ -142,7 +142,7 @@ interface Chunk {
 
 /** First page that is checked for unused bytes. Page 1 contains the schema, and page 2 is a pointer map page. */
 const FIRST_PAGE = 2;
-/** Byte position in the file header of the number of the first trunk page. Trunk pages list the free pages. */
+/** Byte position in the file header at which the number of the first trunk page is stored. Trunk pages list the free pages. */
 const FIRST_TRUNK_AT = 32;
 /** One call checks at most this number of bytes, which takes about 0.1 s. With one call per minute, 100 GB take 14 h. */
 const MAX_BYTES_PER_CALL = 128 * 1024 * 1024;

@@ -43,5 +43,5 @@ const BATCH_HEADER_BYTES = 61;
 /** Maximum bytes of the attributes, the timestamp, the offset, and the length fields of a record in a Kafka batch. */
 const RECORD_FRAMING_BYTES = 40;
 
-/** A record header has two length fields of at most 5 bytes each. */
+/** Maximum bytes of the two length fields of a record header. */
 const HEADER_FRAMING_BYTES = 10;

@@ -34,7 +34,7 @@ const ACKS_ALL = -1;
 /** Returns the offset of the first record. @throws the error in the broker's response. */
 export async function sendProduceRequest(broker: Broker, request: PartitionRequest): Promise<number> {
   const [response] = (await sendRequest(broker, request)).responses;
-  // `decodeResponse` has checked that the response contains each requested partition.
+  // The response contains the requested partition, because `decodeResponse` rejects all other responses.
   const { errorCode, baseOffset } = response as PartitionResponse;
   if (errorCode !== 0) throw protocolError(errorCode);
   return baseOffset;

@@ -99,7 +99,7 @@ const ZSTD = CODECS.indexOf('zstd');
 function withHeader(bytes: Buffer, prefixBytes: number, batch: NewBatch, codec: number): Buffer {
   const { records, producer, sequence, isTransactional, timestampMs } = batch;
   const header = bytes.subarray(prefixBytes);
-  // The broker sets the offset and the leader epoch.
+  // Writes 0 as the offset and as the leader epoch, because the broker sets both fields.
   header.fill(0, 0, LENGTH);
   header.writeInt32BE(header.length - LENGTH_END, LENGTH);
   header.writeInt32BE(0, LEADER_EPOCH);
@@ -184,7 +184,7 @@ function fieldSize(length: number): number {
   return length < 0 ? 1 : lengthSize(length) + length;
 }
 
-/** Returns the size of a length or an index. Kafka writes both as zigzag varints, so a value is doubled. */
+/** Returns the size of a length or an index. Kafka writes both as zigzag varints, which double a value. */
 function lengthSize(value: number): number {
   return varintSize(2 * value);
 }

@@ -66,7 +66,7 @@ export class SharedProduce {
       await this.#sendRequest(cluster, broker.nodeId, batches);
     } catch (error) {
       for (const { reject } of batches) reject(error);
-      // After a failed request, each remaining batch is sent again in a separate request.
+      // After a failed request, the batches that still wait are sent in separate requests.
       for (const { resolve } of broker.pending.splice(0)) resolve(undefined);
     }
   }

@@ -238,7 +238,7 @@ function groupOffsetsOf(
   const groups = new Map<string, GroupOffsets>();
   for (const { owner, cursor, committed } of partitionCommits) {
     const { clusterTopic: topic, partition } = cursor;
-    // Any offset is valid here, because the linker commits only offsets that it has read.
+    // Accepts any offset without a check, because the linker commits only offsets that it has read.
     checkCommit({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);

@@ -42,7 +42,7 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** Returns the partitions that each member owned before. If several members report a partition, the lowest id gets it. */
+/** Returns the partitions that each member owned before. If several members report one, it goes to the lowest member id. */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members

@@ -76,7 +76,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     out.uint8(NO_TAGS);
     out.uint8(NO_TAGS);
   }
-  // The request contains no forgotten topics, because the client uses no fetch session. The request also contains no rack.
+  // Writes no forgotten topics, because the client uses no fetch session, and no rack.
   writeCount(out, 0);
   writeCount(out, 0);
   out.uint8(NO_TAGS);
