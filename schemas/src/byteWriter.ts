@@ -86,7 +86,6 @@ export class ByteWriter {
     this.#length = writeVarint(this.buffer, this.#length, value);
   }
 
-  /** Appends an integer as a zigzag varint. */
   zigzag(value: number): void {
     if (Math.abs(value) < HALF_EXACT) this.varint(value < 0 ? -2 * value - 1 : 2 * value);
     else this.bigZigzag(BigInt(value));

@@ -1,7 +1,4 @@
-/**
- * Message contract of a topic. Records have Confluent's wire format: a zero byte, the schema id (4 bytes, big-endian), and the
- * Avro body.
- */
+/** Message contract of a topic. A record contains a zero byte, the schema id (4 bytes, big-endian), and the Avro body. */
 import { isUtf8 } from 'node:buffer';
 import avsc from 'avsc';
 import { canonicalUuid } from '../uuid.ts';
@@ -229,9 +226,7 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-/**
- * Encodes an optional value without avsc's check of union branches, which would make encoding a record of events 20 % slower.
- */
+/** Encodes an optional value without avsc's check of union branches, which made encoding a record of events 20 % slower. */
 class OptionalType extends avsc.types.UnwrappedUnionType {
   _write(tap: Tap, value: unknown): void {
     tap.writeLong(value === null ? 0 : 1);

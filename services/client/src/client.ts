@@ -103,8 +103,8 @@ export class Game {
   }
 
   /**
-   * Sends the queue for up to `endWithinMs`, then stops the client. A persistent queue keeps unsent entries.
-   * @returns true if all entries were sent.
+   * Sends the queue for up to `endWithinMs`, then stops the client. A persistent queue keeps the rest.
+   * @returns true if all was sent.
    */
   async end(): Promise<boolean> {
     this.#hasEnded = true;

@@ -80,8 +80,7 @@ export function fileQueue(path: string): QueueStore {
       appendedBytes += line.length;
       // Rewrites the file if an earlier append failed, because a failed append can leave a partial line.
       if (file === undefined || appendedBytes > MAX_APPENDED_BYTES) {
-        // Rewrites the file immediately if an entry is removed or gets an idempotency key. Otherwise, a restart could send
-        // duplicates.
+        // Rewrites the file immediately after a removal or a new idempotency key. Otherwise, a restart could send duplicates.
         return rewriteUnlessFailing(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
       }
       try {

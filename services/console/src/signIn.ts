@@ -78,10 +78,7 @@ function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }
 
-/**
- * Compares only the host of the `Origin` header with the host of the request, because a proxy that terminates TLS changes the
- * scheme.
- */
+/** Ignores the scheme of the `Origin` header, because a proxy that terminates TLS changes the scheme of the request. */
 function isSameOrigin(ctx: Context): boolean {
   return URL.parse(ctx.get('Origin'))?.host === ctx.host;
 }

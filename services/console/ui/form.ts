@@ -60,7 +60,7 @@ export function FormDialog(props: {
   const [isBusy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const problems = error instanceof Rejected ? error.fields : new Map<string, string>();
-  // The browser restores the focus only if the dialog is closed before it is removed.
+  // Closes the dialog before its removal, because otherwise the browser does not restore the focus.
   const close = () => form.current?.closest('dialog')?.close();
   const onSubmit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();

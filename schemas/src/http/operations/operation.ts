@@ -22,9 +22,7 @@ export interface Operation {
   /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
-  /**
-   * Responses by status. A string describes a problem document. `openApiDocument` adds the responses that are common to all.
-   */
+  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses that always exist. */
   readonly responses: Readonly<Record<number, Answer | string>>;
 }
 
@@ -59,7 +57,6 @@ export interface Parameter {
   readonly schema: object;
 }
 
-/** Names of the parameters in the path of a route. */
 export type PathParameter<Route extends string> = Route extends `${string}{${infer Name}}${infer Rest}`
   ? Name | PathParameter<Rest>
   : never;
@@ -88,7 +85,6 @@ export function routeOf({ route }: Pick<Operation, 'route'>): {
   return { method, path };
 }
 
-/** Returns the names of the parameters in a path, in the order of the path. */
 export function pathParameters(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
 }

@@ -162,9 +162,7 @@ function printStatus(text: string): void {
   process.stderr.write(`${forTerminal(text)}\n`);
 }
 
-/**
- * Formats an event as one line of JSON. Replaces each line break by a space, because line breaks can only be between tokens.
- */
+/** Formats an event as one line of JSON. Replaces line breaks by spaces, because JSON has line breaks only between tokens. */
 function jsonLine({ payload, ...event }: TailEvent): string {
   return `${withPayload(event, payload.replace(/[\r\n]/g, ' '))}\n`;
 }

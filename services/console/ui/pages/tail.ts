@@ -38,8 +38,7 @@ interface Stream {
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
 /**
- * Opens a stream of new events. Opens another stream after a rejected request, because the browser reconnects only after a lost
- * connection.
+ * Opens a stream of new events. Opens a new stream after a rejection, because browsers reconnect only after lost connections.
  */
 function useStream(
   query: string,

@@ -30,7 +30,7 @@ export async function startWorkers(count: number, logger: Logger, lifecycle: Lif
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Keeps Node's `error` event, emitted if a connection is passed to a worker that has ended, from ending this process.
+    // Ignores the error of passing a connection to an ended worker. Without a listener, the error would end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);

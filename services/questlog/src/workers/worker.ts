@@ -15,7 +15,7 @@ type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
 /**
- * Time limit for the health of all workers: above the 500 ms of a worker's warnings, below the 1,000 ms of Kubernetes' probes.
+ * Time limit for the health of all workers: over the 500 ms of a worker's warnings, under the 1,000 ms of a Kubernetes probe.
  */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
@@ -35,7 +35,6 @@ export function currentWorker(env: NodeJS.ProcessEnv): CurrentWorker | undefined
   return { number, isFirst: number === FIRST_WORKER, send };
 }
 
-/** Combines the health and the metrics of all workers. */
 export function combineWorkers(
   count: number,
   health: Health,

@@ -49,10 +49,7 @@ async function migrate(store: Store, directory: string): Promise<void> {
   }
 }
 
-/**
- * Applies a file of SQL statements. Repeats the whole file after any error, because processes that start at the same time can
- * cause many different errors.
- */
+/** Applies a file of SQL statements. Repeats the whole file after an error, for example if two processes start together. */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   const applyOnce = async (): Promise<void> => {
     for (const statement of sql.split(/^;$/m)) {

@@ -164,8 +164,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): AddressedSt
           clickhouse_settings: { default_format: 'JSON', ...WAIT_END_OF_QUERY, ...settings },
           abort_signal: signal,
         });
-        // Passes the abort signal to the response stream, because the ClickHouse client ignores the signal after a response
-        // starts.
+        // Passes the abort signal to the response stream, because the ClickHouse client ignores it after a response starts.
         const stream = addAbortSignal(signal, result.stream);
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
@@ -208,8 +207,7 @@ class Inserter {
     try {
       await send({ deduplicate_insert: mode });
     } catch (error) {
-      // An older ClickHouse rejects the setting `deduplicate_insert` before it reads any rows, so the same insert can be sent
-      // again without the setting.
+      // Sends the insert again without `deduplicate_insert`, which an older ClickHouse rejects before it reads any rows.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
       await send({});
       this.#isBefore262 = true;
@@ -309,10 +307,7 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/**
- * Text of the error for a query that exceeds its own memory limit. ClickHouse 24.11 changed the text, so the pattern matches
- * the old and the new text.
- */
+/** Error text for a query that exceeds its own memory limit. The text of ClickHouse 24.11 differs from the text before. */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */

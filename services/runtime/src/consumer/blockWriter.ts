@@ -28,9 +28,6 @@ export interface BlockWriter<Plan> {
 export interface Attempt {
   /** True if the tables possibly contain rows of the block. If true, the writer inserts only the missing rows. */
   readonly verify: boolean;
-  /**
-   * Confirms that this process owns the partition. Must be awaited directly before each insert.
-   * @throws Fenced if another process owns the partition.
-   */
+  /** Confirms that this process owns the partition. Must be awaited directly before each insert. @throws Fenced if not. */
   confirm(): Promise<void>;
 }

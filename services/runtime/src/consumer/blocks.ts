@@ -329,8 +329,7 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // Leader epochs reveal truncations, so the commit contains the newest epoch, which can be that of a later transaction
-    // marker.
+    // Leader epochs reveal truncations, so the commit contains the newest epoch, possibly that of a later transaction marker.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

@@ -1,7 +1,4 @@
-/**
- * Encrypts the log positions in stream ids and page cursors. Tenants share partitions, so plain offsets would reveal how much
- * other tenants write.
- */
+/** Encrypts log positions in cursors and stream ids. Offsets of shared partitions reveal how much other tenants write. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '../directory/openDirectory.ts';
 import type { Clock } from '../process/clock.ts';

@@ -38,10 +38,7 @@ export type DecodeEntry = (
   partition: number,
 ) => Promise<DirectoryEntry | null | undefined>;
 
-/**
- * Repairs a truncation of the log by appending the lost records again. Retries while the log is unavailable.
- * @throws Unavailable if the signal aborts.
- */
+/** Repairs a truncation by appending the lost records. Retries while the log is unavailable. @throws Unavailable if aborted. */
 export async function repairTruncation(
   log: DirectoryLog,
   decode: DecodeEntry,

@@ -18,9 +18,7 @@ export interface Request<O extends Operation, Caller> {
   readonly caller: O['access'] extends Scope ? Caller : undefined;
 }
 
-/**
- * Handles an operation and returns the response's body. Undefined if there is no body, or if the handler sends the response.
- */
+/** Handles an operation and returns the response's body. Undefined if there is no body or the handler sends the response. */
 type Handler<O extends Operation, Caller> = (ctx: RouterContext, request: Request<O, Caller>) => unknown;
 
 export type Handlers<T extends Operations, Caller = undefined> = {

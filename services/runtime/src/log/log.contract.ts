@@ -1,7 +1,4 @@
-/**
- * Contract tests of the log, which every adapter must pass. The tests use only the interface in `log.ts` and require only
- * guarantees that Kafka gives.
- */
+/** Contract tests of the log, which every adapter must pass. They require only guarantees that Kafka gives. */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
 import { describeGroups } from './contract/groups.contract.ts';

@@ -149,7 +149,6 @@ export interface TailOptions {
 
 export interface AddedPartitions {
   readonly topic: string;
-  /** Partition count when the topic was created. */
   readonly originalPartitions: number;
   readonly partitions: number;
   /** Number of records that external producers wrote to the added partitions. */

@@ -27,7 +27,6 @@ export const setting = {
     Type.Enum(values, { ...options }),
 };
 
-/** Values of the settings that a module declares. */
 export type SettingsOf<T extends Record<string, TSchema>> = Readonly<Static<TObject<T>>>;
 
 /** Runs all checks and returns their results. @throws StartRefused with the messages of all checks that failed */
@@ -57,7 +56,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 
 /**
  * Reads the settings from environment variables.
- * @throws StartRefused for all problems, including unknown variables with Questlog's prefix.
+ * @throws StartRefused for invalid values or unknown variables with `prefix`.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];

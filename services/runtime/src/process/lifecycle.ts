@@ -6,10 +6,7 @@ import { withinLimit } from './waiting.ts';
 const STOP_DEADLINE_MS = 15_000;
 /** Time limit for the stop of a child process. The parent kills the child one second after the limit. */
 export const CHILD_STOP_DEADLINE_MS = 13_000;
-/**
- * Two signals within this time count as one signal. After Ctrl-C, the process receives the signal from the terminal, and npm
- * forwards the same signal again.
- */
+/** Two signals within this time count as one. After Ctrl-C, both the terminal and npm send the process a signal. */
 const DUPLICATE_SIGNAL_MS = 2_000;
 
 export interface Lifecycle {

@@ -112,10 +112,7 @@ async function registerOnce(registration: Registration): Promise<number> {
   }
 }
 
-/**
- * Sets the compatibility of a subject before a schema is registered. Otherwise, an interrupted start could create a subject
- * that accepts every schema.
- */
+/** Sets the compatibility of a subject first. Otherwise, an interrupted start could leave a subject that accepts any schema. */
 async function ensureCompatibility({
   address,
   subject,
@@ -151,8 +148,7 @@ async function fetchSchema(address: RegistryAddress, id: number): Promise<string
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // An unexpected response does not prove that the schema is missing, so the consumer waits instead of dead-lettering the
-  // record.
+  // An unexpected response does not prove that the schema is missing, so the consumer waits instead of using the dead letters.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 

@@ -1,7 +1,4 @@
-/**
- * Codec for messages that a process reads, changes, and writes again. During an upgrade, an older process keeps the fields that
- * a newer process has written.
- */
+/** Codec for messages that a process reads, changes, and writes. An older process keeps the fields of a newer process. */
 import {
   frame,
   type MessageContract,

@@ -213,7 +213,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Moves a complete file to its final path. A hard link never replaces an existing file. */
+/** Moves a complete file to its final path with a hard link, which never replaces an existing file. */
 async function keepFirst(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);

@@ -75,8 +75,7 @@ export function openS3Store(
       const text = await described?.Body?.transformToString();
       if (text === undefined) return undefined;
       const description = parseDescription(text);
-      // Treats a file with a wrong size as missing. The S3 server versitygw 1.8.0 stores a part of a file if a connection
-      // breaks.
+      // Treats a file with a wrong size as missing. The S3 server versitygw 1.8.0 stores a part of an interrupted upload.
       const isWhole = bytes?.ContentLength === description.sizeBytes;
       return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
     },

@@ -27,10 +27,7 @@ export class JsonBytes {
     this.lastQuote = body.lastIndexOf(QUOTE);
   }
 
-  /**
-   * Returns the byte at `i`, or 0 after the end of the body. The check prevents reads outside the buffer, because such reads
-   * make compiled code much slower.
-   */
+  /** Returns the byte at `i`, or 0 after the end. Reads outside of the buffer would make compiled code much slower. */
   at(i: number): number {
     return i < this.end ? (this.body[i] ?? 0) : 0;
   }

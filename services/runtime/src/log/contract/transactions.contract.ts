@@ -1,6 +1,4 @@
-/**
- * Contract tests for transactions: a transaction applies all or none of its writes, and a new producer fences older producers.
- */
+/** Contract tests for transactions: all or none of the writes are applied, and a new producer fences older producers. */
 import { describe, expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { RecordTooLarge } from '../log.ts';

@@ -19,10 +19,7 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /**
-   * Returns the descriptor of the log's file. Callers must use this descriptor, because closing a second descriptor releases
-   * SQLite's locks (POSIX).
-   */
+  /** Returns the descriptor of the log's file. Closing a second descriptor would release SQLite's locks on the file (POSIX). */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;

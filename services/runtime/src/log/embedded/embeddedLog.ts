@@ -33,10 +33,7 @@ export interface EmbeddedLogOptions {
   readonly clock: Clock;
   /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /**
-   * Time in which a consumer's callback `process` must return after its partition changes owners. Later writes of the old owner
-   * fail.
-   */
+  /** Time in which the callback `process` must return after its partition changes owners. The old owner's later writes fail. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }

@@ -279,8 +279,7 @@ async function findOrCreateLog(log: Omit<Log, 'id'>, logger: Logger): Promise<Lo
   const found = await readLogFacts(log, logger);
   if (found !== undefined) return found;
   const id = randomUUID();
-  // The key of this record is unique, so that compaction keeps the record. The log's id would change if compaction removed the
-  // topic's first record.
+  // The key is unique, so that compaction keeps the topic's first record, which determines the id of the log.
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
   const created = await readLogFacts(log, logger);
   if (created === undefined) throw new Error(`${LOG_TOPIC} does not contain the record that was appended`);

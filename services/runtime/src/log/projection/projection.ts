@@ -39,7 +39,6 @@ export interface ProjectionProgress {
 }
 
 export interface Projection extends ProjectionProgress {
-  /** Returns the current end offsets of the partitions. */
   ends(partitions: readonly number[] | 'all'): Promise<ReadonlyMap<number, RequiredOffset>>;
   /**
    * Returns the consumer group or table that lacks records below the required offsets, as text for operators. Undefined if

@@ -1,6 +1,4 @@
-/**
- * Finds the truncated partitions when a process starts. Compares the log with the records that the projector's commits name.
- */
+/** Finds the truncated partitions when a process starts, by means of the records that the projector's commits name. */
 import { firstRecords } from '../firstRecords.ts';
 import type { Log, OffsetRange } from '../log.ts';
 import { type RecordIdentity, recordIdOf } from '../projection/commitMetadata.ts';

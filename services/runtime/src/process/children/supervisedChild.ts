@@ -24,20 +24,14 @@ export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
   readonly name: string;
-  /**
-   * Starts a child process. `firstReady` is the value that the first child process reported when it was ready. `firstReady` is
-   * undefined for the first start.
-   */
+  /** Starts a child process. `firstReady` is the value that the first child reported when it was ready. Undefined at first. */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
   readonly retryMs: readonly [first: number, most: number];
-  /**
-   * If the number of consecutive failures reaches `most`, the supervision ends. A failed start, or an exit within `withinMs`
-   * after a start, is a failure.
-   */
+  /** Supervision ends after `most` consecutive failures: failed starts, and exits within `withinMs` after a start. */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
 

@@ -122,8 +122,7 @@ function requestClass(
     }
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Returns true even after the body was rejected. If the result were false, Node would stop reading, and the client would
-      // not receive the rejection.
+      // Returns true even after a rejection. Otherwise, Node would stop reading, and the client would not get the rejection.
       if (this.#isRejected) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
@@ -136,8 +135,8 @@ function requestClass(
 }
 
 /**
- * Returns a response class that adds the common headers. If a response starts before its request is complete, the connection
- * closes after the response.
+ * Returns a response class that adds the common headers. If a response starts before its request is complete, it also closes
+ * the connection.
  */
 function responseClass(
   lingeringClose: LingeringClose,

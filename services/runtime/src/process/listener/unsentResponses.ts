@@ -77,10 +77,7 @@ export class UnsentResponses {
   }
 }
 
-/**
- * Returns the number of bytes in libuv's write queue. Node's own counter is not precise enough, because it changes only after a
- * whole chunk is sent.
- */
+/** Returns the number of bytes in libuv's write queue. Node's own counter changes only after a whole chunk is sent. */
 function unsentBytesOf({ socket }: ServerResponse): number {
   const { _handle: handle } = (socket ?? {}) as Socket & { _handle?: { writeQueueSize: number } };
   return handle?.writeQueueSize ?? 0;

@@ -238,10 +238,7 @@ async function runOnNewConnection(
     .finally(() => addon.CloseConnection(connection));
 }
 
-/**
- * Gives a connection only the rights of a reader. Sets `readonly` after all other settings, because `readonly` prevents further
- * changes of settings.
- */
+/** Gives a connection only the rights of a reader. Sets `readonly` last, because it prevents further changes of settings. */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
   { settings, normalized }: ReaderRequest,

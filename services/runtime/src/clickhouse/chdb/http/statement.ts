@@ -42,10 +42,7 @@ export interface DataInsert {
   dataStart: number;
 }
 
-/**
- * Finds an INSERT statement at the start of a body.
- * @throws ClickHouseException for text between the name of a format and the rows.
- */
+/** Finds an INSERT statement at the start of a body. @throws ClickHouseException for text between the format and the rows. */
 export async function findDataInsert(start: Buffer, normalized: Normalize): Promise<DataInsert | undefined> {
   const text = start.toString('latin1');
   if (!INSERT.test(text)) return undefined;
@@ -77,7 +74,7 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// The expression matches an SQL comment in only one way. With a second way, each dash would double the matching time.
+// This regular expression matches an SQL comment in only one way. With a second way, each dash would double the matching time.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);

@@ -32,10 +32,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /**
-   * First empties the write-ahead log, because its old pages can contain deleted records. Then overwrites the unused bytes in a
-   * limited number of pages.
-   */
+  /** Empties the write-ahead log, whose old pages can contain deleted records. Then overwrites unused bytes in some pages. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;

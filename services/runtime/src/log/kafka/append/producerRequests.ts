@@ -1,7 +1,4 @@
-/**
- * Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). For InitProducerId requests, the
- * encoder of kafkajs is used.
- */
+/** Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). kafkajs encodes InitProducerId. */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';

@@ -51,10 +51,7 @@ const CONNECT_LIMIT_MS = 3000;
 /** Timeout of a request. The timeout exceeds the 9 s after which Kafka removes a dead follower from the in-sync replicas. */
 const REQUEST_LIMIT_MS = 12_000;
 
-/**
- * The kafkajs retries of one request take about 5 s. A longer pause before the first retry would increase this time and delay
- * consecutive transactions.
- */
+/** Short pauses, because a longer first pause would delay consecutive transactions. The retries of a request take about 5 s. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
 /** kafkajs messages that contain one of these texts are not logged, because the messages report normal situations. */

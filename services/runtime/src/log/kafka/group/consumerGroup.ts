@@ -127,8 +127,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Handles an error of `startingPoints` at once. Otherwise, Node would report an unhandled rejection while the partitions
-    // still wait for their earlier work.
+    // Handles a failure of `startingPoints` at once. Otherwise, Node would report an unhandled rejection while partitions wait.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
@@ -166,10 +165,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /**
-   * Returns the start offset of each topic and partition. Must be called only when the previous owner of the partition can no
-   * longer commit.
-   */
+  /** Returns the start offset of each partition. Must be called only after the previous owner can no longer commit. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;

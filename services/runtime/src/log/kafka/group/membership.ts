@@ -44,10 +44,7 @@ const SILENCE_CHECK_INTERVAL_MS = 1000;
 /** Maximum time to wait for the response to the leave request. A dead coordinator does not respond. */
 const LEAVE_LIMIT_MS = 2000;
 
-/**
- * Errors that a retry cannot fix. Authentication errors are excluded, because kafkajs also reports some temporary failures as
- * authentication errors.
- */
+/** Errors that a retry cannot fix. Authentication errors are missing: kafkajs also reports temporary failures as such. */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',

@@ -8,10 +8,7 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 const LONG_POLL_MS = 250;
-/**
- * Maximum wait of a fetch that omits partitions with full buffers. A longer wait would delay the next fetch of these
- * partitions.
- */
+/** Maximum wait of a fetch that omits partitions with full buffers, which the next fetch can include again. */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;

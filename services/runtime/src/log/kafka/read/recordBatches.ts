@@ -192,10 +192,7 @@ function decompress(bytes: Buffer, codec: number, maxOutputLength: number): Buff
   throw new InvalidBatch(`a batch has codec ${name ?? codec}, which Questlog does not support`);
 }
 
-/**
- * Excludes the records of aborted transactions (KIP-98). The aborted transactions in a Fetch response can overlap and can start
- * before the first fetched batch.
- */
+/** Excludes the records of aborted transactions (KIP-98). Transactions can overlap and can start before the fetched batches. */
 class AbortedTransactions {
   /** Aborted transactions that the decoder has not reached yet, in reverse order of their first offsets. */
   readonly #upcoming: AbortedTransaction[];
