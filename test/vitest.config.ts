@@ -1,7 +1,8 @@
 /**
  * Defines the tiers of the tests. `npm test` runs `fast`, `engines`, and `e2e`, which need only npm packages. `kafka` and
  * `e2e-kafka` need a real Kafka, which starts only if one of their files runs. `browser` needs Chromium and includes the files
- * of `SLOW`. `faults` kills processes, `abuse` sends floods and malformed input, and `bench` measures the cost of an event.
+ * of `SLOW`. `faults` kills processes, `abuse` sends malformed input, `overload` sends floods, and `bench` measures the cost of an
+ * event.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -46,6 +47,8 @@ const LONG_RUNS = [
 
 /** Floods and malformed input against a separate product. */
 const ABUSE = 'test/abuse/*.test.ts';
+/** Attacks whose tests measure memory and latency. */
+const MEASURED_ABUSE = 'test/abuse/{bombs,floods}.test.ts';
 const RUNBOOKS = 'test/runbooks/*.test.ts';
 
 /** Compares the cost of this tree with the cost of another server. */
@@ -67,6 +70,7 @@ const ON_KAFKA_TOO = 'test/e2e/{idempotency,restart}.test.ts';
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
   'test/dataGuide/simulatedMonth.',
+  'test/abuse/schemathesis.',
   'test/upgrade/',
   // Tests that start no processes run at the same time as the upgrade tests, which start many.
   'services/runtime/src/log/kafka/',
@@ -74,6 +78,7 @@ const LONGEST_FIRST = [
   'test/cluster/security.',
   'test/stack/',
   'test/runbooks/',
+  'test/abuse/regexes.',
   'test/faults/kill.',
   'test/cluster/',
   'test/e2e/refusedStart.',
@@ -162,8 +167,17 @@ const TIERS: readonly Tier[] = [
   },
   // Runs in parallel with `faults`, which often waits for killed processes.
   { name: 'month', include: [MONTH], globalSetup: [MIGRATED], isHeavy: true, order: 2 },
-  // Runs alone, because it measures memory. `npm run test:abuse` runs the long form.
-  { name: 'abuse', include: [ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
+  // `npm run test:abuse` runs the long form of the attacks.
+  {
+    name: 'abuse',
+    include: [ABUSE],
+    exclude: [MEASURED_ABUSE],
+    globalSetup: [MIGRATED],
+    isHeavy: true,
+    order: 2,
+  },
+  // Runs alone, because it measures memory and latency.
+  { name: 'overload', include: [MEASURED_ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
 ];

@@ -82,7 +82,7 @@ async function run(paths: readonly string[]): Promise<Done> {
   const [figures, report] = [join(folder, 'figures.jsonl'), join(folder, 'report.json')];
   for (const file of [figures, report]) rmSync(file, { force: true });
   const isWindows = process.platform === 'win32';
-  const projects = ['abuse', 'fast', 'e2e'].flatMap((name) => ['--project', name]);
+  const projects = ['abuse', 'overload', 'fast', 'e2e'].flatMap((name) => ['--project', name]);
   const child = spawn('npm', ['run', '-s', 'vitest', '--', ...projects, ...paths], {
     ...{ cwd: ROOT, stdio: 'inherit', shell: isWindows, detached: !isWindows },
     env: {
