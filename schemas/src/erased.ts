@@ -143,7 +143,7 @@ export class ErasedData {
     return erasure === undefined || this.isSearching(erasure);
   }
 
-  /** True if a report's retractions and unresolved links are visible. For an unknown report: its project was never erased. */
+  /** True if retractions and unresolved links are visible. If their report is unknown, true if its project was never erased. */
   areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
     if (report !== undefined) return this.isVisibleReport(report);
     return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));

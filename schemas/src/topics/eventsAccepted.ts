@@ -178,7 +178,7 @@ export class EventsEncoder {
 }
 
 function writeUuid(out: ByteWriter, uuid: Text, at: number): void {
-  // A UUID that is a string can have another length, because tests write records as foreign producers do.
+  // Allows a string that is not 36 characters long, because tests write invalid UUIDs as foreign producers do.
   writeText(out, uuid, at, typeof uuid === 'string' ? uuid.length : UUID_LENGTH);
 }
 

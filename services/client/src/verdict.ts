@@ -23,7 +23,9 @@ const NOT_ABOUT_ENTRIES = [
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/** @param mayGzip true if the client can compress requests. After a rejected encoding, it repeats the request uncompressed. */
+/**
+ * @param mayGzip true if the client can compress requests. If the encoding is rejected, the client repeats without compression.
+ */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;

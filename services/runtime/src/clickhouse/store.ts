@@ -307,7 +307,7 @@ const TEMPORARY_ERRORS = new Set([
   '745', // SERVER_OVERLOADED
 ]);
 
-/** Error text for a query that exceeds its own memory limit. The text of ClickHouse 24.11 differs from the text before. */
+/** Matches the error for a query that exceeds its own memory limit. ClickHouse 24.11 changed the text, so both texts match. */
 const OWN_MEMORY_LIMIT = /Query memory limit exceeded|Memory limit \(for query\) exceeded/;
 
 /** Error codes that show that the query or its tables are wrong. A retry of the same query fails again. */

@@ -1,4 +1,4 @@
-/** Reads stored events by id. Reads by how many events ClickHouse and the ledger, which counts accepted events, differ. */
+/** Reads stored events by id, and compares the number of stored events with the ledger, which counts accepted events. */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';
@@ -35,8 +35,9 @@ export function storedEvents<Row>(
 }
 
 /**
- * Returns by how many events ClickHouse and the ledger, which counts accepted events, differ in the day before `settledMs`.
- * `ageSeconds` is the age of the oldest minute with a difference at `nowMs`, or 0.
+ * Compares ClickHouse with the ledger, which counts accepted events, for the day before `settledMs`. Returns the number of
+ * missing and additional events. `ageSeconds` is the age, at `nowMs`, of the oldest minute with a difference (0 if there is
+ * none).
  * @param settledMs time before which ClickHouse must have all records
  */
 export async function ledgerDifference(

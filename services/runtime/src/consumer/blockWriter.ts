@@ -28,6 +28,9 @@ export interface BlockWriter<Plan> {
 export interface Attempt {
   /** True if the tables possibly contain rows of the block. If true, the writer inserts only the missing rows. */
   readonly verify: boolean;
-  /** Confirms that this process owns the partition. Must be awaited directly before each insert. @throws Fenced if not. */
+  /**
+   * Confirms that this process owns the partition. Await this directly before each insert.
+   * @throws Fenced if another process owns it.
+   */
   confirm(): Promise<void>;
 }

@@ -1,4 +1,7 @@
-/** Encrypts log positions in cursors and stream ids. Offsets of shared partitions reveal how much other tenants write. */
+/**
+ * Encrypts log positions in cursors and stream ids. Plain offsets of shared partitions would reveal how much other tenants
+ * write.
+ */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '../directory/openDirectory.ts';
 import type { Clock } from '../process/clock.ts';

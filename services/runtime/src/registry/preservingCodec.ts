@@ -1,4 +1,6 @@
-/** Codec for messages that a process reads, changes, and writes. An older process keeps the fields of a newer process. */
+/**
+ * Codec for messages that a process reads, changes, and writes. An older process keeps fields that a newer process has added.
+ */
 import {
   frame,
   type MessageContract,

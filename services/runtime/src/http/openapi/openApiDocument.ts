@@ -74,7 +74,7 @@ function parametersOf({ route, parameters = [] }: Operation): readonly Parameter
 
 const BAD_EXPECTATION = { 417: 'The `Expect` header is not `100-continue`.' };
 
-/** Returns the responses of all operations with this access and, if the operation has a body, the responses about bodies. */
+/** Returns the responses that all operations with this access have, and the responses that all operations with a body have. */
 function commonResponses({ access, body }: Operation): Operation['responses'] {
   if (access === undefined) return { ...OPERATOR_RESPONSES, ...(body && OPERATOR_BODY_RESPONSES) };
   const bodyResponses = body && GAME_BODY_RESPONSES;
@@ -188,7 +188,7 @@ function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDoc
   return { ...rest, components: { ...components, schemas } } as OpenApiDocument;
 }
 
-/** Returns the name of each exported schema by its JSON text. The variant that also accepts null has the same name. */
+/** Maps the JSON text of each exported schema to its name. The variant that also accepts null has the same name. */
 function namesOf(modules: Api['schemas']): ReadonlyMap<string, string> {
   const named = modules
     .flatMap((module) => Object.entries(module))

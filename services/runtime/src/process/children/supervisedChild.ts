@@ -24,7 +24,9 @@ export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
   readonly name: string;
-  /** Starts a child process. `firstReady` is the value that the first child reported when it was ready. Undefined at first. */
+  /**
+   * Starts a child. `firstReady` is the value that the first child reported when it was ready. Undefined for the first start.
+   */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };

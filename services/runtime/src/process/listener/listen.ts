@@ -135,8 +135,8 @@ function requestClass(
 }
 
 /**
- * Returns a response class that adds the common headers. If a response starts before its request is complete, it also closes
- * the connection.
+ * Returns a response class that adds the common headers. If a response starts before its request is complete, the connection
+ * then closes.
  */
 function responseClass(
   lingeringClose: LingeringClose,

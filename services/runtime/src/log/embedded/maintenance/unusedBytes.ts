@@ -32,7 +32,7 @@ export class UnusedBytes {
     this.#isPassNeeded = true;
   }
 
-  /** Empties the write-ahead log, whose old pages can contain deleted records. Then overwrites unused bytes in some pages. */
+  /** Empties the write-ahead log, whose old pages can contain deleted records. Then overwrites unused bytes of some pages. */
   async overwrite(isStopped: () => boolean): Promise<void> {
     if (!this.#isPassNeeded && this.#nextPage === FIRST_PAGE) return;
     if (!this.#database.emptyWal()) return;

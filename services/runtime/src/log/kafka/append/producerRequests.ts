@@ -1,4 +1,4 @@
-/** Encodes Produce requests of version 7, the first version with zstd (KIP-110, Kafka 2.1). kafkajs encodes InitProducerId. */
+/** Encodes Produce requests of version 7, the first with zstd (KIP-110, Kafka 2.1). kafkajs encodes InitProducerId requests. */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';
