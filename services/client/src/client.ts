@@ -104,7 +104,7 @@ export class Game {
 
   /**
    * Sends the queue for up to `endWithinMs`, then stops the client. A persistent queue keeps the rest.
-   * @returns true if nothing is left.
+   * @returns true if all is sent.
    */
   async end(): Promise<boolean> {
     this.#hasEnded = true;

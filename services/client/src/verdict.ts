@@ -24,7 +24,7 @@ const NOT_ABOUT_ENTRIES = [
 ];
 
 /**
- * @param mayGzip true if the client can compress requests. If the encoding is rejected, the client repeats without compression.
+ * @param mayGzip true if the client can compress requests. After a rejected encoding, the client repeats without compression.
  */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;

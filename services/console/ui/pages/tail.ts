@@ -37,9 +37,7 @@ interface Stream {
 
 const CONNECTING: Stream = { state: 'connecting', problem: '' };
 
-/**
- * Opens a stream of new events. Opens a new stream after a rejection, because browsers reconnect only after lost connections.
- */
+/** Opens a stream of new events. Opens another stream after a rejection: browsers reconnect only after a lost connection. */
 function useStream(
   query: string,
   on: { events: (events: TailEvent[]) => void; count: (count: TailCount) => void },

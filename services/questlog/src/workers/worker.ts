@@ -14,9 +14,7 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/**
- * Time limit for the health of all workers: over the 500 ms of a worker's warnings, under the 1,000 ms of a Kubernetes probe.
- */
+/** Time limit for the health of all workers: over a worker's 500 ms for warnings, under the 1,000 ms of a Kubernetes probe. */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

@@ -1,7 +1,4 @@
-/**
- * Encrypts log positions in cursors and stream ids. Plain offsets of shared partitions would reveal how much other tenants
- * write.
- */
+/** Encrypts log positions in cursors and stream ids, because plain offsets would reveal how much other tenants write. */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import type { DirectoryHandle } from '../directory/openDirectory.ts';
 import type { Clock } from '../process/clock.ts';

@@ -54,10 +54,7 @@ export function rejectIf(isInvalid: boolean, message: string): void {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the settings from environment variables.
- * @throws StartRefused for invalid values or unknown variables with `prefix`.
- */
+/** Reads the settings from environment variables. @throws StartRefused for invalid values and unknown `prefix` variables. */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
   const problems: string[] = [];
   const values: Record<string, unknown> = {};

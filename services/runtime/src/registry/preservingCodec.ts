@@ -1,6 +1,4 @@
-/**
- * Codec for messages that a process reads, changes, and writes. An older process keeps fields that a newer process has added.
- */
+/** Codec for messages that a process reads, changes, and writes. An older process keeps fields that a newer process added. */
 import {
   frame,
   type MessageContract,

@@ -24,9 +24,7 @@ export type FromChild<T> = StartResult<T> | { readonly answers: true };
 
 export interface ChildOptions<T> {
   readonly name: string;
-  /**
-   * Starts a child. `firstReady` is the value that the first child reported when it was ready. Undefined for the first start.
-   */
+  /** Starts a child. `firstReady` is the value that the first child reported when ready. Undefined for the first start. */
   spawn(firstReady: T | undefined): ChildProcess;
   stop(child: ChildProcess): void;
   readonly events: { readonly ended: string; readonly notStarted: string; readonly fields?: object };

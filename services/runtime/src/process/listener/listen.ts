@@ -135,8 +135,8 @@ function requestClass(
 }
 
 /**
- * Returns a response class that adds the common headers. If a response starts before its request is complete, the connection
- * then closes.
+ * Returns a response class that adds the common headers. A connection closes if a response starts before its request is
+ * complete.
  */
 function responseClass(
   lingeringClose: LingeringClose,

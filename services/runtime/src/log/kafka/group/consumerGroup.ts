@@ -127,8 +127,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Handles a failure of `startingPoints` at once, because Node would report an unhandled rejection until a partition awaits
-    // it.
+    // Handles a failure of `startingPoints` at once. Node would report an unhandled rejection before a partition awaits it.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);

@@ -1,6 +1,4 @@
-/**
- * Fetches records in advance for one reader, with one Fetch request at a time per broker. Retries failed partitions separately.
- */
+/** Fetches records in advance for one reader, with one request at a time per broker. Retries failed partitions separately. */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { Backoff, pause, retry } from '../../../process/waiting.ts';
