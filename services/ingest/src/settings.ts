@@ -59,9 +59,7 @@ export function ingestOptions(settings: SettingsOf<typeof ingestSettings>) {
   const toGames: ListenAddress = { host, port, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
   const checked = checkSettings({
     corsOrigins: () => allowedOrigins(settings.corsOrigins),
-    /**
-     * Base URL of ingest for games, without a trailing slash. If the setting is empty, URLs contain the `Host` of the request.
-     */
+    /** Base URL of ingest for games, without a trailing slash. If it is empty, URLs contain the request's `Host` header. */
     publicUrl: () => checkedPublicUrl(settings.publicUrl),
     jwt: () => jwtOptions(settings),
   });

@@ -69,10 +69,7 @@ export function watchTruncation(
 
 const TRUNCATED = 'the log no longer has records that this process read or appended';
 
-/**
- * Finds partitions that have lost appends of this process. Checks each partition twice, because a new leader can report an old
- * end offset.
- */
+/** Finds partitions that have lost appends of this process. Checks twice, because a new leader can report an old end offset. */
 async function watchEnds(
   { log, logger }: Pick<IngestContext, 'log' | 'logger'>,
   ownAppends: OwnAppends,

@@ -147,10 +147,7 @@ export class Outbox {
           };
   }
 
-  /**
-   * Moves the position in a truncated topic back. Keeps the highest known leader epoch, with which the next truncation is
-   * detected.
-   */
+  /** Moves the position in a truncated topic back. Keeps the highest known epoch, which shows the next truncation. */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =

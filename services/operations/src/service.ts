@@ -80,7 +80,7 @@ function openUnauthenticated(
   return new UnauthenticatedLimit(clock, metrics, trustedProxies, ({ headers }) => {
     const { authorization = '', cookie } = headers;
     const text = BEARER.exec(authorization)?.[1];
-    // Treats a cookie as unknown, because the console's middleware checks the cookie.
+    // Does not check a cookie here, because the console's middleware checks the cookie.
     if (text === undefined) return cookie === undefined ? 'none' : 'unknown';
     return sha256Hex(text) === expected ? 'valid' : 'invalid';
   });

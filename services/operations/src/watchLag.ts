@@ -7,9 +7,7 @@ import type { OperationsContext } from './context.ts';
 import type { OperationsMetrics } from './metrics.ts';
 
 const INTERVAL_MS = 10_000;
-/**
- * Share of the retention time above which the lag of a consumer group causes a warning. The web console uses the same value.
- */
+/** Share of the retention time above which a consumer group's lag causes a warning. The web console uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 

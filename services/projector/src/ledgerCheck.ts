@@ -1,4 +1,4 @@
-/** Publishes metrics about confirmed events that are missing in ClickHouse. */
+/** Publishes metrics about acknowledged events that are missing in ClickHouse. */
 import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type RequiredOffset, watchProjection } from '@questlog/runtime/log/projection/projection';

@@ -86,9 +86,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   };
 }
 
-/**
- * Adds a warning about truncations to health responses. The warning is cached, so that a response does not wait for ClickHouse.
- */
+/** Adds a warning about truncations to health responses. Caches the warning, because responses must not wait for ClickHouse. */
 function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   let warning: string | undefined;
   const refresh = async (): Promise<void> => {

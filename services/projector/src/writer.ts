@@ -36,8 +36,7 @@ export interface DecodedRecord<T> extends HiddenEvents {
 }
 
 /**
- * Projection of a topic. `plan` computes the rows of a block of records. `apply` inserts the rows, and runs again after an
- * error.
+ * Projection of a topic. `plan` computes the rows of a block of records. `apply` inserts the rows, and is repeated on errors.
  */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;

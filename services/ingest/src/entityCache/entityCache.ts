@@ -53,13 +53,13 @@ export interface EntityCache<Message, Entity> {
     ids: readonly string[],
     looksUpAll?: boolean,
   ): Promise<ReadonlyMap<string, Entity>>;
-  /** Returns the entity from memory. Undefined if the entity is not in memory; ClickHouse can still have the entity. */
+  /** Returns the entity from memory. Undefined if the entity is not in memory, even if ClickHouse has the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if memory or ClickHouse still contains an erased entity with this id. @throws Unavailable */
+  /** True if memory or ClickHouse still has an erased entity with this id. @throws Unavailable if ClickHouse does not answer */
   hasHidden(projectId: string, id: string): Promise<boolean>;
   /** Reads the tenant's partition up to its current end. @throws Unavailable if reading takes too long */
   caughtUp(tenantId: string): Promise<void>;
-  /** Appends a record, waits until this process has read the record, and returns its offset. @throws ReadBackTimeout */
+  /** Appends a record, reads the record from the log, and returns its offset. @throws ReadBackTimeout after a time limit */
   append(message: Message): Promise<number>;
   /**
    * Appends the record of a new entity. If the log already has an entity with the same id, returns the existing entity.
@@ -68,9 +68,7 @@ export interface EntityCache<Message, Entity> {
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /**
-   * Returns an error if ClickHouse's table was restored from a backup and lacks rows. `tenantId` limits the check to a tenant.
-   */
+  /** Returns an error if a table that was restored from a backup lacks rows. `tenantId` limits the check to a tenant. */
   errorIfIncomplete(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
@@ -181,9 +179,7 @@ async function lookUpVisible<Entity>(
   return visible;
 }
 
-/**
- * Checks memory before ClickHouse. In the opposite order, both checks can miss an entity that moves to ClickHouse in between.
- */
+/** Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. */
 async function hasHidden<Entity>(
   { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
   { lookUp, isVisible }: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,

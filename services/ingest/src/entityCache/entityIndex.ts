@@ -126,7 +126,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Ignores a record that changes nothing. A truncation that removes this record then keeps the entity.
+    // Ignores a record that does not change the entity. If a truncation removes this record, the entity stays in the index.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;
@@ -146,11 +146,9 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /**
-   * Removes the entities that records at or after the offset have created or changed, because the log has lost these records.
-   */
+  /** Removes the entities that records at or after the offset created or changed, because the log has lost these records. */
   truncate(partition: number, offset: number): void {
-    // Lowers these offsets to the first lost offset, because new records reuse the offsets of the lost records.
+    // Lowers the cached offsets to the first lost offset, because new records reuse the offsets of lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));
     this.#projected = truncated(this.#projected);
@@ -160,7 +158,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // Has no `await`, because other code must not read the entities of lost records during the loop.
+    // This loop has no `await`, because other code must not read the entities of lost records.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

@@ -120,17 +120,12 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
   return sessionId !== null && nowMs - receivedAt < FRESH_FOR_MS;
 }
 
-/**
- * SQL condition for events in a report's session and time window. Excludes events that arrived after the report's retraction.
- */
+/** SQL condition for events in a report's session and time window. Excludes events from after the report's retraction. */
 const IN_SESSION_WINDOW = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/**
- * Returns the SQL query for the session events of a report. Like the linker, the query selects the first `limit` events of the
- * log.
- */
+/** Returns the SQL query for a report's session events. Like the linker, it selects the first `limit` events of the log. */
 export function sessionEventsQuery(limit = '{maxSessionLinks:UInt32}'): string {
   return `SELECT id FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${IN_SESSION_WINDOW} AND id NOT IN {named:Array(UUID)}

@@ -27,14 +27,12 @@ export interface ReportCache {
    * @throws Unavailable if ClickHouse does not answer
    */
   findFirstFiling(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
-  /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout */
+  /** Appends a bug report, or returns an existing report with the same id. @throws ReadBackTimeout after a time limit */
   file(record: ReportLink, isGenerated?: boolean): Promise<{ report: FiledReport; isOwn: boolean }>;
   capacityFor(report: RequestedLinks): ReportCapacity;
   /** Appends a further record of an existing bug report, and waits until this process has read this record from the log. */
   append(record: ReportLink): Promise<void>;
-  /**
-   * Returns the ids of the event's reports, except retracted reports. `linked` contains the reports with a link in ClickHouse.
-   */
+  /** Returns the ids of the event's reports, except retracted reports. `linked` contains the reports linked in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   /** Returns the session's open reports to which the linker can still link events. */
   linkableReports(projectId: string, sessionId: string): readonly OpenReport[];

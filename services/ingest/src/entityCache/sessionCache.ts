@@ -28,7 +28,7 @@ type SessionEntities = EntityCache<SessionRegistered, CachedSession>;
 
 export interface SessionCache
   extends Pick<SessionEntities, 'find' | 'hasHidden' | 'errorIfIncomplete' | 'failed' | 'close'> {
-  /** Appends a session, or returns an existing session with the same id. @throws Unavailable */
+  /** Appends a session, or returns an existing session with the same id. @throws Unavailable if the session cannot be stored */
   register(
     session: SessionRegistered,
     isGenerated?: boolean,

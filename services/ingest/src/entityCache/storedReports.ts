@@ -30,10 +30,7 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/**
- * Returns reports whose time window can still be open, the newest first. Omits their event ids, which can take 80 KB per
- * report.
- */
+/** Returns reports with a possibly open time window, newest first. Omits their event ids, which can take 80 KB per report. */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

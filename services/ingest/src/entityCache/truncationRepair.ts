@@ -1,7 +1,4 @@
-/**
- * Appends records again that a truncation removed from a topic, because clients have received acknowledgments for these
- * records.
- */
+/** Appends records again that a truncation removed, because clients have received acknowledgments for these records. */
 
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';

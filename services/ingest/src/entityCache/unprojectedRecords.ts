@@ -1,6 +1,4 @@
-/**
- * Keeps copies of a topic's latest records until ClickHouse has them. If the log loses records, the copies are appended again.
- */
+/** Keeps copies of a topic's latest records until ClickHouse has them, so that lost records can be appended again. */
 import type { LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 

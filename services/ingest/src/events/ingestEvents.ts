@@ -208,8 +208,7 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event if events are sampled out, because a retry can add these events when the sampling has
-    // changed.
+    // Writes one record per event if sampling dropped events, because a retry can add these events after a change of sampling.
     shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);

@@ -54,21 +54,15 @@ export interface OrdinaryAnswer {
 
 type OpenReportLookups = Pick<ReportCache, 'linkableReports' | 'hasNamedEvents' | 'reportsOf'>;
 
-/** Handles requests with events on the fast path. */
 export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
   readonly #reports: OpenReportLookups;
   readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
-  /**
-   * Arrays for requests without an idempotency key. All these requests share the arrays, because they use them only until their
-   * first `await`.
-   */
+  /** Arrays that requests without an idempotency key share, because they need the arrays only until their first `await`. */
   readonly #shared = new RequestArrays();
-  /**
-   * Free arrays for requests with an idempotency key. Each request has its own arrays, because it uses them after an `await`.
-   */
+  /** Free arrays for requests with an idempotency key. Each request takes its own arrays, which it uses after an `await`. */
   readonly #free: RequestArrays[] = [];
   #keyedArrays = 0;
 
@@ -151,7 +145,7 @@ export class OrdinaryIngest {
     return undefined;
   }
 
-  /** Returns undefined if the request must take the slow path. Uses the arrays only until this function returns. */
+  /** Returns undefined if the request must take the slow path. After the return, other requests can use `arrays`. */
   #store(
     request: OrdinaryRequest,
     arrays: RequestArrays,
@@ -294,8 +288,7 @@ class RequestArrays {
       const eventType = body.toString('utf8', found.typeAt[event], found.typeEnd[event]);
       const draft = { index: event, eventType, buildId, player: session?.player };
       const isSwitched = (one: Switch): boolean => {
-        // If an event has no session and no key, a random number decides whether the switch applies. The slow path creates this
-        // number.
+        // Without a session and a key, a random number decides if a switch applies. Only the slow path creates this number.
         if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
         return matches(one, draft, idempotencyKey ?? '');
       };

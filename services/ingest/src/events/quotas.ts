@@ -12,7 +12,7 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 export interface Quotas extends TruncationParticipant {
   /** Returns the ledger with the number of the tenant's events in the month. Undefined if the tenant has no quota. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
-  /** Returns the ledger without waiting. Returns `unopened` if the counts have not been read from ClickHouse yet. */
+  /** Returns the tenant's ledger without waiting. Returns `unopened` if its counts have not been read from ClickHouse yet. */
   ledgerIfOpen(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   close(): Promise<void>;
 }
@@ -22,7 +22,7 @@ interface TrackedQuota {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
-  /** First query of the rollup table. Undefined after this query has succeeded. */
+  /** Promise of the first query of a tenant's count in ClickHouse. Undefined after the query has succeeded. */
   opening: Promise<void> | undefined;
 }
 
@@ -52,7 +52,7 @@ export function openQuotas(
 
   const readFirst = async (entry: TrackedQuota): Promise<void> => {
     await projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
-      // Reads the counts even after a timeout, because a slow projector must not block the tenant's requests.
+      // Reads the counts even if the projector is too far behind, because a slow projector must not block a tenant's requests.
       if (!(error instanceof Unavailable)) throw error;
       context.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
     });

@@ -36,7 +36,7 @@ const REPORT_IDS_COLUMN = `(
     WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
   ) AS reportIds`;
 
-/** ClickHouse settings for reading one event. For a single granule, skip indexes and more threads are slower. */
+/** ClickHouse settings for reading one event. Reading a single granule is slower with skip indexes or several threads. */
 const ONE_GRANULE = {
   optimize_move_to_prewhere: 0,
   use_skip_indexes: 0,
@@ -49,7 +49,7 @@ export async function readEvent(context: ReadContext, principal: Principal, idTe
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
   const hasReports = await waitForProjection(context, principal, [laneOf(id)]);
-  // Triples the speed of the query: PREWHERE, only the needed columns, and no links if the project has no reports.
+  // Three measures make the query three times as fast: PREWHERE, few columns, and no links if the project has no reports.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
   const [row] = await context.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events

@@ -9,7 +9,7 @@ export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occu
   readonly isSampledOut?: boolean;
 }
 
-/** Stored events of a request on the fast path, on which all elements are valid. */
+/** Stored events of a request that took the fast path. All elements of such a request are valid. */
 export interface StoredColumns {
   /** Ids of all events as text, 36 bytes per event. */
   readonly ids: Buffer;

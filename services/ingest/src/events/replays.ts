@@ -44,7 +44,7 @@ export interface ClaimedKey {
    * events that earlier attempts stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim like `complete`. Only allowed if no earlier attempt of the request stored events. */
+  /** Ends the claim on the key like `complete`, for a request of which no earlier attempt stored events. */
   completeColumns(stored: StoredColumns): void;
   /** Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. */
   release(): void;
@@ -56,8 +56,7 @@ export function openReplays(deps: {
   projection: Pick<ProjectionProgress, 'caughtUp'>;
 }): Replays {
   const { store, clock, projection } = deps;
-  // Waits until ClickHouse has the events that earlier processes appended. Until then, a retry of such an event can count twice
-  // against the quota.
+  // Waits until ClickHouse has the events of earlier processes. Until then, a retry of an event can count twice for the quota.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   const isAppended = openAppendLookup(store, clock);

@@ -34,9 +34,7 @@ export interface StoreEventsDeps {
   readonly partitions: number;
 }
 
-/**
- * Provides random bytes. Generates 16 KiB at once, because generating bytes for each request would slow down small requests.
- */
+/** Provides random bytes. Generates 16 KiB at once, because one call per request would slow down small requests. */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
@@ -126,7 +124,7 @@ export async function appendRecords(
     for (const { receivedAt: receivedAtMs, events } of records)
       deps.received.push({ tenantId, outcome: what, accepted: { receivedAtMs, events } });
   };
-  // Returns the error instead of throwing it, because Node would report an unhandled rejection before the promise is awaited.
+  // Returns the error instead of throwing it. No code awaits the promise yet, so Node would report an unhandled rejection.
   const appendTo = async ({ partition, records, encode }: EventsAppend): Promise<void> => {
     try {
       const values = encode().map((value, i) => ({

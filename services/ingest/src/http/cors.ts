@@ -26,9 +26,7 @@ function originOf(text: string): string {
 
 /** Methods that a preflight response allows. All paths have the same list. */
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
-/**
- * Headers that a preflight response allows. `*` is not enough, because it excludes Authorization and old browsers ignore it.
- */
+/** Headers that a preflight response allows. `*` is not enough: it excludes Authorization, and old browsers ignore it. */
 const REQUEST_HEADERS = [
   'authorization',
   'content-type',

@@ -1,6 +1,4 @@
-/**
- * Parses the `Prefer` header (RFC 7240). With this header, clients choose how invalid elements and unknown fields are handled.
- */
+/** Parses the `Prefer` header (RFC 7240), with which clients choose how invalid elements and unknown fields are handled. */
 
 import { ignoredFieldsHeader, type UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import type { Context } from 'koa';

@@ -102,10 +102,7 @@ function operatorsHint(path: string): string | undefined {
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
-/**
- * Returns a function that authenticates a request. The request can be authenticated again after its body has arrived, or during
- * a stream.
- */
+/** Returns a function that authenticates a request, and again after its body has arrived or during a stream. */
 export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
   return (ctx, scope) => {
     const authenticate = () => authorize(ctx, scope);
@@ -152,10 +149,7 @@ export async function streamLinkedEvents(
   ctx.respond = false;
 }
 
-/**
- * Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because a reconnecting client sends the old URL
- * again.
- */
+/** Returns the start position of a stream. Prefers `Last-Event-ID` to the URL, because reconnecting clients repeat the URL. */
 function wantedPosition(ctx: RouterContext): StartPosition {
   const name = positionParameter(ctx);
   const text = name === 'from' ? lastQuery(ctx)['from'] : ctx.get(LAST_EVENT_ID);

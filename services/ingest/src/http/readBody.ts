@@ -175,7 +175,7 @@ function collectChunks(
       pending.abort = undefined;
       resolve();
     });
-    // Node emits `close` for every request. Only if the body is incomplete, the client has disconnected.
+    // Node emits `close` for every request. An incomplete body shows that the client has disconnected.
     request.on('close', () => {
       if (!request.complete) reject(aborted());
     });

@@ -1,6 +1,4 @@
-/**
- * Records the outcome of each request for the ledger, for the table `rejects`, and for the limit of unauthenticated requests.
- */
+/** Records request outcomes for the ledger, for the table `rejects`, and for the limit of unauthenticated requests. */
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthenticated';

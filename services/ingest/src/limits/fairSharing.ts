@@ -31,10 +31,7 @@ export function fairLookups(store: Store, projects: Projects): Store {
   return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
 }
 
-/**
- * Returns a store whose queries wait in the fair queue. Only queries of a tenant wait, because background queries have no
- * tenant.
- */
+/** Returns a store whose queries wait in the fair queue. Background queries do not wait, because they have no tenant. */
 function withFairQueries(store: Store, projects: Projects, queue: FairQueue): Store {
   return {
     ...store,
@@ -164,10 +161,7 @@ export class BodyBudget {
     if (this.#bodies.delete(body)) this.#add(-body.bytes);
   }
 
-  /**
-   * Evicts the body that has received no data for the longest time. A tenant keeps its bodies if it uses no more than its
-   * share.
-   */
+  /** Evicts the body that has received no data for the longest time. A tenant keeps its bodies if it uses only its share. */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
     for (const { tenantId, bytes } of this.#bodies)
@@ -197,15 +191,10 @@ export class BodyBudget {
 const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
-/**
- * Maximum bytes of bodies per turn of the event loop, which take a few milliseconds. A single larger body is also processed.
- */
+/** Maximum body bytes per turn of the event loop, which take a few milliseconds. A single larger body is also processed. */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
-/**
- * Limits the bytes of bodies that are processed in one turn of the event loop. Otherwise, large bodies would delay a projector
- * in the same process.
- */
+/** Limits the body bytes per turn of the event loop. Otherwise, large bodies would delay a projector in the same process. */
 export class EventLoopQueue {
   readonly #turns = new TenantTurns();
   #bytesLeft = MAX_BYTES_PER_TURN;
@@ -244,7 +233,6 @@ interface TenantWork {
   readonly waiting: (() => void)[];
 }
 
-/** Decides which tenant's waiting task starts next. */
 class TenantTurns {
   /** Tenants with running or waiting tasks. The first tenant was served least recently. */
   readonly #tenants = new Map<string, TenantWork>();

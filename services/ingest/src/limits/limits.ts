@@ -93,9 +93,7 @@ const RATES = {
   bytes: 'bytesPerSecond',
 } as const satisfies Record<LimitedUnit, keyof RateLimits>;
 
-/**
- * Units in the header `RateLimit-Policy`. Questlog defines the unit `events`, because the IETF draft has no unit for events.
- */
+/** Units in the header `RateLimit-Policy`. The unit `events` is Questlog's own, because the IETF draft has no such unit. */
 const UNITS = { events: 'events', requests: 'requests', bytes: 'content-bytes' } as const;
 
 function suspendedOwner({ project, tenant }: Principal): Policy['owner'] | undefined {
@@ -125,7 +123,6 @@ interface State {
   readonly level: number;
 }
 
-/** True if each rate limit allows the request completely. */
 function allowAll(states: readonly State[], requested: number): boolean {
   return states.every(({ rate, level }) => level >= neededFor(requested, rate));
 }
@@ -140,7 +137,7 @@ function statesOf(policies: readonly Policy[], ingests: number, nowMs: number): 
 
 /**
  * Returns a 429 with the headers of draft-ietf-httpapi-ratelimit-headers-11. In the header `RateLimit`, `r` is the quota that
- * is left in this process, and `t` is the time in seconds for which this quota must suffice.
+ * is left in this process. This quota must suffice for the next `t` seconds.
  */
 function rejectionOf(
   unit: LimitedUnit,

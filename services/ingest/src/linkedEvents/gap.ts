@@ -40,10 +40,7 @@ async function lastLinkMs(log: Log, store: Store, at: GapRequest): Promise<numbe
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/**
- * Returns the latest of the times at which the partitions' first records were written. Returns the current time if a partition
- * is empty.
- */
+/** Returns the latest write time of the partitions' first records. Returns the current time if a partition is empty. */
 async function firstKeptMs(log: Log, clock: Clock, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -137,7 +137,7 @@ class Connection implements LinkedEventStream {
     this.#write(gapText({ fromMs: this.#readToMs[partition], toMs }, this.#positionId()));
   }
 
-  /** Moves the position back to the first lost offset, because new records reuse the offsets of the lost records. */
+  /** Moves the client's position back to the first lost offset, because new records reuse the offsets of lost records. */
   truncate(partition: number, offset: number): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
@@ -223,10 +223,7 @@ class Connection implements LinkedEventStream {
     this.#closeTail();
   }
 
-  /**
-   * Starts to close the reader of the log without waiting. `close` waits for the current batch, so that a wait inside the batch
-   * would be a deadlock.
-   */
+  /** Closes the reader of the log without waiting. A wait would be a deadlock, because `close` waits for the current batch. */
   #closeTail(): void {
     if (this.#tail === undefined) return;
     this.#tail.close().then(

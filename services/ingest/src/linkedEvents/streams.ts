@@ -13,14 +13,14 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/**
- * Position at which a stream starts: the oldest linked event (`start`), the next new event (`end`), or the position of a
- * message id.
- */
+/** Start position of a stream: the oldest linked event (`start`), the next new event (`end`), or the position in an id. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
-  /** Returns undefined if the topic got more partitions after the message id was created. @throws Unavailable */
+  /**
+   * Opens a stream. Returns undefined if the topic got more partitions after the message id was created.
+   * @throws Unavailable if too many streams are open, or if the log does not answer
+   */
   open(client: StreamClient, from: StartPosition): Promise<LinkedEventStream | undefined>;
   close(): Promise<void>;
 }
@@ -31,10 +31,7 @@ export const STREAM_LIMITS = {
   checkMs: 1_000,
   /** Time in milliseconds after which a client that does not read is disconnected. */
   stalledMs: 60_000,
-  /**
-   * Maximum number of streams per process, because a slow stream takes up to 4 MiB per partition. A tenant can use half of
-   * them.
-   */
+  /** Maximum streams per process. A slow stream takes up to 4 MiB per partition. A tenant can use half of the streams. */
   maxStreams: 64,
   /** Maximum number of streams per project, so that one project cannot use all streams of the process. */
   maxStreamsOfProject: 16,
@@ -62,7 +59,7 @@ export async function openLinkedEventStreams(
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
       const { tenant, project } = client.principal;
-      // Takes the permit before the stream starts. Otherwise, concurrent requests could exceed the limit.
+      // Takes the permit for a stream before the stream starts. Otherwise, concurrent requests could exceed the limit.
       const release = acquire({ tenantId: tenant.id, projectId: project.id });
       try {
         const cipher = await cursorCiphers.for('stream', project.id);

@@ -23,9 +23,7 @@ export interface RejectedRequest {
   /** Access token of the request. A stored sample of the body shows asterisks instead of this token. */
   readonly token: string;
   readonly body: Buffer | undefined;
-  /**
-   * Position of a syntax error in the body. Undefined if the JSON pointers in `rejections` show the positions of the errors.
-   */
+  /** Position of a syntax error in the body. Undefined if the JSON pointers in `rejections` show the errors' positions. */
   readonly failedAt: number | undefined;
   readonly rejections: readonly Rejection[];
 }

@@ -75,7 +75,7 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Time before the closing of a report. The linker's final search can miss an event that is stored within this time. */
+/** Margin before a report's grace period ends. The linker's last search can miss an event that is stored in this margin. */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 export async function appendRetry(

@@ -41,9 +41,7 @@ const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',
 };
 
-/**
- * SQL columns of the report list. Long columns are excluded, because `FINAL` reads the columns of all reports of the project.
- */
+/** SQL columns of the report list. Excludes long columns, because `FINAL` reads the columns of all reports of the project. */
 const COLUMNS = `${COMMON_COLUMNS}, ${TEXT_COLUMNS}`;
 
 type Head =

@@ -73,9 +73,7 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/**
- * SQL query for the stored links of a report. A row with the state `pending` is no link, because its event is not stored yet.
- */
+/** SQL query for the stored links of a report. A row with the state `pending` is no link: its event is not stored yet. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;

@@ -31,7 +31,10 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
 
 const SESSION_NOT_RESTORED = 'ClickHouse was restored and does not have this session yet';
 
-/** @throws Rejected `unknown_session` if the project has no such session @throws Unavailable if ClickHouse lags */
+/**
+ * @throws Rejected `unknown_session` if the project has no such session
+ * @throws Unavailable if ClickHouse lags behind the log
+ */
 export async function readSession(
   context: ReadContext,
   principal: Principal,

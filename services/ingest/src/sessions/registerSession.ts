@@ -1,7 +1,4 @@
-/**
- * Handles POST /v1/ingest/sessions. A retry gets the same response. A request with other content for an existing session id is
- * rejected.
- */
+/** Handles POST /v1/ingest/sessions. A retry gets the same response. Different content for an existing id is rejected. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { bodyRejection } from '@questlog/runtime/http/core/fieldProblems';

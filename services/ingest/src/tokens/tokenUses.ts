@@ -1,6 +1,4 @@
-/**
- * Records the minute in which each token was last used. All ingest processes share these minutes through the directory topic.
- */
+/** Records the minute in which each token was last used. All ingest processes share the minutes through the directory topic. */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -39,7 +37,7 @@ export function openTokenUses(
   };
   const put = async ([tokenId, usedAt]: [string, number]): Promise<void> => {
     await directory.put('use', tokenId, { usedAt });
-    // Moves the token to the end of the map, because the other tokens have waited longer.
+    // Moves the token to the end of the map, because the tokens at the start have waited longest for a write.
     const latest = noted.get(tokenId) ?? usedAt;
     noted.delete(tokenId);
     if (latest > usedAt) noted.set(tokenId, latest);

@@ -75,10 +75,7 @@ export function requestLookUps(state: LinkerState, keys: Iterable<string>): Chan
   return changes;
 }
 
-/**
- * True if the append may be a duplicate: its idempotency key is so old that the id of an earlier append may have left the
- * cache.
- */
+/** True if the append may be a duplicate: its idempotency key is older than all append ids that are still cached. */
 function mayBeDuplicate({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }

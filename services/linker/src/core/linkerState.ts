@@ -19,9 +19,7 @@ import { RecentAppends } from './recentAppends.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 export const LINKER_BOUNDS = {
-  /**
-   * Maximum number of reports that are matched with incoming events. The events of further reports are searched in ClickHouse.
-   */
+  /** Maximum number of reports that are matched with incoming events. Events of further reports are found in ClickHouse. */
   openReports: 50_000,
   openEventIds: 500_000,
   /** Minimum number of append ids that an eviction leaves in the cache. All Questlog versions must use the same number. */
@@ -51,9 +49,7 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly deferredLinks = new Map<string, DeferredLink[]>();
   readonly sessionLinks = new Map<string, number>();
-  /**
-   * Sessions that have open or closed reports. ClickHouse provides the sessions, because the changelog omits closed reports.
-   */
+  /** Sessions that have open or closed reports. They are read from ClickHouse, because the changelog omits closed reports. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: RecentAppends;
   /** True if the log has lost events since the state was restored. */

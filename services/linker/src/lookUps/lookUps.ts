@@ -133,8 +133,7 @@ export class LookUps {
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
     // Excludes erased reports, because ClickHouse can still have the row of an erased report.
     const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleReport(record));
-    // Searches only for events of the session. An event that a report lists by id stays unresolved if it arrives after the
-    // grace period.
+    // Searches only for events of the session. An event that a report lists stays unresolved after the grace period.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 
@@ -176,7 +175,7 @@ async function endOffsetsOf(
   };
 }
 
-/** Returns the reason for which the lookup waits. @throws every error except `Unavailable`, because it is a bug */
+/** Returns the reason for which the lookup waits. @throws errors other than `Unavailable`, because these errors are bugs */
 function waitForDependency(error: unknown): string {
   if (error instanceof Unavailable) return error.message;
   throw error;

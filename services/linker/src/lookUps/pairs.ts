@@ -29,10 +29,7 @@ interface Pair {
 /** Maximum number of rows of one query. If a result has this number of rows, further rows can be missing. */
 const MAX_PAIRS = 20_000;
 
-/**
- * Returns the events that belong to the reports and have no link yet. Omits events of this partition at or after the offset
- * `below`.
- */
+/** Returns the reports' events that are not linked yet. Omits events of this partition at or after the offset `below`. */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],

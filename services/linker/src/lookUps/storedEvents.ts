@@ -36,7 +36,7 @@ export async function eventLocations(
   return new Map(rows.map((row) => [`${row.projectId}/${row.id}`, row]));
 }
 
-/** Maximum bytes of the links that one lookup returns. Only a single link can be larger. */
+/** Maximum bytes of the links that one lookup returns. If the first link is larger, the lookup returns only this link. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 interface FullRow extends EventRow {

@@ -27,10 +27,7 @@ export async function projectedReports(
   );
 }
 
-/**
- * Returns the reports of sessions with late events, if a report's time window overlaps the events' times. Omits retracted
- * reports.
- */
+/** Returns the sessions' reports whose time windows overlap the times of the late events. Omits retracted reports. */
 export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],

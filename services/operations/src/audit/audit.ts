@@ -1,4 +1,4 @@
-/** Writes changes by operators and rejected credentials to the audit topic. */
+/** Writes audit records about changes by operators and about rejected credentials. */
 import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { Rejected } from '@questlog/runtime/http/rejected';

@@ -20,9 +20,7 @@ import { redactedText, redactedWord } from './core/redacted.ts';
 export type ChangeContext = Pick<OperationsContext, 'directory' | 'clock' | 'adminToken'>;
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
-/**
- * POST routes that change nothing. They are not audited, because an audit record needs the log and they must work without it.
- */
+/** POST routes without an audit. These routes change nothing, and must work even if the log is unavailable. */
 const READ_ONLY_ROUTES = [OPERATORS.runSql, OPERATORS.verify].map(koaPath);
 /** Routes that change the entity with the id `:id` in the directory of tenants, projects, and tokens. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;

@@ -1,4 +1,4 @@
-/** Index of dead letters and of operators' decisions about them. Omits the records in the dead letters, which can be large. */
+/** Index of dead letters and of operators' decisions about them. Omits the contents of dead letters, which can be large. */
 
 import {
   type NewestFirstPage,
@@ -125,9 +125,7 @@ export class DeadLetterIndex {
     if (decision === undefined) this.#addOpen(deadLetter.group, -1);
   }
 
-  /**
-   * Counts all unknown consumer groups as `other`, because a dead letter can contain any name, and each name needs a metric.
-   */
+  /** Counts unknown consumer groups as `other`, because a dead letter can contain any name, and each name needs a metric. */
   #addOpen(name: string, change: number): void {
     const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
     this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);

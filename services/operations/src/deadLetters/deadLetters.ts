@@ -276,7 +276,7 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // Discards the reader after an error. The next request then reads the dead-letter topic from its start.
+    // Discards the failed reader. The next request reads the dead-letter topic from its start with a new reader.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
       this.#failed(error);

@@ -1,6 +1,4 @@
-/**
- * Changes tenants, projects, and tokens. The response is sent after this process has read the change from the directory topic.
- */
+/** Changes tenants, projects, and tokens. Responds after this process has read the change back from the directory topic. */
 import { randomUUID } from 'node:crypto';
 import { activeSwitches } from '@questlog/runtime/directory/core/switchEvents';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';

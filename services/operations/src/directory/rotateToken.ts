@@ -53,8 +53,7 @@ export async function rotateToken(
       return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
     });
   } catch (error) {
-    // Removes the new token only if the rotation was rejected. After another error, the log may contain the rotation, and the
-    // new token must stay valid.
+    // Removes the new token only if the rotation was rejected. After another error, the log may contain the rotation.
     if (error instanceof Rejected) await put('token', id, null);
     throw error;
   }

@@ -14,19 +14,21 @@ import type { administer } from './administer.ts';
 export interface TestEventDeps {
   readonly tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>;
   readonly clock: Clock;
-  /**
-   * Base URL of the games' listener, without a trailing slash. Empty if it is unknown; the operator must then set QUESTLOG_URL.
-   */
+  /** Base URL of the games' listener, without a trailing slash. If it is empty, the operator must set QUESTLOG_URL. */
   readonly gamesUrl: string;
 }
 
 const TOKEN_LIFETIME_MS = 60_000;
-/** Maximum wait until a new token works. Every ingest process knows the token within two seconds, and answers 401 before. */
+/** Maximum wait for a new token. Each ingest process accepts the token within two seconds, and answers 401 until then. */
 const TOKEN_DELAY_MS = 2_500;
 const RETRY_INTERVAL_MS = 100;
 const REQUEST_LIMIT_MS = 10_000;
 
-/** Returns the created event as JSON. @throws Rejected with the problem that a game would get @throws Unavailable */
+/**
+ * Returns the created event as JSON.
+ * @throws Rejected with the problem that a game would get
+ * @throws Unavailable if the games' listener is unavailable
+ */
 export async function sendTestEvent(
   { tokens, clock, gamesUrl }: TestEventDeps,
   projectIdText: string,

@@ -49,10 +49,7 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/**
- * Time limit of a statement in ClickHouse. It is below the timeout of the ClickHouse client, which repeats a statement after
- * its timeout.
- */
+/** Time limit of a statement. It is below the timeout of the ClickHouse client, which repeats a statement after its timeout. */
 const STATEMENT_LIMIT_SECONDS = 25;
 
 /** Makes ClickHouse write large groups of a `GROUP BY` to disk, because large groups can exceed the memory limit. */

@@ -254,9 +254,7 @@ class Run {
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
-  /**
-   * Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only the rows of `EARLY_TABLES`.
-   */
+  /** Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only rows of `EARLY_TABLES`. */
   async #eraseScope(scope: ErasureScope, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);

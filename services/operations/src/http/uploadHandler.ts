@@ -19,7 +19,6 @@ interface OperatorsUploads {
   readonly clock: Clock;
 }
 
-/** Returns a handler that serves uploaded files to operators. Images are shown inline. */
 export function uploadHandler({
   uploads: store,
   directory,

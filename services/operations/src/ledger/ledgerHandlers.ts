@@ -33,7 +33,6 @@ export function ledgerHandlers({
       const tenantId = uuidFilter('tenant', given('tenant'));
       return readLedger(ledger, timesOf({ from, to: given('to'), tenantId }, clock.now()));
     },
-    // Responds with one JSON line per result of the verification.
     verify: (ctx, { body }) => {
       const times = timesOf(body, clock.now());
       const verify = verifier.start();

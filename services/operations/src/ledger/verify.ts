@@ -326,7 +326,7 @@ class Verification {
   }
 }
 
-/** Must equal the projector's `MAX_RECENT_APPENDS`, so that `verify` detects the same duplicates as the projector. */
+/** Maximum number of cached append ids. Equals the projector's `MAX_RECENT_APPENDS`, so that both find the same duplicates. */
 const MAX_APPEND_IDS = 50_000;
 
 function loggedRecord(

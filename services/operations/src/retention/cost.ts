@@ -95,9 +95,7 @@ async function measureRows(
   };
 }
 
-/**
- * The condition for the table `events` also contains the tenant, because the primary key of `events` starts with the tenant.
- */
+/** The condition for the table `events` also has the tenant, because the primary key of `events` starts with the tenant. */
 function ofProject(project: Project | undefined, table: string): string {
   if (project === undefined) return '1';
   const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';

@@ -1,7 +1,4 @@
-/**
- * Removes expired rows and files. Records each expiration before the removal, so that `verify` does not report the data as
- * missing.
- */
+/** Removes expired data. Records each expiration before the removal, so that `verify` does not report the data as missing. */
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -47,7 +44,7 @@ export interface RetentionDeps {
   readonly clock: Clock;
   readonly playerKey: () => Promise<PlayerKey>;
   readonly logRetentionMs: () => Promise<number>;
-  /** Waits until the projector has caught up with the log. @throws Unavailable */
+  /** Waits until the projector has caught up with the log. @throws Unavailable after a time limit */
   readonly caughtUp: () => Promise<void>;
 }
 
@@ -69,7 +66,7 @@ export function openRetention(
         if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
         warning = undefined;
       } catch (error) {
-        // Ignores the error of a stopped process. The next run removes the data that is left.
+        // Ignores an error that the stop of the process has caused. The next run removes the data that is left.
         if (signal.aborted) return;
         logger.warn('expired_not_dropped', { cause: messageOf(error) });
         warning = `expired data was not removed: ${messageOf(error)}`;
@@ -219,10 +216,7 @@ function ignoreUnfinished(error: unknown): void {
 
 const UNFINISHED = '341';
 
-/**
- * Returns SQL conditions for a mutation. They contain no query parameters, because ClickHouse loses the parameters at a
- * restart.
- */
+/** Returns SQL conditions for a mutation. They have no query parameters, because a restart of ClickHouse loses parameters. */
 function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]): string[] {
   const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
   return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {

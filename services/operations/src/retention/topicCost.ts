@@ -28,7 +28,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
       return {
         name,
-        // Null for a compacted topic, because compaction keeps the latest record of each key forever.
+        // The retention time of a compacted topic is null, because compaction keeps the latest record of each key forever.
         days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,

@@ -43,8 +43,7 @@ export async function runSql(
     };
     return await reader.queryRaw(query, settings, SQL_LIMITS.bytes, parameters, disconnected);
   } catch (error) {
-    // A query fails if the client disconnects, because the query is then canceled. The status is not 503, because nothing is
-    // unavailable.
+    // The query failed because the client has disconnected. ClickHouse has no outage, so the status is not 503.
     if (disconnected.aborted)
       throw new Rejected('query_failed', 'the client has disconnected', { cause: error });
     if (error instanceof QueryRejected) {

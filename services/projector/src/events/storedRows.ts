@@ -111,7 +111,7 @@ function countCache<Key>(
       const missing = new Map(keys.filter((key) => !rollup.has(key)).map((key) => [nameOf(key), key]));
       for (const part of chunksOf([...missing.values()], MAX_KEYS_PER_QUERY)) {
         const names = new Set(part.map(nameOf));
-        // A query can also return counts for keys outside `part`. These counts are ignored, because the cache can be newer.
+        // Ignores counts for keys that were not requested, because the cached counts of these keys can be newer.
         const stored = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Marks the keys as loaded only after a successful query. Otherwise, a failed query would set their counts to zero.
         for (const key of part) rollup.load(key, undefined);
@@ -207,10 +207,7 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/**
- * Returns the offsets of a block's records that already have rows. The condition on `received_at` lets ClickHouse skip
- * partitions.
- */
+/** Returns the offsets of a block's records that have rows. The condition on `received_at` lets ClickHouse skip partitions. */
 export async function storedOffsets(
   store: Store,
   table: string,

@@ -35,7 +35,7 @@ import {
 
 interface EventsPlan {
   readonly kept: readonly AcceptedRecord[];
-  /** Totals at the end of this block. A total replaces the stored total, so that a repeated insert changes nothing. */
+  /** Total counts at the end of this block. A total replaces the stored total, so that a repeated insert changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
   readonly excluded: readonly Counted<ExcludedKey>[];

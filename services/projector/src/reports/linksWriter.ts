@@ -13,7 +13,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
     faultOf,
     plan: async (_, decoded) => decoded.map(rowOf),
     apply: async (rows, _, attempt) => {
-      // Checks the ownership, because a new owner of the partition can know of more erasures and hide more links.
+      // Checks that this process owns the partition, because a new owner can know of more erasures and hide more links.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

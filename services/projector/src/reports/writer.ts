@@ -63,7 +63,7 @@ async function writeReports(
   { filed, later }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Checks the ownership, because a new owner of the partition can know of more erasures and hide more reports.
+  // Checks that this process owns the partition, because a new owner can know of more erasures and hide more reports.
   await confirm();
   const source = { logId, partition, orphanIds };
   const links = new RowSink(store, linkTable(source));

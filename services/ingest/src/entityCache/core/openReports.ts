@@ -1,7 +1,4 @@
-/**
- * Predicts which reports the linker will link to a new event, so that the response to the event can contain the report ids.
- * Pure.
- */
+/** Predicts the reports that the linker will link to a new event, so that the response can contain the report ids. Pure. */
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -28,9 +25,7 @@ export type WindowedReport = Pick<
   | 'maxSessionLinks'
 >;
 
-/**
- * Session id and event ids in a bug report. Only events of this session and events with these ids can be linked to the report.
- */
+/** Session id and event ids in a bug report. The report can be linked only to events of this session or with these ids. */
 export type RequestedLinks = Pick<ReportLink, 'projectId' | 'sessionId' | 'eventIds'>;
 type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLinks'>;
 
@@ -84,10 +79,7 @@ export class OpenReports {
     this.#bySession.open(report, sessionId === null || maxSessionLinks === 0 ? [] : [sessionId], nowMs);
   }
 
-  /**
-   * Returns which requested links a new report can have without more than `MAX_OPEN_REPORTS_PER_KEY` reports per event or
-   * session.
-   */
+  /** Returns a report's requested links, except links to an event or session that already has the maximum of open reports. */
   capacityFor({ projectId, sessionId, eventIds }: RequestedLinks, nowMs: number): ReportCapacity {
     const hasCapacity = (open: ReportsByKey, id: string, filingKey = id): boolean => {
       const opened = open.openAt(projectId, id, nowMs);
@@ -126,10 +118,7 @@ export class OpenReports {
     return this.#linkableOf(this.#bySession, projectId, sessionId, nowMs);
   }
 
-  /**
-   * Returns the ids of the reports that belong to the event. `linked` contains the report ids of the event's links in
-   * ClickHouse.
-   */
+  /** Returns the ids of the event's reports. `linked` contains the report ids of the event's links in ClickHouse. */
   reportsOf(
     projectId: string,
     { id, sessionId, occurredAt }: LinkableEvent,

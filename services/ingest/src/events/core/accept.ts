@@ -8,16 +8,14 @@ import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 import { type RecordShape, recordName } from './recordParts.ts';
 
-/**
- * Valid element of a request, with its lane. The tenant and the lane (a fixed number of the session) determine the partition.
- */
+/** Valid element of a request, with its lane (a fixed number). The tenant and the lane determine the event's partition. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
   /** 32-bit hash of the session's player id. Undefined if the event has no session. */
   readonly player?: number | undefined;
   /** Fraction of the events that a sampling switch keeps, between 0 and 1. Undefined if no sampling switch applies. */
   readonly sampleRate?: number;
-  /** Id of the event. Undefined if `accept` must create the id. */
+  /** Id of the event. Undefined if the id is created later. */
   readonly id?: string;
 }
 
@@ -163,10 +161,7 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
   return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
 }
 
-/**
- * Returns the append id, by which consumers detect duplicates. A retry gets the same append id if it has an idempotency key or
- * is a bug report.
- */
+/** Returns the append id, with which consumers detect duplicates. Retries with a key and retries of reports get the same id. */
 function appendIdOf(
   input: AcceptInput,
   recordName: string,
@@ -175,8 +170,7 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // Includes the first event id in the append id. A retry after a lost report has new event ids, and its records are no
-    // duplicates.
+    // Includes the first event id, because a retry after a lost report has new event ids and is not a duplicate.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(sha256(tried));
   }
@@ -193,8 +187,8 @@ export interface AssignedDrafts {
 }
 
 /**
- * Adds the lane and the build of the session to each draft (valid element). A draft without a session gets the lane of the
- * request.
+ * Adds to each draft (valid element) the build and the lane of its session. The lane determines the partition. A draft without
+ * a session gets the lane of the request.
  */
 export function assignLanes(
   { drafts, problems }: Elements,

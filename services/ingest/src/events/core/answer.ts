@@ -72,7 +72,7 @@ function bytesOf(element: Element): number {
 }
 
 const HEAD_BYTES = 330;
-/** Extra bytes of the output buffer. A short text fits into these bytes, and its UTF-8 bytes need not be counted. */
+/** Extra bytes of the output buffer, so that a short text can be added without counting its bytes. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {

@@ -67,7 +67,7 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
   });
 }
 
-/** True if all fields of an element are valid, except for the time. Several times faster than schema validation. */
+/** True if all fields of an element are valid, except for the time. This check is several times faster than a schema check. */
 export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
   const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
   return (

@@ -14,10 +14,7 @@ export interface OrdinaryBatch
   readonly body: Buffer;
   readonly found: OrdinaryEvents;
   readonly lanes: ArrayLike<number>;
-  /**
-   * Linked lists of the events of each record: for each event, the index of the next event. The last entry of a list is not
-   * used.
-   */
+  /** For each event, the index of the next event in the same record. For the last event of a record, the value is not used. */
   readonly next: ArrayLike<number>;
   /** For each event, its session. Null if the event has no session. */
   readonly sessions: readonly (Pick<RecentSession, 'build'> | null)[];
@@ -43,7 +40,6 @@ export interface OrdinaryRecord {
   readonly events: number;
 }
 
-/** Writes the ids of all events of a request into a buffer. */
 export function writeIds(
   { ids, found, lanes }: Pick<OrdinaryBatch, 'ids' | 'found' | 'lanes'>,
   { tails, idMillis }: IdParts,

@@ -17,7 +17,7 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Marks a field that an event does not have, in the arrays of field positions. */
+/** Position of a field that an event does not have. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {

@@ -24,13 +24,10 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** For each partition of the current log, the highest offset whose events the rollup table includes. */
+  /** For each partition of the current log, the highest offset whose events ClickHouse's count includes. */
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /**
-   * For each truncated partition, the values of its rollup row before the truncation. ClickHouse can still return these
-   * outdated values.
-   */
+  /** For each truncated partition, ClickHouse's count from before the truncation. ClickHouse can still return this count. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -52,7 +49,7 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces the counts of ClickHouse by `rows`, and removes the events that `rows` include from this process's count.
+   * Replaces ClickHouse's counts by the counts in `rows`. Removes the events that `rows` include from this process's own count.
    * @param projected offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove events
    * that `rows` do not include.
    */
@@ -67,7 +64,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Compares a second value, because a new row after a truncation can have the same offset as the outdated row.
+      // Also compares the count of other logs, because a new row after a truncation can have the offset of the outdated row.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);
@@ -89,9 +86,7 @@ export class QuotaLedger {
     this.#filterOwn(partition, (own) => own.offset < offset);
   }
 
-  /**
-   * Adds events to the count before they are appended, so that concurrent requests see the new count. Returns the old count.
-   */
+  /** Adds events to the count before their append, so that concurrent requests see the new count. Returns the old count. */
   reserve(events: number): number {
     const before = this.used();
     this.#reserved += events;

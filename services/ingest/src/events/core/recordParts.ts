@@ -48,7 +48,7 @@ export class RecordParts {
   readonly all: RecordPart[] = [];
   readonly #shape: RecordShape;
   readonly #next: Uint16Array;
-  /** Undefined if the request has only one record, as most requests do. */
+  /** Records by key. Undefined if the request has only one record, which is the usual case. */
   #byKey: Map<string | number | null, RecordPart> | undefined;
   #record: RecordPart | undefined;
   #key: string | number | null = null;

@@ -108,9 +108,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/**
- * Combines all problems of a request into one error. Its HTTP status is the first of 400, 413, 403, and 404 that a problem has.
- */
+/** Combines the problems of a request into one error. Its HTTP status is the first of 400, 413, 403, and 404 that applies. */
 export function elementsRejection(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;

@@ -199,9 +199,9 @@ function pointerAt(json: JsonBytes, nameAt: number): string {
 
 /** Decodes and caches the strings of a body. Comparing bytes with a cached string takes less than half the time of decoding. */
 export class EnvelopeStrings {
-  /** Position after the closing quote of the latest string, or `FAILED` if the JSON is invalid. */
+  /** Position after the closing quote of the string that was read last. `FAILED` if the JSON is invalid. */
   end = 0;
-  /** True if the latest string contained only ASCII characters and no escape sequences. */
+  /** True if the string that was read last contained only ASCII characters and no escape sequences. */
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;

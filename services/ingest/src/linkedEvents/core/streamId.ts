@@ -17,9 +17,7 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/**
- * Encodes a position in 16 bytes plus 6 bytes per partition. The encoding is short, because every message contains a position.
- */
+/** Encodes a position in 16 bytes plus 6 bytes per partition. It must be short, because every message contains a position. */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(UUID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytesOfUuid(logId).copy(bytes);

@@ -134,10 +134,7 @@ function stars(secret: string): string {
 
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
-/**
- * Matches access tokens, JWTs, and values of `Authorization`. Matching takes linear time, so that a long text cannot block the
- * process.
- */
+/** Matches access tokens, JWTs, and values of `Authorization` in linear time, so that a long text cannot block the process. */
 const TOKEN_PATTERN = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
 /** Matches JSON members with a name such as `password`, including JSON that is quoted inside a string. */
 const NAMED_SECRET_PATTERN =

@@ -32,7 +32,7 @@ export interface RejectionRow extends Origin, Pick<Rejection, 'kind' | 'code'> {
 
 /** Maximum number of fields per project and minute. Further fields are counted together as `other`. */
 export const MAX_FIELDS_PER_MINUTE = 100;
-/** Maximum number of rows per project in memory. Memory contains so many rows only if ClickHouse is unavailable. */
+/** Maximum number of rows per project in memory. This number is reached only if ClickHouse is unavailable. */
 export const MAX_ROWS_PER_PROJECT = 400;
 export const MAX_ROWS = 40_000;
 const MAX_FIELD_BYTES = 128;

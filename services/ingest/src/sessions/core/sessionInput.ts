@@ -82,9 +82,7 @@ function omitEmpty(fields: object): Record<string, unknown> {
   );
 }
 
-/**
- * Returns the build id. A request can contain both `build` and a matching `buildId`, because clients copy both from responses.
- */
+/** Returns the build id. A request can have both `build` and an equal `buildId`, because clients copy both from responses. */
 function buildIdIn(
   buildId: string | undefined,
   build: Build | null,

@@ -1,7 +1,4 @@
-/**
- * Caches the public keys of the JWT issuer. If the issuer is unavailable, ingest uses the cached keys for an hour, and answers
- * 503 afterwards.
- */
+/** Caches the public keys of the JWT issuer. Uses them for an hour if the issuer is unavailable, and then answers 503. */
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -11,9 +8,7 @@ const REFRESH_MS = 10 * 60_000;
 const CACHE_MAX_AGE_MS = 60 * 60_000;
 const COOLDOWN_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 5_000;
-/**
- * Minimum time between a failed request for the issuer's keys and the retry. Until then, a JWT with an unknown key gets a 503.
- */
+/** Minimum time between a failed request for the issuer's keys and the retry. Until then, JWTs with unknown keys get a 503. */
 const RETRY_MS = 5_000;
 const MAX_BYTES = 256 * 1024;
 

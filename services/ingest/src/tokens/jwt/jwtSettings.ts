@@ -3,10 +3,7 @@ import { type SettingsOf, setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { JwtOptions } from './jwtVerifier.ts';
 
-/**
- * Allowed signature algorithms. HMAC is excluded, because its secret would be the public key, with which anyone could sign a
- * JWT.
- */
+/** Allowed signature algorithms. HMAC is excluded, because anyone could then sign a JWT with the public key. */
 const JWT_ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
@@ -91,10 +88,7 @@ export function jwtOptions(settings: SettingsOf<typeof jwtSettings>): JwtOptions
   };
 }
 
-/**
- * Returns the address of the issuer's keys. The address must be `https` or local, so that an attacker cannot replace the keys
- * in transit.
- */
+/** Returns the address of the issuer's keys. It must be `https` or local, so that the keys cannot be replaced in transit. */
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);

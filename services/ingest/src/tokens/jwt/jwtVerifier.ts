@@ -13,10 +13,7 @@ export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /**
-   * Allowed signature algorithms. HMAC is excluded, because its secret would be the public key, with which anyone could sign a
-   * JWT.
-   */
+  /** Allowed signature algorithms. HMAC is excluded, because anyone could then sign a JWT with the public key. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;

@@ -174,7 +174,7 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** Each append id takes about 100 bytes. Few ids suffice: a duplicate without an idempotency key arrives within seconds. */
+/** Maximum number of cached append ids, about 100 bytes each. Duplicates without an idempotency key arrive within seconds. */
 export const MAX_RECENT_APPENDS = 50_000;
 
 export class RecentAppends {
