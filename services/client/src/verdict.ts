@@ -23,9 +23,7 @@ const NOT_ABOUT_ENTRIES = [
   ...['unsupported_media_type', 'unsupported_encoding', 'invalid_encoding', 'expectation_failed'],
 ];
 
-/**
- * @param mayGzip true if the client can compress requests. After a rejected encoding, the client repeats without compression.
- */
+/** @param mayGzip true if the client can compress requests. If Questlog rejects the encoding, the client stops compressing. */
 export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const { status, body } = reply;
   const isOk = status >= 200 && status < 300;

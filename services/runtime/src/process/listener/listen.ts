@@ -134,10 +134,7 @@ function requestClass(
   };
 }
 
-/**
- * Returns a response class that adds the common headers. A connection closes if a response starts before its request is
- * complete.
- */
+/** Returns a response class that adds the common headers. Closes the connection after a response to an incomplete request. */
 function responseClass(
   lingeringClose: LingeringClose,
   unsentResponses: UnsentResponses,

@@ -176,7 +176,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // If the partition has no leader, the start offset is 0 until the first fetch.
+        // Uses the start offset 0 until the first fetch if the partition has no leader, because its offset is then unknown.
         startOffset: range?.startOffset ?? 0,
       }));
     };

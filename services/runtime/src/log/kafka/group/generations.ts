@@ -39,7 +39,7 @@ export class Generations {
     return lost;
   }
 
-  /** Returns the lost and gained partitions. A partition is in both lists if another member possibly owned the partition. */
+  /** Returns the lost and gained partitions. A partition is in both lists if another member possibly owned it in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
     const isSame = this.#isRepeatedGeneration(memberId, number);
