@@ -125,7 +125,7 @@ export class Outbox {
   }
 
   /**
-   * Sets the linker's position in a topic. All records below `offset` are processed.
+   * Sets the linker's position in a topic. All records before `offset` have been processed.
    * @param leaderEpoch the epoch of the record before `offset`, or null if the epoch is unknown
    */
   advance(
@@ -239,7 +239,7 @@ async function restoredState(
       for (const { key, value } of records) {
         if (key === null) continue;
         latest.delete(key);
-        // Copies the value, because a view would keep the whole batch of records in memory.
+        // Copies the value, because a slice of the batch would keep the whole batch in memory.
         if (value !== null) latest.set(key, Buffer.from(value));
       }
     },

@@ -32,7 +32,7 @@ export interface ReportCache {
   capacityFor(report: RequestedLinks): ReportCapacity;
   /** Appends a further record of an existing bug report, and waits until this process has read this record from the log. */
   append(record: ReportLink): Promise<void>;
-  /** Returns the ids of the event's reports, except retracted reports. `linked` contains the reports linked in ClickHouse. */
+  /** Returns the ids of the event's reports, except retracted reports. `linked` contains reports with links in ClickHouse. */
   reportsOf(projectId: string, event: LinkableEvent, linked?: readonly string[]): readonly string[];
   /** Returns the session's open reports to which the linker can still link events. */
   linkableReports(projectId: string, sessionId: string): readonly OpenReport[];

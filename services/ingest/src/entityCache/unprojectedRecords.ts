@@ -32,7 +32,7 @@ export class UnprojectedRecords {
 
   put(partition: number, { offset, key, value, headers }: LogRecord): void {
     const bytes = (key?.length ?? 0) + (value?.length ?? 0);
-    // Copies the value, because a view would keep the buffer of the whole fetch response in memory.
+    // Copies the value, because a slice of the fetch response would keep the whole response in memory.
     const copied = value === null ? null : Buffer.from(value);
     const record = { partition, offset, key, headers, value: copied, bytes };
     this.#records.set(record, record);
@@ -40,8 +40,8 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes records below the offsets of the previous call. The new offsets wait for the next call, because they can count
-   * records that replaced lost records.
+   * Removes the records below the offsets of the previous call. The offsets of this call are used later, because they can
+   * include new records that replaced lost records.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

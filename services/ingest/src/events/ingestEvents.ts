@@ -219,7 +219,7 @@ async function store(
   return { created, accepted, ...result };
 }
 
-/** Drops the payload, because it is a view that keeps the whole request body in memory. */
+/** Drops the payload, because the payload is a slice of the request body and would keep the whole body in memory. */
 function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota };
 }

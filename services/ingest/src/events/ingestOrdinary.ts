@@ -300,7 +300,7 @@ class RequestArrays {
 
 interface Storing {
   readonly answer: Promise<OrdinaryAnswer>;
-  /** Events that the request stored, if the request has an idempotency key. Otherwise, the columns are empty. */
+  /** Stored events of a request with an idempotency key. Empty for other requests. */
   readonly stored: StoredColumns;
 }
 

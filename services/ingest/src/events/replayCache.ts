@@ -32,7 +32,7 @@ export interface CachedRequest {
   /** Request that was cached next after this request. Undefined for the newest request. */
   newer: CachedRequest | undefined;
   isRunning: boolean;
-  /** Undefined if no other request waits for the end of this request. */
+  /** Promise for the end of this request. Undefined if no other request waits for the end. */
   ended: PromiseWithResolvers<void> | undefined;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Shares the resources of an ingest process fairly between tenants (decision 0026). Callers name a resource and, if uses differ
- * in size, the bytes of each use.
- */
+/** Shares the resources of an ingest process, such as slots and memory, fairly between tenants (decision 0026). */
 import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -191,7 +188,7 @@ export class BodyBudget {
 const NO_MEMORY = 'too many request bodies at once';
 const STALLED = 'the body stalled while other requests waited for memory';
 
-/** Maximum body bytes per turn of the event loop, which take a few milliseconds. A single larger body is also processed. */
+/** Maximum body bytes per turn of the event loop. Processing them takes a few milliseconds. A single larger body is allowed. */
 const MAX_BYTES_PER_TURN = 64 * 1024;
 
 /** Limits the body bytes per turn of the event loop. Otherwise, large bodies would delay a projector in the same process. */

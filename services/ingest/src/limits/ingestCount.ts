@@ -1,4 +1,4 @@
-/** Counts the ingest processes that received requests of a tenant in the last minute, by their counts in the ledger. */
+/** Counts, from the ledger, the ingest processes that received requests of a tenant in the last minute. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { IngestContext } from '../context.ts';

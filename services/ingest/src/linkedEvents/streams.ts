@@ -13,7 +13,7 @@ import { expiredPartitions, offsetsFrom, positionIn } from './core/streamId.ts';
 import { findGap } from './gap.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
-/** Start position of a stream: the oldest linked event (`start`), the next new event (`end`), or the position in an id. */
+/** Start of a stream: the oldest linked event (`start`), the next new event (`end`), or the position in a message id. */
 export type StartPosition = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
@@ -27,7 +27,7 @@ export interface LinkedEventStreams {
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
-  /** Interval of the checks of the access token, in milliseconds. A revocation must take effect within 2 s. */
+  /** Interval in milliseconds at which the access token of a stream is checked. A revocation must take effect within 2 s. */
   checkMs: 1_000,
   /** Time in milliseconds after which a client that does not read is disconnected. */
   stalledMs: 60_000,

@@ -63,7 +63,7 @@ export async function readSession(
     if (incomplete !== undefined) throw incomplete;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project, or has expired`);
   }
-  // Waits for all events of the session. Otherwise, `sequence` could report an acknowledged event as missing.
+  // Waits until ClickHouse has all events of the session. Otherwise, `sequence` could report an acknowledged event as missing.
   await context.projections.events.caughtUp([partitionOf(tenant.id, row.lane, context.partitions)]);
   const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
   const session = { ...sessionOf(row), sequence: await sessionSequence(context.store, owner) };

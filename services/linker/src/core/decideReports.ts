@@ -108,7 +108,7 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Returns the report without its content and its digest, which are views that keep the whole log record in memory. */
+/** Returns the report without its content and digest, because slices of the log record would keep the record in memory. */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

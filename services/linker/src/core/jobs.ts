@@ -129,7 +129,7 @@ export function nextJob(
   return undefined;
 }
 
-/** While an `ask` or `close` lookup is suspended, no other lookup for events starts. Both would write the same links. */
+/** No lookup for events starts while an `ask` or `close` lookup is suspended, because both would write the same links. */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
 }

@@ -148,7 +148,7 @@ export class LinkerState {
 
   #deferLink(key: string, link: DeferredLink): void {
     const deferredLinks = this.deferredLinks.get(key);
-    // Copies the payload, because a view would keep the bytes of the whole record in memory.
+    // Copies the payload, because a slice of the log record would keep the whole record in memory.
     const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
     if (deferredLinks === undefined) this.deferredLinks.set(key, [own]);
     else deferredLinks.push(own);

@@ -4,7 +4,7 @@ import { PackedIds } from './packedIds.ts';
 
 /** Maximum number of append ids in one changelog entry. A larger entry could exceed the maximum record size of the topic. */
 const MAX_IDS_PER_ENTRY = 1_000;
-/** Prefix of changelog keys with append ids. Older Questlog versions ignore this prefix, so a downgrade keeps the ids. */
+/** Prefix of changelog keys with append ids. Older Questlog versions do not delete these keys, so a downgrade keeps the ids. */
 const ENTRY_PREFIX = '#';
 
 type AppendsEntry = readonly [name: string, held: SeenAppends | null];

@@ -208,7 +208,7 @@ export async function restoreSettings(store: Store): Promise<void> {
   }
 }
 
-/** Setting that an erasure adds to a table. By this setting, the end of the erasure finds the tables with changed settings. */
+/** Setting that an erasure adds to a table. After the erasure, this setting shows which tables were changed. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
 async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {

@@ -120,7 +120,7 @@ async function resolveSessions(
   allowsMany: boolean,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = target;
-  // Waits until ClickHouse has all existing reports, because the links of a report are found by the report's row.
+  // Waits until ClickHouse has all existing reports, because the links of a report are found through the report's row.
   if (player !== null || sessionId !== null) await deps.reportProjection.caughtUp('all');
   if (player !== null) return await idsOfPlayer(deps, target, player, allowsMany);
   if (sessionId === null) return null;

@@ -58,7 +58,7 @@ export async function recordSessions(
   }
 }
 
-/** Postpones the expiry of rows in `expired_sessions`. Callers do this before they remove rows from `table`. */
+/** Postpones the expiry of rows in `expired_sessions`. Callers do this before they remove the sessions' rows from `table`. */
 export async function renewNamed(
   store: StoreQueries,
   { table, expired, projects, nowMs }: RenewalRange & { readonly expired: string },

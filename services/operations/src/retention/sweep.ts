@@ -10,8 +10,8 @@ import type { OperationsContext } from '../context.ts';
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /**
- * Minimum age of a removed file without a report. A report can name files of the last 24 hours, and the request with the report
- * can take an hour.
+ * Minimum age at which the cleanup removes a file without a report. A report can name files of the last 24 hours, and the
+ * request with the report can take an hour.
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
 /** Number of days that the cleanup checks. Must be lower than 7 days, the retention of the log. */

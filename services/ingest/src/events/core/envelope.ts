@@ -11,7 +11,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import type { SentTime } from '../../core/clockSkew.ts';
 import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
-/** Valid element of a request. The payload is a view of the request body. */
+/** Valid element of a request. The payload is a slice of the request body. */
 export interface Draft
   extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
   readonly index: number;

@@ -27,7 +27,7 @@ export class QuotaLedger {
   /** For each partition of the current log, the highest offset whose events ClickHouse's count includes. */
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** For each truncated partition, ClickHouse's count from before the truncation. ClickHouse can still return this count. */
+  /** For each truncated partition, ClickHouse's event count before the truncation. ClickHouse can still return this count. */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;

@@ -205,7 +205,7 @@ export class EnvelopeStrings {
   wasPlainAscii = true;
   readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
-  /** View of the body, with which strings are compared. Undefined if the body is a single event and not an array. */
+  /** Binary view of the body for the comparison of strings. Undefined if the body is a single event and not an array. */
   private readonly words: DataView | undefined;
   private readonly known: KnownString[];
 

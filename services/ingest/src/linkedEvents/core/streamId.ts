@@ -17,7 +17,9 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/** Encodes a position in 16 bytes plus 6 bytes per partition. It must be short, because every message contains a position. */
+/**
+ * Encodes a position in 16 bytes plus 6 bytes per partition. A short form matters, because every message contains a position.
+ */
 export function positionBytes({ logId, nextOffsets }: StreamPosition): Buffer {
   const bytes = Buffer.alloc(UUID_BYTES + nextOffsets.length * OFFSET_BYTES);
   bytesOfUuid(logId).copy(bytes);

@@ -114,7 +114,7 @@ export class EventTypeCache {
     const cached = this.#slots[slot];
     if (cached?.bytes.length === length && isAt(bytes, at, cached.bytes)) return cached.text;
     const text = record.eventType(event);
-    // Copies the event type, because a view of its bytes would keep the whole block of records in memory.
+    // Copies the event type, because a slice of the record would keep the whole block of records in memory.
     this.#slots[slot] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
     return text;
   }
