@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { Slowest } from './slowest.ts';
+import { TierEnds } from './tierEnds.ts';
 
 const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
@@ -68,6 +69,13 @@ const ON_KAFKA_TOO = 'test/e2e/{idempotency,restart}.test.ts';
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
+  // Only these files use the deployment on Kafka that all files of the tier `e2e-kafka` share. It ends after the last one.
+  'test/e2e/client.',
+  'test/e2e/deadLetters.',
+  'test/e2e/erasures.',
+  'test/e2e/restart.',
+  'test/e2e/webGame.',
+  'test/e2e/idempotency.',
   'test/faults/brokenStack.',
   'test/dataGuide/simulatedMonth.',
   'test/abuse/schemathesis.',
@@ -82,11 +90,9 @@ const LONGEST_FIRST = [
   'test/faults/kill.',
   'test/cluster/',
   'test/e2e/refusedStart.',
-  'test/e2e/client.',
   'test/e2e/commandLine.',
   'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'test/e2e/connections.',
-  'test/e2e/restart.',
   // Parses all sources and stores the result for the other files of `test/tidy`.
   'test/tidy/imports.',
   'services/projector/',
@@ -232,7 +238,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     pool: 'forks',
-    reporters: ['default', new Slowest(), ...(REPORT === undefined ? [] : [jsonTo(REPORT)])],
+    reporters: ['default', new Slowest(), new TierEnds(), ...(REPORT === undefined ? [] : [jsonTo(REPORT)])],
     sequence: { sequencer: LongestFirst },
     projects: TIERS.map(projectOf),
   },

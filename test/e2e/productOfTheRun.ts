@@ -5,6 +5,7 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { endAfterTier } from '../tierEnds.ts';
 import { bugsIn, emptyDataDir, removeDataDir, startProduct } from './product.ts';
 
 /** Starts the product on the engines of the tier or on embedded engines. @throws Error if the product does not start or stop */
@@ -20,12 +21,12 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   const outputFile = join(dataDir, 'output-of-the-tests');
   product.follow((chunk) => appendFileSync(outputFile, chunk));
   project.provide('product', { credentials, dataDir, outputFile });
-  return async () => {
+  return endAfterTier(project, async () => {
     const code = await product.stop();
     await removeDataDir(product, engines);
     const bugs = bugsIn(product.stderr());
     if (code !== 0 || bugs.length > 0) {
       throw new Error(`the product of the tests ended with ${code}: ${bugs.join('\n')}\n${product.stderr()}`);
     }
-  };
+  });
 }

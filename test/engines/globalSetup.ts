@@ -4,6 +4,7 @@ import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { aBucket } from '@questlog/runtime/uploads/bucket.testing';
 import type { TestProject } from 'vitest/node';
 import { migratedTables } from '../migratedTables.ts';
+import { endAfterTier } from '../tierEnds.ts';
 import { detectCapabilities } from './capabilities.ts';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
 import { keepEngines } from './keepEngines.ts';
@@ -29,10 +30,10 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   run.questlogEngines ??= openEngines();
   const { engines, stop } = await run.questlogEngines;
   project.provide('engines', engines);
-  return async () => {
+  return endAfterTier(project, async () => {
     run.questlogTiers = (run.questlogTiers ?? 1) - 1;
     if (run.questlogTiers === 0) await stop();
-  };
+  });
 }
 
 async function openEngines(): Promise<EnginesOfTheRun> {
