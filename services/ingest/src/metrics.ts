@@ -28,7 +28,7 @@ export function ingestMetrics(registry: MetricsRegistry, http: HttpMetrics = htt
     ...rejectionMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
-      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached. The table `ledger` lacks them.',
+      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached. The table `ledger` lacks these changes.',
       registers,
     }),
     ...truncationMetrics(registers),
@@ -76,13 +76,13 @@ function truncationMetrics(registers: MetricsRegistry[]) {
     }),
     appendedAgain: new Counter({
       name: 'questlog_records_appended_again_total',
-      help: 'Records that a truncated log had lost and that this process appended again. Every process that has these records in memory appends them.',
+      help: 'Records that a truncated log had lost and that this process appended again. Every process that has lost records in memory appends them again.',
       labelNames: ['topic'],
       registers,
     }),
     lostAppends: new Counter({
       name: 'questlog_log_lost_records_total',
-      help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details. A process remembers its last 65,536 records.',
+      help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details. A process remembers only its last 65,536 records.',
       labelNames: ['topic', 'partition'],
       registers,
     }),

@@ -22,7 +22,7 @@ export const ingestSettings = {
   publicUrl: setting.optional({
     env: 'QUESTLOG_PUBLIC_URL',
     description:
-      'Public address of the listener for games behind a proxy (`https://telemetry.example.com`). `uploadUrl` starts with it. Empty: `http://` and the `Host` header of the request.',
+      'Public address of the listener for games behind a proxy (`https://telemetry.example.com`). Upload addresses begin with this address. If empty, upload addresses begin with `http://` and the `Host` header of the request.',
   }),
   corsOrigins: setting.optional({
     env: 'QUESTLOG_CORS_ORIGINS',
@@ -46,7 +46,7 @@ export const ingestSettings = {
     minimum: 0,
     maximum: 1_000_000,
     description:
-      'Maximum links of a report by its session and window, the first in the log. Events that the report names are linked in addition.',
+      'Maximum number of links of a report to events of its session. Events that the report names are linked in addition.',
   }),
   ...jwtSettings,
 } as const;

@@ -34,12 +34,12 @@ function groupLagMetrics(registers: MetricsRegistry[]) {
     }),
     groupLagSeconds: new Gauge({
       name: 'questlog_group_lag_seconds',
-      help: 'Age of the oldest record that a consumer group has not processed yet, accurate to 10 s. Absent if the log did not return the record.',
+      help: 'Age of the oldest record that a consumer group has not processed yet, accurate to 10 s. The metric is absent if the log did not return this record.',
       ...of,
     }),
     groupLagRatio: new Gauge({
       name: 'questlog_group_lag_retention_ratio',
-      help: 'Age of the oldest unprocessed record, divided by the retention time of the topic. At 1, records are lost.',
+      help: 'Age of the oldest unprocessed record, divided by the retention time of the topic. If the value reaches 1, records are lost.',
       ...of,
     }),
     groupLagTime: new Gauge({

@@ -11,7 +11,7 @@ export const operationsSettings = {
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:
-      'Bearer token of operators, at least 16 characters. Required by `operations`; `standalone` creates one.',
+      'Bearer token of operators, at least 16 characters. The service `operations` requires this token, and `standalone` creates a token.',
   }),
   erasedIds: setting.integer({
     env: 'QUESTLOG_ERASED_IDS',
@@ -19,7 +19,7 @@ export const operationsSettings = {
     minimum: 0,
     maximum: 10_000_000,
     description:
-      'Maximum sessions and reports that can ever be erased by id. Every process keeps their ids in memory, about 100 bytes each.',
+      'Maximum number of sessions and reports that can ever be erased by id. Every process keeps the erased ids in memory, about 100 bytes each.',
   }),
 } as const;
 

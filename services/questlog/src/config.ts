@@ -23,7 +23,7 @@ const processSettings = {
     default: 8081,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port for operators, health checks, and metrics. Never make it public.',
+    description: 'Port for operators, health checks, and metrics. Never make this port public.',
   }),
   adminHost: setting.text({
     env: 'QUESTLOG_ADMIN_HOST',
@@ -41,12 +41,12 @@ const processSettings = {
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
     description:
-      'Address of the listener for operators, for the commands of `questlog`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for operators, for the commands of `questlog`. If empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. Empty: the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',
@@ -56,12 +56,12 @@ const processSettings = {
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
     description:
-      'Folder of the embedded log, the embedded ClickHouse, uploaded files, and the credentials file. Only one process can use it at a time.',
+      'Folder of the embedded log, the embedded ClickHouse, uploaded files, and the credentials file. Only one process at a time can use this folder.',
   }),
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
     description:
-      'Folder for backups of the embedded engines. Empty: `backups` in the data folder. Another disk is safer.',
+      'Folder for backups of the embedded engines. If empty, backups are in the folder `backups` of the data folder. A folder on another disk is safer.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',

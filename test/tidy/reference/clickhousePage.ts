@@ -1,6 +1,6 @@
 /** `docs/reference/clickhouse*.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../projectFiles.ts';
-import { code, fence, list, page } from './markdown.ts';
+import { code, entry, fence, list, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -91,7 +91,7 @@ function blocksOf(
     const key = `${column}: ${meaning}`;
     const first = explained.get(key);
     if (first === undefined) {
-      lines.push(`${code(column)}${type === '' ? '' : ` ${code(type)}`}: ${meaning}`);
+      lines.push(entry(`${code(column)}${type === '' ? '' : ` ${code(type)}`}`, meaning));
       explained.set(key, { place: name, type });
     } else if (!OWNER_AND_POSITION.test(column)) {
       const shown = type === '' || type === first.type ? code(column) : `${code(column)} ${code(type)}`;

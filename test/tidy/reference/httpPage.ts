@@ -4,7 +4,7 @@ import { openApiDocument } from '@questlog/runtime/http/openapi/openApiDocument'
 import { GAMES } from '@questlog/schemas/http/operations/games';
 import { hasScope, type Operations } from '@questlog/schemas/http/operations/operation';
 import { OPERATORS, OPERATORS_API } from '@questlog/schemas/http/operations/operators';
-import { code, list, page } from './markdown.ts';
+import { code, entry, list, page } from './markdown.ts';
 
 export function httpPage(): string {
   return page('HTTP', 'schemas/src/http/operations', [
@@ -30,7 +30,7 @@ function endpoints(operations: Operations): string {
   return list(
     Object.values(operations).map(({ route, access, summary }) => {
       const suffix = hasScope(access) ? ` (${code(access)})` : '';
-      return `${code(route)}${suffix}: ${firstSentence(summary)}`;
+      return entry(`${code(route)}${suffix}`, firstSentence(summary));
     }),
   );
 }

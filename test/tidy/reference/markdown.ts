@@ -17,6 +17,11 @@ export function list(lines: readonly string[]): string {
   return lines.map((line) => `- ${line}`).join('\n');
 }
 
+/** Returns the text of a list item. The meaning starts in lower case, unless its first word is an abbreviation or a name. */
+export function entry(label: string, meaning: string): string {
+  return `${label}: ${meaning.replace(/^[A-Z](?=[a-z]*(?:[ ,;:.]|$))/, (letter) => letter.toLowerCase())}`;
+}
+
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   return [header, header.map(() => '---'), ...rows]
     .map((cells) => `| ${cells.map((cell) => cell.replace(/\|/g, '\\|')).join(' | ')} |`)

@@ -7,7 +7,7 @@ import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
-import { code, list, page } from './markdown.ts';
+import { code, entry, list, page } from './markdown.ts';
 
 /** Returns a registry with the metrics of all processes. */
 export function allMetrics(): MetricsRegistry {
@@ -25,7 +25,7 @@ export async function metricsPage(): Promise<string> {
     .filter(({ name }) => name.startsWith('questlog_'))
     .map(({ name, type, help }) => {
       const labels = labelsOf(registry.getSingleMetric(name)).map(code);
-      return `${code(name)} (${[type, ...labels].join(', ')}): ${help}`;
+      return entry(`${code(name)} (${[type, ...labels].join(', ')})`, help);
     });
   return page(
     'Metrics',

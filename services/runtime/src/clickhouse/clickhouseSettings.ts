@@ -8,7 +8,7 @@ export const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). Empty: the embedded ClickHouse, only for `standalone`.',
+      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If empty, `standalone` uses the embedded ClickHouse.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
@@ -34,11 +34,12 @@ export const clickhouseSettings = {
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',
     description:
-      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates its own account.',
+      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates this account itself.',
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
-    description: 'Certificate authorities of ClickHouse’s certificate, in PEM. Empty: Node’s list.',
+    description:
+      'Certificate authorities of ClickHouse’s certificate, in PEM. If empty, Node’s list applies.',
   }),
 } as const;
 

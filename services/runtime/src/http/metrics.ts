@@ -22,7 +22,7 @@ export function httpMetrics(registry: MetricsRegistry) {
     }),
     rateLimited: new Counter({
       name: 'questlog_rate_limited_total',
-      help: 'Rejected events of the limits that count events, and rejected requests of all other limits and of suspended projects and tenants, by limit.',
+      help: 'Events that a limit of events rejected, and requests that another limit or a suspension rejected, by limit.',
       labelNames: ['limit'],
       registers,
     }),

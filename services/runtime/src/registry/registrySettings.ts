@@ -5,7 +5,7 @@ export const registrySettings = {
   registryUrl: setting.optional({
     env: 'SCHEMA_REGISTRY_URL',
     description:
-      'Address of a registry with Confluent’s API. Required with Kafka. The embedded log keeps schemas in a topic.',
+      'Address of a registry with Confluent’s API. Required with Kafka. The embedded log needs no registry, because it keeps schemas in a topic.',
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',
@@ -17,7 +17,8 @@ export const registrySettings = {
   }),
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
-    description: 'Certificate authorities of the registry’s certificate, in PEM. Empty: Node’s list.',
+    description:
+      'Certificate authorities of the registry’s certificate, in PEM. If empty, Node’s list applies.',
   }),
 } as const;
 

@@ -13,20 +13,20 @@ export const uploadSettings = {
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',
     description:
-      'Key that signs the addresses of uploads to the folder, at least 32 characters. Empty: a generated key, which is stored in the folder.',
+      'Key that signs the addresses of uploads to the folder, at least 32 characters. If empty, Questlog generates a key and stores the key in the folder.',
   }),
   s3Bucket: setting.optional({
     env: 'QUESTLOG_S3_BUCKET',
-    description: 'Bucket of uploaded files. It must exist and allow get, put, delete, and list.',
+    description: 'Bucket of uploaded files. The bucket must exist and allow get, put, delete, and list.',
   }),
   s3Endpoint: setting.optional({
     env: 'QUESTLOG_S3_ENDPOINT',
     description:
-      'Address of an S3-compatible service, used with path-style requests (`https://host/bucket`). Empty: AWS.',
+      'Address of an S3-compatible service, used with path-style requests (`https://host/bucket`), or empty for AWS.',
   }),
   s3PublicEndpoint: setting.optional({
     env: 'QUESTLOG_S3_PUBLIC_ENDPOINT',
-    description: 'Address of the S3 service for games. Empty: `QUESTLOG_S3_ENDPOINT`.',
+    description: 'Address of the S3 service for games, if it differs from `QUESTLOG_S3_ENDPOINT`.',
   }),
   s3Region: setting.text({
     env: 'QUESTLOG_S3_REGION',
@@ -35,7 +35,8 @@ export const uploadSettings = {
   }),
   s3AccessKeyId: setting.optional({
     env: 'QUESTLOG_S3_ACCESS_KEY_ID',
-    description: 'Access key id. Empty: the credentials that the AWS SDK finds on the machine.',
+    description:
+      'Access key id. If empty, Questlog uses the credentials that the AWS SDK finds on the machine.',
   }),
   s3SecretAccessKey: setting.secret({
     env: 'QUESTLOG_S3_SECRET_ACCESS_KEY',

@@ -12,7 +12,7 @@ export const jwtSettings = {
   jwksUrl: setting.optional({
     env: 'QUESTLOG_JWKS_URL',
     description:
-      'Address of an issuer’s keys (a JWKS). Games can then send JWTs of this issuer as their token. `https`, except for a local address. Empty: only tokens of the directory are accepted.',
+      'Address of an issuer’s keys (a JWKS), which must use `https` if it is not local. Games can send JWTs of this issuer as their token. If empty, only tokens of the directory are accepted.',
   }),
   jwtIssuer: setting.optional({
     env: 'QUESTLOG_JWT_ISSUER',
@@ -43,7 +43,7 @@ export const jwtSettings = {
     env: 'QUESTLOG_JWT_TENANT_CLAIM',
     default: 'questlog_tenant',
     description:
-      'Claim with the id of the tenant. Optional in a JWT. If it is present, the project must belong to that tenant.',
+      'Optional claim with the id of the tenant. If a JWT has this claim, the project must belong to the tenant.',
   }),
   jwtScopeClaim: setting.text({
     env: 'QUESTLOG_JWT_SCOPE_CLAIM',
@@ -55,7 +55,7 @@ export const jwtSettings = {
     env: 'QUESTLOG_JWT_BUILDS_CLAIM',
     default: 'questlog_builds',
     description:
-      'Claim with the ids of the builds that the JWT can write for, separated by spaces or as a list. Without the claim: all builds.',
+      'Claim with the ids of the builds that the JWT can write for, separated by spaces or as a list. A JWT without this claim can write for all builds.',
   }),
 } as const;
 

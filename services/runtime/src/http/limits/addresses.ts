@@ -49,7 +49,7 @@ export const proxySettings = {
   trustedProxies: setting.optional({
     env: 'QUESTLOG_TRUSTED_PROXIES',
     description:
-      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. Their `X-Forwarded-For` header determines the client’s address for the limits per address.',
+      'Addresses and networks of trusted proxies in front of the listener for games, separated by commas. The `X-Forwarded-For` header of a trusted proxy determines the client’s address for the limits per address.',
   }),
 } as const;
 

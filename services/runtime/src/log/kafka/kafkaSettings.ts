@@ -23,7 +23,8 @@ export const kafkaSettings = {
   }),
   kafkaTlsCa: setting.optional({
     env: 'KAFKA_TLS_CA',
-    description: 'Certificate authorities of the brokers’ certificates, in PEM. Empty: Node’s list.',
+    description:
+      'Certificate authorities of the brokers’ certificates, in PEM. If empty, Node’s list applies.',
   }),
   kafkaTlsCertificate: setting.optional({
     env: 'KAFKA_TLS_CERT',
