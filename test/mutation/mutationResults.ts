@@ -57,14 +57,14 @@ export function mutationBlocks(): string[] {
   const changes = scores.reduce((total, { all }) => total + all, 0).toLocaleString('en-US');
   return [
     '## Planted bugs',
-    `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each would break a promise of Questlog,
-and a test failed for each. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the commit.
-\`npm run test:mutation -- --planted\` plants the bugs again.`,
+    `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each bug would break a promise of
+Questlog, and a test failed for each bug. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the commit.
+The command \`npm run test:mutation -- --planted\` plants the bugs again.`,
     '## Mutants',
     scores.length === 0
       ? 'None were run yet.'
       : `The tool Stryker made ${changes} changes to ${scores.length} folders and files, one at a time. In each folder, the fast tests detected
-${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes. [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected
+${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes. The file [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected
 change. [The results](../../test/mutation/scores.jsonl) list the folders with date and commit.`,
   ];
 }

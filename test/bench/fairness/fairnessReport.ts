@@ -34,12 +34,12 @@ export function fairnessPage(): string {
   return `${[
     '# Fairness results',
     `<!-- Generated from ${RESULT}. To replace the results, run the command of this page, then: npm run docs:reference -->`,
-    `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
+    `The command \`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
 second with ${VICTIM.page} events each. The second tenant sends nothing ("alone"), to another ingest process on the same machine ("elsewhere"),
 or to the same ingest process ("same ingest"). The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
 two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
-    `\`--check\` fails if a ratio exceeds ${MAX_RATIO}, or if an overloaded ingest returns no 503, uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory, or has
-a high latency ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. \`--seconds 2 --runs 1\` shortens it.`,
+    `With \`--check\`, the command fails if a ratio exceeds ${MAX_RATIO}, or if an overloaded ingest returns no 503, uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory, or has
+a high latency ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour. The options \`--seconds 2 --runs 1\` shorten the benchmark.`,
     ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
   ].join('\n\n')}\n`;
 }
@@ -105,7 +105,8 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   return [
     '## Rate limits with several ingests',
     `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
-table shows by how much the accepted events deviate from the limit. \`--check\` fails if a later deviation is above ${percent(MAX_LIMIT_ERROR)}.`,
+table shows by how much the accepted events deviate from the limit. With \`--check\`, the command fails if a
+deviation after the burst is above ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [

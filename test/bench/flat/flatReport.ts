@@ -12,10 +12,11 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow } from './m
 const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment, in about 20 minutes.
-\`--only spread\` measures only the deployments whose name contains "spread".
+The option \`--only spread\` measures only the deployments whose name contains "spread".
 
-The cache keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads other sessions from ClickHouse, many
-with one query. An event is compared with each open report of its session. A request causes one append for each partition of its sessions.
+The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads other sessions from ClickHouse, many
+with one query. Ingest compares an event with each open report of its session.
+Ingest appends one record for each partition of a request's sessions.
 The time to process an event does not depend on the number of tenants or partitions.`;
 
 /** Returns one table with the ratios to the base for all shapes. */
@@ -23,7 +24,7 @@ export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\n\nA cell has the CPU time per event and the throughput, relative to the base. A column title has the events per request and the connections.`,
+    `${factsLine(run)}\n\nEach cell shows the CPU time per event and the throughput, divided by the figures of the base. Each column title shows the events per request and the connections.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       [

@@ -43,14 +43,15 @@ interface Section {
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) explains the main figures of this page. \`npm run bench\` compares the CPU times of four servers
+  `[The summary](../performance.md) explains the main figures of this page. The command \`npm run bench\` compares the CPU times of four servers
 that receive the same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
   `- Questlog validates each event, checks its session and quota, stores the event, and returns it.
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
-  `[The results](performance.json) also contain memory, bytes in the log, and CPU profiles. \`--against COMMIT\` compares with an earlier commit.
-\`--json FILE\` replaces the figures of the same machine. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs before a run.`,
+  `[The results](performance.json) also contain memory, bytes in the log, and CPU profiles. The option \`--against COMMIT\` compares
+with an earlier commit. The option \`--json FILE\` replaces the figures of the same machine. The options \`--rows 500x8,1x64\` and
+\`--seconds 5\` shorten a run. Stop other programs before a run.`,
 ];
 
 const SECTIONS: readonly Section[] = [
@@ -63,8 +64,8 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
-    words: `shows the medians of three runs. \`--check\` fails if the ratio to the Collector is more than 10 % above the target.
-\`npm run test:all\` also runs a short benchmark.`,
+    words: `shows the medians of three runs. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
+the target. The command \`npm run test:all\` also runs a short benchmark.`,
     report: ({ beside }) => beside && pathReport(beside),
   },
   {

@@ -9,21 +9,21 @@ export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Every run checks the promises in [the summary](../reliability.md). A deployment has three brokers, a schema registry, ClickHouse, and two
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
-with the tables and topics. \`passed\` has the number of passed runs and the required number.
+with the tables and topics. The column \`passed\` has the passed runs and the required runs.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
-\`--missing\` injects only faults with too few passed runs. With \`--together\`, one deployment gets several faults, one after the other. If a
+The option \`--missing\` injects only faults with too few passed runs. With \`--together\`, one deployment gets several faults, one after the other. If a
 check fails, every fault of the deployment counts as failed.`;
 
 const LATE_COMMIT =
-  'Probably a bug that 684b9de fixed: a late commit reset the offset of the consumer group. The next commit waited for a lookup, and the lookup waited for the consumer group.';
+  'Probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group. Then, the next commit and a lookup waited for each other.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'A bug that 9223460 fixed: after a stop, ingest closed connections with unread requests as idle, because timers ran before sockets.',
+    'A bug that the commit 9223460 fixed: after a stop, ingest closed connections with unread requests as idle, because timers ran before sockets.',
   ],
   [
     'a75db423ad',
@@ -33,7 +33,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     '1c666a5bfc',
     'not within 120000 ms',
-    'Probably a bug that 276a113 fixed: kafkajs never answered a request that was written while the connection closed.',
+    'Probably a bug that the commit 276a113 fixed: kafkajs never answered a request that was written while the connection closed.',
   ],
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
@@ -92,18 +92,17 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} Of ${results.length} short runs, ${good} passed. They checked ${checked}, each in at most ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} short runs passed. A run took at most ${Math.round(longest)} s. The runs checked ${checked}.`;
 }
 
-/** Returns a list of the causes, with the date, commit, and seed of each failed run. */
+/** Returns a list of the causes, with the seed of each failed run. */
 function failures(results: readonly Result[]): string {
   const failed = results.filter(({ findings }) => findings.length > 0);
   if (failed.length === 0) return results.length === 0 ? 'No run yet.' : 'No run failed.';
   const causeOf = ({ commit, findings: [first = ''] }: Result): string =>
     CAUSES.find(([of, begins]) => of === commit && first.startsWith(begins))?.[2] ?? 'not found yet';
   const rows = [...Map.groupBy(failed, causeOf)].map(([cause, runs]) => {
-    const which = runs.map(({ at, commit, seed }) => `${at.slice(0, 10)} ${commit}/${seed}`);
-    return `${cause} Date, commit, and seed: ${which.join(', ')}.`;
+    return `${cause} Seeds of the failed runs: ${runs.map(({ seed }) => seed).join(', ')}.`;
   });
   return list(rows);
 }
