@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/directory/directory';
-import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
+import { aSession } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import type { CachedSession } from './core/packedSessions.ts';
-import { visibleReports, visibleSessions } from './openCaches.ts';
-import type { ReportCache } from './reportCache.ts';
+import { visibleSessions } from './openCaches.ts';
 import { cachedSession, type SessionCache } from './sessionCache.ts';
 
 const NOTHING_FOUND = {
@@ -52,13 +51,4 @@ test('an erased session is unknown although it is cached, and its id is rejected
   await expect(register(GONE)).rejects.toMatchObject({ code: 'conflict' });
   await register(LEFT);
   expect(registered).toEqual([LEFT]);
-});
-
-test('a report of an erased session does not exist although it is cached', async () => {
-  const filed = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: GONE });
-  const reportOf = async (sessionId: string) => {
-    const find: ReportCache['find'] = async () => ({ filed: { ...filed, sessionId }, retractedAt: null });
-    return await visibleReports({ find } as ReportCache, anErasure()).find(TENANT, PROJECT, filed.reportId);
-  };
-  expect([await reportOf(GONE), (await reportOf(LEFT))?.filed.sessionId]).toEqual([undefined, LEFT]);
 });

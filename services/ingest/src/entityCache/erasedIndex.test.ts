@@ -112,7 +112,7 @@ test('registers a hidden session again while other rows of its project are not h
   expect([await register(), await file()]).toEqual([201, true]);
 });
 
-test('an event does not belong to an erased report whose window is open and that names the event', async () => {
+test('an erased report does not exist, and an event in its window or with its name does not belong to the report', async () => {
   const { deps, erase, clock } = await aProcess();
   const reports = await openReportCache({ ...deps, clock });
   onTestFinished(() => reports.close());
@@ -125,11 +125,19 @@ test('an event does not belong to an erased report whose window is open and that
   for (const report of [aReport, found, other]) await reports.file(report);
   const reportsOf = (sessionId: string) => reports.reportsOf(PROJECT, { id: event, sessionId, occurredAt });
   const idsOf = (...all: { reportId: string }[]) => all.map(({ reportId }) => reportId).toSorted();
+  const remaining = async () => {
+    const all = await Promise.all(
+      [aReport, found, other].map(({ reportId }) => reports.find(TENANT, PROJECT, reportId)),
+    );
+    return idsOf(...all.flatMap((report) => report?.filed ?? []));
+  };
   expect(reportsOf(goes)).toEqual(idsOf(aReport, found, other));
+  expect(await remaining()).toEqual(idsOf(aReport, found, other));
 
   const ids = (one: string) => [{ projectId: PROJECT, ids: [one] }];
   erase({ projectId: PROJECT, sessions: ids(gone), reports: ids(found.reportId) });
   expect(reportsOf(goes)).toEqual(idsOf(other));
+  expect(await remaining()).toEqual(idsOf(other));
   const window = () => reports.reportsOf(PROJECT, { id: randomUUID(), sessionId: stays, occurredAt });
   expect(window()).toEqual(idsOf(other));
   clock.ms += 1;

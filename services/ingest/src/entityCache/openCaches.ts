@@ -68,18 +68,10 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
   };
 }
 
-/** Wraps a report cache so that erased reports are hidden. A late retry must not return an erased report. */
+/** Wraps a report cache so that a report cannot have the id of an erased report. The cache itself hides erased reports. */
 export function visibleReports(reports: ReportCache, { erased }: Pick<Directory, 'erased'>): ReportCache {
-  const visible = (find: ReportCache['find']): ReportCache['find'] => {
-    return async (...name) => {
-      const report = await find(...name);
-      return report !== undefined && erased.isVisibleReport(report.filed) ? report : undefined;
-    };
-  };
   return {
     ...reports,
-    find: visible(reports.find),
-    findFirstFiling: visible(reports.findFirstFiling),
     file: async (record, isGenerated = false) => {
       const { tenantId, projectId, reportId } = record;
       if (!erased.isVisibleReport(record))

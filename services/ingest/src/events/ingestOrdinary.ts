@@ -87,7 +87,7 @@ export class OrdinaryIngest {
   tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
     const { idempotencyKey } = request;
     if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
-    return this.#isOrdinary(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
+    return this.#readRecords(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
@@ -120,8 +120,12 @@ export class OrdinaryIngest {
     return new RequestArrays();
   }
 
-  #isOrdinary({ body, principal }: OrdinaryRequest, { found }: RequestArrays): boolean {
-    return found.read(body, principal.revision) && !isSkewed(found.earliest, found.latest, this.#clock.now());
+  /** Reads the request into the arrays. Returns false if the request is not ordinary. */
+  #readRecords(request: OrdinaryRequest, arrays: RequestArrays): boolean {
+    const { found } = arrays;
+    if (!found.read(request.body, request.principal.revision)) return false;
+    if (isSkewed(found.earliest, found.latest, this.#clock.now())) return false;
+    return arrays.assignRecords(this.#sessions, request);
   }
 
   /** Claims the idempotency key of a new request. Returns undefined for a retry, and for a request that needs the slow path. */
@@ -130,8 +134,7 @@ export class OrdinaryIngest {
     key: string,
     arrays: RequestArrays,
   ): Promise<Claimed | undefined> {
-    if (!this.#isOrdinary(request, arrays)) return undefined;
-    if (!arrays.assignRecords(this.#sessions, request)) return undefined;
+    if (!this.#readRecords(request, arrays)) return undefined;
     const { tenant, project } = request.principal;
     const idempotency = { key, digest: sha256(request.body) };
     const claim = await this.#replays.claim({
@@ -156,7 +159,7 @@ export class OrdinaryIngest {
     const { quotas, random } = this.#storing;
     const receivedAt = this.#clock.now();
     const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
-    if (ledger === 'unopened' || !arrays.assignRecords(this.#sessions, request)) return undefined;
+    if (ledger === 'unopened') return undefined;
     const { switches = [] } = project;
     if (switches.length > 0 && arrays.hasSwitchedEvent(switches, request, receivedAt)) return undefined;
     if (!this.#acquirePermit(request, arrays.found.count)) return undefined;
@@ -207,10 +210,12 @@ export class OrdinaryIngest {
         open = session === null ? [] : this.#reports.linkableReports(projectId, session.sessionId);
       if (open.length === 0 && !canBeNamed) continue;
       const occurredAt = BigInt(microsOf(batch, event));
-      const idOf = (): string => ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH);
-      const sessionId = session?.sessionId ?? null;
       const reportIds = canBeNamed
-        ? this.#reports.reportsOf(projectId, { id: idOf(), sessionId, occurredAt })
+        ? this.#reports.reportsOf(projectId, {
+            id: ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH),
+            sessionId: session?.sessionId ?? null,
+            occurredAt,
+          })
         : reportsInWindow(open, occurredAt);
       if (reportIds.length > 0) found = (found ?? new Map()).set(event, reportIds);
     }

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import type { ProjectIds } from '../tokens/credential.ts';
 
 /** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two stay free for inserts. */
 const MAX_CONCURRENT_READS = 6;
@@ -73,10 +74,8 @@ export class FairQueue {
   }
 }
 
-type ProjectKey = Readonly<Record<'tenantId' | 'projectId', string>>;
-
 /** Acquires a permit. Returns a function that releases the permit. @throws Unavailable if the tenant has reached its limit */
-export type AcquirePermit = (project: ProjectKey) => () => void;
+export type AcquirePermit = (project: ProjectIds) => () => void;
 
 /** Limits the concurrent use of a resource. A tenant gets a permit only if more permits are free than the tenant has. */
 export function limitConcurrency(
@@ -85,7 +84,7 @@ export function limitConcurrency(
   gauge?: { set(value: number): void },
   { maxPerProject = max, retryAfterS = 1 } = {},
 ): AcquirePermit {
-  const permits = new Set<ProjectKey>();
+  const permits = new Set<ProjectIds>();
   return ({ tenantId, projectId }) => {
     const inUse = [...permits];
     const ofTenant = inUse.filter((one) => one.tenantId === tenantId).length;

@@ -24,7 +24,7 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { visibleReports, visibleSessions } from '../entityCache/openCaches.ts';
+import { isVisibleIn, visibleReports, visibleSessions } from '../entityCache/openCaches.ts';
 import { openReportCache } from '../entityCache/reportCache.ts';
 import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
@@ -66,9 +66,12 @@ export async function aReportBench(): Promise<ReportBench> {
   await log.ensureTopics(topicDefinitions(LANES.length));
   const registry = await openLogRegistry(log);
   const sessions = LANES.map((lane) => aSession({ lane }));
+  const principal = aPrincipal();
+  const directory = emptyDirectory();
+  directory.projects.set(principal.project.id, principal.project);
   const bench: ReportBench = {
-    principal: aPrincipal(),
-    directory: emptyDirectory(),
+    principal,
+    directory,
     inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
     isDown: () => false,
     projected: [],
@@ -90,13 +93,8 @@ export async function aReportBench(): Promise<ReportBench> {
           log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) }),
       });
       const reports = await openReportCache({
-        log: failing,
-        store,
-        registry,
-        projection,
-        logger: silentLogger,
-        clock,
-        readTimeoutMs,
+        ...{ log: failing, store, registry, projection, logger: silentLogger, clock, readTimeoutMs },
+        isVisible: isVisibleIn(bench.directory),
       });
       onTestFinished(() => reports.close());
       const metrics = ingestMetrics(createMetricsRegistry());
