@@ -7,7 +7,7 @@ import type {
   TruncationParticipant,
 } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { runPeriodically } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { IngestContext } from './context.ts';
 import { CHECK_DELAY_MS, reportLostAppends } from './events/lostAppends.ts';
@@ -55,14 +55,14 @@ export function watchTruncation(
       if (!stopped.signal.aborted) logger.error('lost_appends_untold', error, truncated);
     });
   });
-  const watch = watchEnds(context, ownAppends, checkIntervalMs, stopped.signal);
+  const closeWatch = watchEnds(context, ownAppends, checkIntervalMs);
   return {
     ownAppends,
     onTruncated,
     onReappended: (topic, records) => metrics.appendedAgain.inc({ topic }, records),
     close: async () => {
       stopped.abort();
-      await settledSoon(watch);
+      await closeWatch();
     },
   };
 }
@@ -70,12 +70,11 @@ export function watchTruncation(
 const TRUNCATED = 'the log no longer has records that this process read or appended';
 
 /** Finds partitions that have lost appends of this process. Checks twice, because a new leader can report an old end offset. */
-async function watchEnds(
+function watchEnds(
   { log, logger }: Pick<IngestContext, 'log' | 'logger'>,
   ownAppends: OwnAppends,
   checkIntervalMs: number,
-  signal: AbortSignal,
-): Promise<void> {
+): () => Promise<void> {
   const endOffsetOf = async (partition: number): Promise<number | undefined> => {
     try {
       return await log.endOffset(TOPICS.events, partition);
@@ -85,9 +84,7 @@ async function watchEnds(
     }
   };
   let suspects = new Set<number>();
-  for (;;) {
-    await pause(checkIntervalMs, signal);
-    if (signal.aborted) return;
+  const check = async (): Promise<void> => {
     const appendedTo = [...ownAppends.ends];
     const ends = await Promise.all(
       appendedTo.map((end, partition) => (end === undefined ? undefined : endOffsetOf(partition))),
@@ -100,5 +97,8 @@ async function watchEnds(
     for (const partition of current)
       if (suspects.has(partition)) ownAppends.setEnd(partition, ends[partition] ?? 0);
     suspects = new Set(current);
-  }
+  };
+  return runPeriodically(check, { firstMs: checkIntervalMs, everyMs: checkIntervalMs }, (error) =>
+    logger.error('log_ends_not_checked', error),
+  );
 }

@@ -11,7 +11,7 @@ import { startRerouting } from './rerouteReports.ts';
 
 test('a stop does not wait for silent brokers, and no reports are moved afterwards', async () => {
   const silent = Promise.withResolvers<void>();
-  const added = async () => {
+  const addedPartitions = async () => {
     await silent.promise;
     return [{ topic: TOPICS.reportLinks, partitions: 3 }];
   };
@@ -20,7 +20,7 @@ test('a stop does not wait for silent brokers, and no reports are moved afterwar
     opened += 1;
     throw new Unavailable('the registry is away');
   };
-  const log = { added } as unknown as Log;
+  const log = { addedPartitions } as unknown as Log;
   const registry = { register } as unknown as SchemaRegistry;
   const rerouter = startRerouting({ log, registry, clock: systemClock, logger: silentLogger });
   expect(await stopsInTime(() => rerouter.stop())).toBe(true);

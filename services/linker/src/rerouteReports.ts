@@ -10,7 +10,7 @@ import {
   RecordTooLarge,
 } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, messageOf } from '@questlog/runtime/process/errors';
-import { Failure, pause, type RetryOptions, retry, settledSoon } from '@questlog/runtime/process/waiting';
+import { Failure, type RetryOptions, retry, runPeriodically } from '@questlog/runtime/process/waiting';
 import { partitionOf } from '@questlog/schemas/partition';
 import { REROUTE_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
 
@@ -27,12 +27,11 @@ const TOPIC = TOPICS.reportLinks;
 
 export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTERVAL_MS): Rerouter {
   const { log, logger } = deps;
-  const stopped = new AbortController();
   const failure = new Failure();
   let current: { readonly partitions: number; readonly consumer: Consumer } | undefined;
-  const checkPartitions = async (): Promise<void> => {
+  const checkPartitions = async (signal: AbortSignal): Promise<void> => {
     const partitions = (await log.addedPartitions()).find(({ topic }) => topic === TOPIC)?.partitions;
-    if (partitions === undefined || partitions === current?.partitions || stopped.signal.aborted) return;
+    if (partitions === undefined || partitions === current?.partitions || signal.aborted) return;
     await current?.consumer.stop();
     current = undefined;
     const reroute = await openRerouting(deps);
@@ -43,19 +42,13 @@ export function startRerouting(deps: RerouterDeps, checkIntervalMs = CHECK_INTER
     consumer.failed.catch(failure.fail);
     current = { partitions, consumer };
   };
-  const checks = (async () => {
-    while (!stopped.signal.aborted) {
-      await checkPartitions().catch((error) =>
-        logger.warn('added_partitions_unknown', { cause: messageOf(error) }),
-      );
-      await pause(checkIntervalMs, stopped.signal);
-    }
-  })();
+  const stopChecks = runPeriodically(checkPartitions, { everyMs: checkIntervalMs }, (error) =>
+    logger.warn('added_partitions_unknown', { cause: messageOf(error) }),
+  );
   return {
     failed: failure.failed,
     stop: async () => {
-      stopped.abort();
-      await settledSoon(checks);
+      await stopChecks();
       await current?.consumer.stop();
     },
   };

@@ -1,6 +1,7 @@
 /** Reports the lag of all consumer groups, because a projector that is down cannot report its own lag. */
 import { type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
 import { StallDetector } from '@questlog/runtime/consumer/progress';
+import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import type { OperationsContext } from './context.ts';
@@ -14,12 +15,13 @@ const HOUR_MS = 60 * 60 * 1000;
 type LagContext = Pick<OperationsContext, 'log' | 'clock' | 'health' | 'metrics'>;
 
 /** Measures the lag periodically. Returns a function that stops the measurements. */
-export function watchLag(context: LagContext, intervalMs = INTERVAL_MS): () => void {
-  const checks = groupLags(context, false).map((group) => watchGroup(context, group));
-  const checkAll = () => checks.forEach((look) => void look());
-  const looking = setInterval(checkAll, intervalMs);
-  checkAll();
-  return () => clearInterval(looking);
+export function watchLag(context: LagContext, everyMs = INTERVAL_MS): () => Promise<void> {
+  const stops = groupLags(context, false).map((group) =>
+    runPeriodically(watchGroup(context, group), { everyMs }, () => {
+      // After a failed measurement, the metrics keep their previous values.
+    }),
+  );
+  return async () => void (await Promise.all(stops.map((stop) => stop())));
 }
 
 function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () => Promise<void> {
@@ -27,23 +29,14 @@ function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () =>
   const standstill = new StallDetector(group, topic);
   let warning: string | undefined;
   let worstMs = 0;
-  let isRunning = false;
-  // Uses the name of a readiness check of the linker or projector as the name of the warning.
+  // The name of this warning is also the name of a readiness check of the linker or the projector.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
-    if (isRunning) return;
-    isRunning = true;
-    try {
-      const nowMs = clock.now();
-      const lag = await of.measure(nowMs);
-      setMetrics(metrics, lag, nowMs);
-      worstMs = Math.max(worstMs, lag.lagMs ?? 0);
-      warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
-    } catch {
-      // Keeps the previous values of the metrics after a failed measurement.
-    } finally {
-      isRunning = false;
-    }
+    const nowMs = clock.now();
+    const lag = await of.measure(nowMs);
+    setMetrics(metrics, lag, nowMs);
+    worstMs = Math.max(worstMs, lag.lagMs ?? 0);
+    warning = standstill.check(lag.partitions, nowMs) ?? nearLoss(lag) ?? retentionTooShort(lag, worstMs);
   };
 }
 

@@ -3,6 +3,7 @@ import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type RequiredOffset, watchProjection } from '@questlog/runtime/log/projection/projection';
 import { messageOf } from '@questlog/runtime/process/errors';
+import { runPeriodically } from '@questlog/runtime/process/waiting';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { ProjectorMetrics } from './metrics.ts';
 
@@ -12,21 +13,10 @@ type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
 
 const CHECK_INTERVAL_MS = 60_000;
 
-export function startLedgerChecks(deps: LedgerCheckDeps): () => void {
-  const check = createLedgerCheck(deps);
-  let isChecking = false;
-  const checkOnce = (): void => {
-    if (isChecking) return;
-    isChecking = true;
-    check()
-      .catch((error: unknown) => deps.logger.info('ledger_not_looked_at', { cause: messageOf(error) }))
-      .finally(() => {
-        isChecking = false;
-      });
-  };
-  checkOnce();
-  const timer = setInterval(checkOnce, CHECK_INTERVAL_MS);
-  return () => clearInterval(timer);
+export function startLedgerChecks(deps: LedgerCheckDeps): () => Promise<void> {
+  return runPeriodically(createLedgerCheck(deps), { everyMs: CHECK_INTERVAL_MS }, (error) =>
+    deps.logger.info('ledger_not_looked_at', { cause: messageOf(error) }),
+  );
 }
 
 export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {

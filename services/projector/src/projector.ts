@@ -79,8 +79,7 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
   return {
     failed,
     stop: async () => {
-      stopLedgerChecks();
-      await Promise.all(projections.map((projection) => projection.stop()));
+      await Promise.all([stopLedgerChecks(), ...projections.map((projection) => projection.stop())]);
       await deps.offsets.stop();
     },
   };

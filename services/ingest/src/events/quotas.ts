@@ -1,10 +1,9 @@
 /** Counts the events of tenants that have a monthly quota. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import type { TruncationParticipant } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
+import { runPeriodically, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import type { IngestContext } from '../context.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
@@ -48,7 +47,6 @@ export function openQuotas(
 ): Quotas {
   const { log, store, clock } = context;
   const tracked = new Map<string, TrackedQuota>();
-  const stopped = new AbortController();
 
   const readFirst = async (entry: TrackedQuota): Promise<void> => {
     await projection.caughtUp('all', FIRST_READ_TIMEOUT_MS).catch((error: unknown) => {
@@ -70,7 +68,7 @@ export function openQuotas(
     return entry;
   };
 
-  const loop = refreshPeriodically(context, projection, intervals, tracked, stopped.signal);
+  const close = refreshPeriodically(context, projection, intervals, tracked);
   return {
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
@@ -94,36 +92,32 @@ export function openQuotas(
     onTruncated: ({ partition, offset }) => {
       for (const { ledger } of tracked.values()) ledger.truncate(partition, offset);
     },
-    close: async () => {
-      stopped.abort();
-      await settledSoon(loop);
-    },
+    close,
   };
 }
 
-async function refreshPeriodically(
+function refreshPeriodically(
   { store, clock, logger }: QuotaContext,
   projection: EventProgress,
   intervals: typeof REFRESH_INTERVALS,
   tracked: Map<string, TrackedQuota>,
-  signal: AbortSignal,
-): Promise<void> {
+): () => Promise<void> {
   const open = () => [...tracked.values()].filter(({ opening }) => opening === undefined);
-  for (;;) {
+  const everyMs = (): number => {
     const isNear = open().some(({ tenant, ledger }) => ledger.isNearQuota(tenant.monthlySoftQuota ?? 0));
-    await delay(isNear ? intervals.nearMs : intervals.refreshMs, undefined, { signal }).catch(() => {});
-    if (signal.aborted) return;
+    return isNear ? intervals.nearMs : intervals.refreshMs;
+  };
+  const refreshAll = async (): Promise<void> => {
     for (const [name, { lastUsedMs }] of tracked) {
       if (clock.now() - lastUsedMs > EVICT_AFTER_MS) tracked.delete(name);
     }
     const entries = open();
-    if (entries.length === 0) continue;
-    try {
-      await refresh(store, entries, await positions(projection, intervals.refreshMs));
-    } catch (error) {
-      if (!signal.aborted) logger.error('quota_refresh_failed', error);
-    }
-  }
+    if (entries.length === 0) return;
+    await refresh(store, entries, await positions(projection, intervals.refreshMs));
+  };
+  return runPeriodically(refreshAll, { firstMs: intervals.refreshMs, everyMs }, (error) =>
+    logger.error('quota_refresh_failed', error),
+  );
 }
 
 interface UsageRow {

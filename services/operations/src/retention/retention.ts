@@ -6,7 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { pause, runPeriodically } from '@questlog/runtime/process/waiting';
 import { dayOf, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -53,32 +53,18 @@ export function openRetention(
   pace = INTERVALS,
 ): { close(): Promise<void> } {
   const { logger, health } = deps;
-  const stopping = new AbortController();
-  const { signal } = stopping;
   let warning: string | undefined;
   health.warn('retention', () => warning);
-  const looking = (async () => {
-    for (let waitMs = pace.firstMs; ; waitMs = pace.everyMs) {
-      await pause(waitMs, signal);
-      if (signal.aborted) return;
-      try {
-        const dropped = await dropExpired(deps, signal);
-        if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
-        warning = undefined;
-      } catch (error) {
-        // Ignores an error that the stop of the process has caused. The next run removes the data that is left.
-        if (signal.aborted) return;
-        logger.warn('expired_not_dropped', { cause: messageOf(error) });
-        warning = `expired data was not removed: ${messageOf(error)}`;
-      }
-    }
-  })();
-  return {
-    close: async () => {
-      stopping.abort();
-      await settledSoon(looking);
-    },
+  const run = async (signal: AbortSignal): Promise<void> => {
+    const dropped = await dropExpired(deps, signal);
+    if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
+    warning = undefined;
   };
+  const close = runPeriodically(run, pace, (error) => {
+    logger.warn('expired_not_dropped', { cause: messageOf(error) });
+    warning = `expired data was not removed: ${messageOf(error)}`;
+  });
+  return { close };
 }
 
 /** Removes expired data, and returns its time ranges. @throws the first error, after all removals were tried */

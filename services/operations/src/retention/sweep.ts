@@ -1,7 +1,7 @@
 /** Removes uploaded files that no report names within a day, and descriptions of uploads whose file never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
-import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { runPeriodically } from '@questlog/runtime/process/waiting';
 import { dayOf, storageKey, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -28,27 +28,15 @@ export function openSweep(
   pace = INTERVALS,
 ): { close(): Promise<void> } {
   const { logger } = context;
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const sweeping = (async () => {
-    for (let waitMs = pace.firstMs; ; waitMs = pace.everyMs) {
-      await pause(waitMs, signal);
-      if (signal.aborted) return;
-      try {
-        const removed = await sweepUploads(context, uploads, signal);
-        if (removed > 0) logger.info('uploads_removed', { uploads: removed });
-      } catch (error) {
-        // Logs the error without ending the process, because the next run removes the remaining files.
-        if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
-      }
-    }
-  })();
-  return {
-    close: async () => {
-      stopping.abort();
-      await settledSoon(sweeping);
-    },
+  const sweep = async (signal: AbortSignal): Promise<void> => {
+    const removed = await sweepUploads(context, uploads, signal);
+    if (removed > 0) logger.info('uploads_removed', { uploads: removed });
   };
+  // Logs the error without ending the process, because the next run removes the remaining files.
+  const close = runPeriodically(sweep, pace, (error) =>
+    logger.warn('uploads_not_swept', { cause: messageOf(error) }),
+  );
+  return { close };
 }
 
 function lastDays(nowMs: number): string[] {

@@ -7,7 +7,7 @@ import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/errors.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import { settledSoon } from '../process/waiting.ts';
+import { runPeriodically } from '../process/waiting.ts';
 import type { DirectoryHandle } from './openDirectory.ts';
 
 const SERVICE = 'operations';
@@ -21,18 +21,10 @@ export function writeHeartbeats(
   logger: Logger,
   intervalMs = INTERVAL_MS,
 ): () => Promise<void> {
-  let writing: Promise<void> = Promise.resolve();
-  const write = (): void => {
-    writing = directory
-      .put('heartbeat', SERVICE, { at: clock.now() })
-      .catch((error: unknown) => logger.warn('heartbeat_not_written', { cause: messageOf(error) }));
-  };
-  write();
-  const timer = setInterval(write, intervalMs).unref();
-  return async () => {
-    clearInterval(timer);
-    await settledSoon(writing);
-  };
+  const write = () => directory.put('heartbeat', SERVICE, { at: clock.now() });
+  return runPeriodically(write, { everyMs: intervalMs }, (error) =>
+    logger.warn('heartbeat_not_written', { cause: messageOf(error) }),
+  );
 }
 
 export function warnWithoutHeartbeat(

@@ -1,7 +1,14 @@
 import { expect, it } from 'vitest';
 import { Unavailable } from './errors.ts';
 import { aPause } from './testing/aPause.ts';
-import { Backoff, limitConcurrency, Notifier, retry, yieldToEventLoop } from './waiting.ts';
+import {
+  Backoff,
+  limitConcurrency,
+  Notifier,
+  retry,
+  runPeriodically,
+  yieldToEventLoop,
+} from './waiting.ts';
 
 it('doubles the pause after each failure up to its maximum, and starts again after a success', () => {
   const backoff = new Backoff(500, 4_000);
@@ -71,4 +78,21 @@ it('runs at most the limit at a time and the rest in order, also after a failure
   expect((await settled).map(({ status }) => status).filter((status) => status === 'rejected')).toHaveLength(
     1,
   );
+});
+
+it('continues periodic work after an error, and reports no error of the call that a stop interrupts', async () => {
+  const errors: unknown[] = [];
+  const interrupted = Promise.withResolvers<void>();
+  let calls = 0;
+  const work = async (signal: AbortSignal): Promise<void> => {
+    calls += 1;
+    if (calls === 1) throw new Unavailable('the first call fails');
+    interrupted.resolve();
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  };
+  const stop = runPeriodically(work, { everyMs: 1 }, (error) => errors.push(error));
+  await interrupted.promise;
+  await stop();
+  expect(errors).toEqual([new Unavailable('the first call fails')]);
+  expect(calls).toBe(2);
 });

@@ -34,6 +34,37 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await delay(ms, undefined, signal && { signal }).catch(() => undefined);
 }
 
+export interface Pace {
+  /** Time before the first call. The default is 0. */
+  readonly firstMs?: number;
+  /** Time between the end of a call and the next call. */
+  readonly everyMs: number | (() => number);
+}
+
+/**
+ * Calls `work` periodically, one call at a time. Returns a function that stops the calls, and waits for a running call for at
+ * most a second. `onError` receives the errors of `work` until the stop.
+ */
+export function runPeriodically(
+  work: (signal: AbortSignal) => Promise<unknown>,
+  { firstMs = 0, everyMs }: Pace,
+  onError: (error: unknown) => void,
+): () => Promise<void> {
+  const stopped = new AbortController();
+  const { signal } = stopped;
+  const calls = (async () => {
+    if (firstMs > 0) await pause(firstMs, signal);
+    while (!signal.aborted) {
+      await work(signal).catch((error: unknown) => signal.aborted || onError(error));
+      await pause(typeof everyMs === 'number' ? everyMs : everyMs(), signal);
+    }
+  })();
+  return async () => {
+    stopped.abort();
+    await settledSoon(calls);
+  };
+}
+
 export interface RetryOptions {
   readonly signal?: AbortSignal;
   readonly backoff?: Backoff;
