@@ -29,7 +29,7 @@ function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () =>
   const standstill = new StallDetector(group, topic);
   let warning: string | undefined;
   let worstMs = 0;
-  // The name of this warning is also the name of a readiness check of the linker or the projector.
+  // Uses the name of a readiness check of the linker or projector as the name of the warning.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     const nowMs = clock.now();

@@ -1,7 +1,8 @@
 /** Projects the topic `questlog.audit.v1`. An operator's change gets one row for the request and one row for the outcome. */
+import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
-import { POSITION_COLUMNS, type RecordRow, rowTable, writeRows } from './rowSink.ts';
+import { POSITION_COLUMNS, type RecordRow, writeRows } from './rowSink.ts';
 import { type WriterDeps, writerOf } from './writer.ts';
 
 export function openAuditWriter(deps: WriterDeps<AuditEntry>): BlockWriter<unknown> {

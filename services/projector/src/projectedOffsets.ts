@@ -2,12 +2,13 @@
  * Publishes, for each partition, the offset below which ClickHouse contains all records (table `projected_offsets`). An export
  * of the rows below this offset is complete.
  */
+import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { coalesceCalls, settledWithin } from '@questlog/runtime/process/waiting';
-import { rowTable, writeRows } from './rowSink.ts';
+import { writeRows } from './rowSink.ts';
 import type { TopicSource, TruncationRow } from './truncations/truncations.ts';
 
 /** Minimum time between two inserts into `projected_offsets`, because each insert creates a new part of the table. */

@@ -1,40 +1,10 @@
 /** Encodes rows in ClickHouse's RowBinary format and inserts them. A retried insert adds no duplicates to query results. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import type { Columns, RowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
-import { Invalid } from '@questlog/runtime/process/errors';
 import type { DecodedRecord, Source } from './writer.ts';
-
-export interface RowTable<Row> {
-  readonly table: string;
-  readonly columns: readonly string[];
-  write(out: RowBinaryWriter, row: Row): void;
-  bytesOf?(row: Row): number;
-}
-
-type Columns<Row> = Readonly<Record<string, (out: RowBinaryWriter, row: Row) => void>>;
-
-export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Row> {
-  const writers = Object.entries(columns);
-  return {
-    table,
-    columns: Object.keys(columns),
-    write: (out, row) => {
-      let column = '';
-      try {
-        for (const [name, write] of writers) {
-          column = name;
-          write(out, row);
-        }
-      } catch (error) {
-        // A producer that is not part of Questlog can write a number outside the column's range. The record is then invalid.
-        if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
-        throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
-      }
-    },
-  };
-}
 
 interface Positioned {
   readonly position: Source & { readonly offset: number };

@@ -1,5 +1,7 @@
 /** Projects the topic `questlog.sessions.v1`. The first record of a session id defines the session. */
+
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import {
   contentDigest,
@@ -7,7 +9,7 @@ import {
   sessionFault,
 } from '@questlog/schemas/topics/sessionRegistered';
 import { type EntityTable, firstRecords, storedFirstOffsets } from './firstRecords.ts';
-import { insertBlock, POSITION_COLUMNS, type RecordRow, rowTable } from './rowSink.ts';
+import { insertBlock, POSITION_COLUMNS, type RecordRow } from './rowSink.ts';
 import { visibleSessions } from './visible.ts';
 import { type DecodedRecord, type WriterDeps, writerOf } from './writer.ts';
 

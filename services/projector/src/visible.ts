@@ -1,4 +1,5 @@
 /** Hides erased data from the projector's writers, and counts the hidden events. */
+import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
@@ -7,7 +8,7 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import type { AcceptedRecord } from './events/core/planEvents.ts';
-import { rowTable, writeRows } from './rowSink.ts';
+import { writeRows } from './rowSink.ts';
 import type { Projection, Source } from './writer.ts';
 
 type Visible<T> = NonNullable<Projection<T, unknown>['visibleRecords']>;

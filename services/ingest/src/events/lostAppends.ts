@@ -1,6 +1,6 @@
 /** Detects appends of this process that the log lost in a truncation before the projector read them. */
 import { createHash } from 'node:crypto';
-import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { pause, retry } from '@questlog/runtime/process/waiting';
@@ -36,8 +36,9 @@ export async function reportLostAppends(
   const summary = { appends: missing.length, events, from: new Date(firstMs), to: new Date(lastMs) };
   logger.error('acknowledged_appends_lost', APPENDS_LOST, { topic, partition, offset, ...summary });
   metrics.lostAppends.inc({ topic, partition }, missing.length);
-  const row = rowOf(log.id, truncated, missing, { firstMs, lastMs, foundMs: clock.now() });
-  await retry(() => store.insert(row), retryOptions);
+  const ids = missing.map(({ appendId }) => appendId);
+  const row = { ...truncated, logId: log.id, ids, firstMs, lastMs, foundMs: clock.now() };
+  await retry(() => store.insert(insertOf(LOST_APPENDS, [row])), retryOptions);
 }
 
 const APPENDS_LOST =
@@ -53,34 +54,30 @@ async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]
   return projectedIds;
 }
 
-function rowOf(
-  logId: string,
-  { topic, partition, offset }: TruncatedRange,
-  missing: readonly OwnAppend[],
-  { firstMs, lastMs, foundMs }: { firstMs: number; lastMs: number; foundMs: number },
-) {
-  const ids = missing.map(({ appendId }) => appendId);
-  const out = new RowBinaryWriter();
-  out.uuid(logId);
-  out.string(topic);
-  out.uint32(partition);
-  // Uses a hash of the append ids as `orphan_id`, because each row needs a different `orphan_id`.
-  out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
-  out.uint64(offset);
-  out.uint64(offset + missing.length);
-  out.string(FOUND_BY_INGEST);
-  out.uint64(missing.length);
-  out.array(ids, (id) => out.uuid(id));
-  for (const ms of [firstMs, lastMs]) out.nullable(ms, (one) => out.int64(BigInt(one)));
-  out.int64(BigInt(foundMs));
-  out.uint8(1);
-  return { table: 'truncations', columns: COLUMNS, rows: out.written() };
+interface LostRow extends TruncatedRange {
+  readonly logId: string;
+  readonly ids: readonly string[];
+  readonly firstMs: number;
+  readonly lastMs: number;
+  readonly foundMs: number;
 }
 
-const COLUMNS =
-  'log_id topic log_partition orphan_id first_offset end_offset last_record records ids first_received_at last_received_at found_at repaired'.split(
-    ' ',
-  );
+const LOST_APPENDS = rowTable<LostRow>('truncations', {
+  log_id: (out, { logId }) => out.uuid(logId),
+  topic: (out, { topic }) => out.string(topic),
+  log_partition: (out, { partition }) => out.uint32(partition),
+  // Uses a hash of the append ids as `orphan_id`, because each row needs a different `orphan_id`.
+  orphan_id: (out, { ids }) => out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest())),
+  first_offset: (out, { offset }) => out.uint64(offset),
+  end_offset: (out, { offset, ids }) => out.uint64(offset + ids.length),
+  last_record: (out) => out.string(FOUND_BY_INGEST),
+  records: (out, { ids }) => out.uint64(ids.length),
+  ids: (out, { ids }) => out.array(ids, (id) => out.uuid(id)),
+  first_received_at: (out, { firstMs }) => out.nullable(firstMs, (ms) => out.int64(BigInt(ms))),
+  last_received_at: (out, { lastMs }) => out.nullable(lastMs, (ms) => out.int64(BigInt(ms))),
+  found_at: (out, { foundMs }) => out.int64(BigInt(foundMs)),
+  repaired: (out) => out.uint8(1),
+});
 
 const min = (a: number, b: number): number => Math.min(a, b);
 const max = (a: number, b: number): number => Math.max(a, b);

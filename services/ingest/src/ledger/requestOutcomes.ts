@@ -4,7 +4,7 @@ import {
   type FlushDeps,
   flushPeriodically,
 } from '@questlog/runtime/clickhouse/flushPeriodically';
-import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 
 export interface AcceptedEvents {
@@ -37,23 +37,24 @@ export function openRequestOutcomes(deps: FlushDeps & { readonly processId: stri
   const take = (nowMs: number): CountedInsert | undefined => {
     count(nowMs);
     const rows = counts.takeChanged(nowMs);
-    return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
+    if (rows.length === 0) return undefined;
+    version += 1;
+    const versions = rows.map((row) => ({ ...row, processId, version }));
+    return { ...insertOf(RECEIVED, versions), count: rows.length };
   };
   flushPeriodically(deps, 'ledger', take, () => count(clock.now()));
   return notes;
 }
 
-function insertOf(rows: readonly ReceivedRow[], processId: string, version: number): CountedInsert {
-  const out = new RowBinaryWriter();
-  for (const { tenantId, minuteS, outcome: what, count, events } of rows) {
-    out.uuid(tenantId);
-    out.uint32(minuteS);
-    out.string(what);
-    out.uuid(processId);
-    out.uint64(count);
-    out.uint64(events);
-    out.uint64(version);
-  }
-  const columns = 'tenant_id minute what process_id count events version'.split(' ');
-  return { table: 'received_by_process', columns, rows: out.written(), count: rows.length };
-}
+const RECEIVED = rowTable<ReceivedRow & { readonly processId: string; readonly version: number }>(
+  'received_by_process',
+  {
+    tenant_id: (out, { tenantId }) => out.uuid(tenantId),
+    minute: (out, { minuteS }) => out.uint32(minuteS),
+    what: (out, { outcome }) => out.string(outcome),
+    process_id: (out, { processId }) => out.uuid(processId),
+    count: (out, { count }) => out.uint64(count),
+    events: (out, { events }) => out.uint64(events),
+    version: (out, { version }) => out.uint64(version),
+  },
+);

@@ -5,7 +5,7 @@ import {
   type FlushDeps,
   flushPeriodically,
 } from '@questlog/runtime/clickhouse/flushPeriodically';
-import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { BodyParts } from './core/offendingPart.ts';
 import {
@@ -38,7 +38,7 @@ const MAX_PARTS_PER_REQUEST = 10;
 export function openRejections(deps: FlushDeps): Rejections {
   const { clock, logger, dropped } = deps;
   const counts = new RejectionCounts();
-  flushPeriodically(deps, 'rejects', (nowMs) => insertOf(counts.takeCounts(nowMs)));
+  flushPeriodically(deps, 'rejects', (nowMs) => countedInsert(counts.takeCounts(nowMs)));
   return {
     record: (request) => {
       try {
@@ -71,15 +71,10 @@ function note(
   });
 }
 
-function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
+function countedInsert(rows: readonly RejectionRow[]): CountedInsert | undefined {
   if (rows.length === 0) return undefined;
-  const out = new RowBinaryWriter();
-  for (const row of rows) writeRow(out, row);
   return {
-    table: 'reject_counts',
-    columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
-      sample`.split(/\s+/),
-    rows: out.written(),
+    ...insertOf(REJECT_COUNTS, rows),
     // Token by which ClickHouse recognizes a retried insert and ignores it.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
@@ -88,17 +83,17 @@ function insertOf(rows: readonly RejectionRow[]): CountedInsert | undefined {
 
 const KINDS = { rejected: 0, ignored: 1, warned: 2 } as const;
 
-function writeRow(out: RowBinaryWriter, row: RejectionRow): void {
-  out.uuid(row.tenantId);
-  out.uuid(row.projectId);
-  out.uint32(row.minuteS);
-  out.uint8(KINDS[row.kind]);
-  out.string(row.code);
-  out.string(row.field);
-  out.string(row.endpoint);
-  out.uint64(row.count);
-  out.uint64(row.requests);
-  out.uint32(row.lastSeenS);
-  out.string(row.part.eventType);
-  out.string(row.part.sample);
-}
+const REJECT_COUNTS = rowTable<RejectionRow>('reject_counts', {
+  tenant_id: (out, { tenantId }) => out.uuid(tenantId),
+  project_id: (out, { projectId }) => out.uuid(projectId),
+  minute: (out, { minuteS }) => out.uint32(minuteS),
+  kind: (out, { kind }) => out.uint8(KINDS[kind]),
+  code: (out, { code }) => out.string(code),
+  field: (out, { field }) => out.string(field),
+  endpoint: (out, { endpoint }) => out.string(endpoint),
+  count: (out, { count }) => out.uint64(count),
+  requests: (out, { requests }) => out.uint64(requests),
+  last_seen: (out, { lastSeenS }) => out.uint32(lastSeenS),
+  event_type: (out, { part }) => out.string(part.eventType),
+  sample: (out, { part }) => out.string(part.sample),
+});

@@ -1,7 +1,9 @@
 /** Row encoders of the tables for events, appends, and counts (`deploy/clickhouse`). */
+
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { type Columns, type RowTable, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { ABSENT, type EventsRecord, PROJECT_AT, TENANT_AT } from '@questlog/schemas/topics/eventsRecord';
-import { POSITION_COLUMNS, type RecordRow, type RowTable, rowTable } from '../rowSink.ts';
+import { POSITION_COLUMNS, type RecordRow } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import {
   type Counted,
@@ -73,39 +75,41 @@ export const APPENDS = rowTable<RecordRow<EventsRecord>>('appends', {
   ...POSITION_COLUMNS,
 });
 
-export function quotaTable({ logId, partition }: Source): RowTable<Counted<QuotaKey>> {
+function rollupColumns({ logId, partition }: Source): Columns<{ readonly lastOffset: number }> {
+  return {
+    log_id: (out) => out.uuid(logId),
+    log_partition: (out) => out.uint32(partition),
+    last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+  };
+}
+
+export function quotaTable(source: Source): RowTable<Counted<QuotaKey>> {
   return rowTable('quota_usage_by_partition', {
     tenant_id: (out, { key }) => out.uuid(key.tenantId),
     month: (out, { key }) => out.uint16(key.monthDay),
-    log_id: (out) => out.uuid(logId),
-    log_partition: (out) => out.uint32(partition),
     used: (out, { count }) => out.uint64(count),
-    last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+    ...rollupColumns(source),
   });
 }
 
-export function excludedTable({ logId, partition }: Source): RowTable<Counted<ExcludedKey>> {
+export function excludedTable(source: Source): RowTable<Counted<ExcludedKey>> {
   return rowTable('left_out_by_partition', {
     tenant_id: (out, { key }) => out.uuid(key.tenantId),
     minute: (out, { key }) => out.uint32(key.minuteS),
     what: (out, { key }) => out.uint8(EXCLUSIONS.indexOf(key.what)),
-    log_id: (out) => out.uuid(logId),
-    log_partition: (out) => out.uint32(partition),
     count: (out, { count }) => out.uint64(count),
-    last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+    ...rollupColumns(source),
   });
 }
 
-export function minuteTable({ logId, partition }: Source): RowTable<Counted<MinuteKey>> {
+export function minuteTable(source: Source): RowTable<Counted<MinuteKey>> {
   return rowTable('event_counts_by_partition', {
     tenant_id: (out, { key }) => out.uuid(key.tenantId),
     project_id: (out, { key }) => out.uuid(key.projectId),
     minute: (out, { key }) => out.uint32(key.minuteS),
     event_type: (out, { key }) => out.string(key.eventType),
-    log_id: (out) => out.uuid(logId),
-    log_partition: (out) => out.uint32(partition),
     count: (out, { count }) => out.uint64(count),
     weight: (out, { weight, count }) => out.doubleLE(weight ?? count),
-    last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+    ...rollupColumns(source),
   });
 }

@@ -1,8 +1,9 @@
 /** Row encoders of the tables for reports and links (`deploy/clickhouse`). */
+import { type RowTable, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
-import { POSITION_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
+import { POSITION_COLUMNS } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 import type { LinkRow } from './core/planReports.ts';
 

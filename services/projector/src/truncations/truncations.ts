@@ -1,8 +1,9 @@
 /** Reads and writes the table `truncations`. The row of a truncation is inserted before the repair moves any rows. */
+import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
-import { rowTable, writeRows } from '../rowSink.ts';
+import { writeRows } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 
 export interface TopicSource extends Pick<Source, 'logId' | 'partition'> {

@@ -1,14 +1,7 @@
 import { expect, it } from 'vitest';
 import { Unavailable } from './errors.ts';
 import { aPause } from './testing/aPause.ts';
-import {
-  Backoff,
-  limitConcurrency,
-  Notifier,
-  retry,
-  runPeriodically,
-  yieldToEventLoop,
-} from './waiting.ts';
+import { Backoff, limitConcurrency, Notifier, retry, runPeriodically, yieldToEventLoop } from './waiting.ts';
 
 it('doubles the pause after each failure up to its maximum, and starts again after a success', () => {
   const backoff = new Backoff(500, 4_000);
