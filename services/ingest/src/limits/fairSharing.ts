@@ -3,7 +3,6 @@ import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { ProjectIds } from '../tokens/credential.ts';
 
 /** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two stay free for inserts. */
 const MAX_CONCURRENT_READS = 6;
@@ -72,6 +71,11 @@ export class FairQueue {
   #startNext(): void {
     if (this.#turns.startNext(this.#free)) this.#free -= 1;
   }
+}
+
+export interface ProjectIds {
+  readonly tenantId: string;
+  readonly projectId: string;
 }
 
 /** Acquires a permit. Returns a function that releases the permit. @throws Unavailable if the tenant has reached its limit */

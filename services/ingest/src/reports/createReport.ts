@@ -42,7 +42,7 @@ import type { AnsweredEvent } from '../events/core/answer.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import type { ProjectIds } from '../tokens/credential.ts';
+import type { ProjectIds } from '../limits/fairSharing.ts';
 import type { CheckAttachments } from '../uploads/uploads.ts';
 import {
   appendInlineEvents,

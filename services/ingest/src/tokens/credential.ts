@@ -1,10 +1,6 @@
 /** Creates a text that identifies the token or JWT of an upload request. The signed upload address contains this text. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
-
-export interface ProjectIds {
-  readonly tenantId: string;
-  readonly projectId: string;
-}
+import type { ProjectIds } from '../limits/fairSharing.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 

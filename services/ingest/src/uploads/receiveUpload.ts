@@ -4,8 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { essenceOf, type UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadReceiver } from '@questlog/runtime/uploads/uploadStore';
-import { type AcquirePermit, FairQueue, limitConcurrency } from '../limits/fairSharing.ts';
-import type { ProjectIds } from '../tokens/credential.ts';
+import { type AcquirePermit, FairQueue, limitConcurrency, type ProjectIds } from '../limits/fairSharing.ts';
 
 /** Maximum number of concurrent uploads. Each upload needs memory for one or two chunks of its file. */
 const MAX_CONCURRENT_UPLOADS = 512;

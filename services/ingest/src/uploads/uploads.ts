@@ -12,8 +12,9 @@ import {
 } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
+import type { ProjectIds } from '../limits/fairSharing.ts';
 import { FairQueue } from '../limits/fairSharing.ts';
-import { credentialOf, type ProjectIds } from '../tokens/credential.ts';
+import { credentialOf } from '../tokens/credential.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 
 /** Creates an upload and its address. @throws Rejected if a field is invalid or no session with this id can be registered */
