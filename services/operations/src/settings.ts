@@ -24,7 +24,7 @@ export const operationsSettings = {
 } as const;
 
 /**
- * `allowedHosts` are further host names for the `Host` header; loopback names are always allowed. `maxErasedIds` limits the
+ * `allowedHosts` are further host names for the `Host` header. Loopback names are always allowed. `maxErasedIds` limits the
  * erased sessions and reports, because the process keeps all of their ids in memory.
  */
 export type OperationsOptions = ReturnType<typeof operationsOptions>;

@@ -35,7 +35,7 @@ export interface DecodedRecord<T> extends HiddenEvents {
   readonly message: T;
 }
 
-/** Projection of a topic. `plan` computes the rows of a block of records. `apply` inserts the rows; errors repeat `apply`. */
+/** Projection of a topic. `plan` computes the rows of a block. `apply` inserts the rows, and runs again after an error. */
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;

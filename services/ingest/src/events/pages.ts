@@ -108,7 +108,7 @@ export async function encodePage<Row extends EventRow>(
   return eventPage(lists, next);
 }
 
-/** Time to write an event without its payload, given as the number of payload bytes that take this time. */
+/** Fixed cost of writing an event, given as the number of payload bytes that take the same time to write. */
 const ROW_BYTES = 512;
 const REPORT_ID_BYTES = 39;
 

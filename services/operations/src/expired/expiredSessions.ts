@@ -28,7 +28,7 @@ const COLUMNS = `${KEY_COLUMNS}, noted_at`;
 const TABLES = ['events', 'report_versions'] as const;
 type NamingTable = (typeof TABLES)[number];
 
-/** Topics that can contain data of players. The audit topic is missing, because it contains only data of operators. */
+/** Topics that can contain data of players. The audit topic is not in this list, because it contains only data of operators. */
 const PLAYER_DATA_TOPICS = [
   TOPICS.events,
   TOPICS.sessions,

@@ -86,8 +86,8 @@ export function accept(input: AcceptInput): AcceptedBatch {
 }
 
 /**
- * Returns 8 bytes for each element. The last 62 bits of the event id come from these bytes. The bytes do not depend on the
- * event's lane, because a retry can have a different lane.
+ * Returns 8 bytes for each element. The event id ends with 62 bits of these bytes. A retry gets the same bytes, even if its
+ * lane (which determines the partition) differs.
  */
 export function keyedTails(
   projectId: string,

@@ -61,7 +61,7 @@ export function recordOf(
   for (let left = events, event = first; left > 0; left--, event = next[event] ?? 0)
     bytes += found.bytesOf(event);
   const encoder = new EventsEncoder(schemaId, head, bytes);
-  // Leaves the sample rate null, because a request with sampled events does not take the fast path.
+  // Leaves the sample rate null, because requests with sampled events are not processed here.
   const fields = new EventFields();
   fields.id = ids;
   fields.type = body;

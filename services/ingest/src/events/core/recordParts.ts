@@ -2,9 +2,9 @@
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 
 /**
- * Events of a request that share one log record: one event, all events of a session, or all events with the same lane. (The
- * lane is a number that determines the partition.) A record has one append id, and consumers drop a record whose append id is
- * stored. A retry can therefore add only whole records. Without an idempotency key, the events of a lane share a record.
+ * Events of a request that share one log record: one event, all events of a session, or all events with the same lane. A lane
+ * is a number that determines the partition. A record has one append id, and consumers drop a record whose append id is stored.
+ * A retry can therefore add only whole records. Without an idempotency key, the events of a lane share a record.
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
