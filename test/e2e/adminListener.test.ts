@@ -130,6 +130,12 @@ describe('the admin listener', () => {
     expect([health.status, await health.json()]).toEqual([200, { status: 'ok' }]);
     expect(metrics.status).toBe(200);
     expect(metrics.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+    const type = 'application/openmetrics-text; version=1.0.0';
+    const openMetrics = await fetch(`${adminUrl}/metrics`, {
+      headers: { Accept: `${type},text/plain;q=0.5` },
+    });
+    expect(openMetrics.headers.get('content-type')).toBe(`${type}; charset=utf-8`);
+    expect(await openMetrics.text()).toMatch(/^questlog_events_accepted_total \d+$[^]*\n# EOF\n$/m);
     await eventually(
       async () => (await fetch(`${adminUrl}/readyz`)).status,
       (status) => status === 200,

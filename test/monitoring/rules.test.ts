@@ -40,7 +40,7 @@ const LINK_LAG_AT = `questlog_group_lag_timestamp_seconds${LINK}`;
 const RETENTION = `questlog_group_lag_retention_ratio${GROUP}`;
 const DEAD_LETTERS = 'questlog_dead_letters_open{group="questlog-project-events"}';
 const LEDGER = 'questlog_ledger_difference_age_seconds';
-const CUTS = 'questlog_log_cuts_total{topic="questlog.events.v1"}';
+const CUTS = 'questlog_log_truncations_total{topic="questlog.events.v1"}';
 const OUTAGE =
   'questlog_log_partition_outage_seconds{topic="questlog.events.v1",partition="3",doing="append"}';
 const LOOKUPS = 'questlog_linker_look_up_failures_total{kind="final"}';

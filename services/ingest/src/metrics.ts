@@ -1,15 +1,27 @@
 /** Defines the Prometheus metrics of ingest: name, type, unit, and meaning. */
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
-import { keepDeprecatedName, type MetricsRegistry } from '@questlog/runtime/process/metrics';
+import {
+  type BoundedResources,
+  keepDeprecatedName,
+  type MetricsRegistry,
+  resourceMetrics,
+} from '@questlog/runtime/process/metrics';
 import { Counter, Gauge } from 'prom-client';
+import { MAX_TENANTS, TenantSeries } from './core/tenantSeries.ts';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-export function ingestMetrics(registry: MetricsRegistry, http: HttpMetrics = httpMetrics(registry)) {
+export function ingestMetrics(
+  registry: MetricsRegistry,
+  http: HttpMetrics = httpMetrics(registry),
+  resources: BoundedResources = resourceMetrics(registry),
+) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   const metrics = {
     ...http,
+    resources,
+    ...tenantMetrics(registers),
     accepted: new Counter({
       name: 'questlog_events_accepted_total',
       help: 'Events stored in the log and acknowledged.',
@@ -43,11 +55,44 @@ export function ingestMetrics(registry: MetricsRegistry, http: HttpMetrics = htt
     ),
   };
   keepDeprecatedName(
+    metrics.logTruncations,
+    {
+      ...{ name: 'questlog_log_cuts_total', labelNames: ['topic'] },
+      replacement: 'questlog_log_truncations_total',
+    },
+    registers,
+  );
+  keepDeprecatedName(
     metrics.bodyBytesInFlight,
     { name: 'questlog_body_bytes_in_flight', replacement: 'questlog_in_flight_body_bytes' },
     registers,
   );
   return metrics;
+}
+
+function tenantMetrics(registers: MetricsRegistry[]) {
+  return {
+    tenantAccepted: tenantCounter(registers, {
+      name: 'questlog_tenant_events_accepted_total',
+      help: `Events stored in the log and acknowledged, of the ${MAX_TENANTS} tenants with the most events. The series with the tenant \`other\` counts the events of all other tenants.`,
+    }),
+    tenantRateLimited: tenantCounter(registers, {
+      name: 'questlog_tenant_rate_limited_total',
+      help: `The part of \`questlog_rate_limited_total\` that belongs to tenants, of the ${MAX_TENANTS} tenants with the highest counts, and of \`other\` tenants.`,
+    }),
+  };
+}
+
+function tenantCounter(registers: MetricsRegistry[], named: { name: string; help: string }): TenantSeries {
+  const series = new TenantSeries();
+  new Counter({
+    ...{ ...named, labelNames: ['tenant'], registers },
+    collect() {
+      this.reset();
+      for (const [tenant, count] of series.collect()) this.inc({ tenant }, count);
+    },
+  });
+  return series;
 }
 
 function rejectionMetrics(registers: MetricsRegistry[]) {
@@ -69,7 +114,7 @@ function rejectionMetrics(registers: MetricsRegistry[]) {
 function truncationMetrics(registers: MetricsRegistry[]) {
   return {
     logTruncations: new Counter({
-      name: 'questlog_log_cuts_total',
+      name: 'questlog_log_truncations_total',
       help: 'Truncations of the log that this process detected: the log has lost records that this process had read or appended.',
       labelNames: ['topic'],
       registers,

@@ -63,8 +63,9 @@ export async function startIngest(
 
   const quotas = openQuotas(context, projections.events);
   lifecycle.onStop('quotas', () => quotas.close());
-  const lookUps = { store: fairLookups(store, projects) };
-  const replays = openReplays({ ...lookUps, clock, projection: projections.events });
+  const { resources } = metrics;
+  const lookUps = { store: fairLookups(store, projects, { resources }) };
+  const replays = openReplays({ ...lookUps, clock, projection: projections.events, metrics });
   const { ownAppends, ...truncation } = watchTruncations(context, [quotas, replays]);
   const { sessions, reports } = await openCaches({ ...context, ...lookUps }, projections, truncation);
   const codec = await createCodec(context.registry, eventsAccepted);
@@ -85,14 +86,14 @@ export async function startIngest(
   const toGames = gamesHandler({
     ...{ ...tokens, directory: directory.current, clock, logger, metrics },
     ...{ defaultRevision, corsOrigins, hasDocs, linkedEvents, limits, received, rejections },
-    bodies: openBodyLimits(metrics.bodyBytesInFlight),
+    bodies: openBodyLimits(metrics.bodyBytesInFlight, resources),
     ingest: {
       ...{ ...known, ...storing, replays },
       ordinary: new OrdinaryIngest(storing, sessions, reports, replays, clock),
     },
     reads: {
       ...{ ...known, projections, partitions, cursorCiphers },
-      store: fairReads(store, projects, settings),
+      store: fairReads(store, projects, { ...settings, resources }),
       waitForLinks: watchLinks(log, projections.links),
     },
     reports: {
@@ -107,7 +108,7 @@ export async function startIngest(
     },
     uploads: {
       ...{ store: uploads, publicUrl, clock, sessions },
-      inFlight: new UploadsInFlight(metrics.uploadsInFlight),
+      inFlight: new UploadsInFlight(metrics.uploadsInFlight, resources),
       projectOf: (target) => holderOf(directory.current, target, clock.now()),
     },
   });

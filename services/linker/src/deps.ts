@@ -22,6 +22,12 @@ interface SharedSessions {
   load(): Promise<boolean>;
 }
 
+export interface ActivePartition {
+  problem(): string | undefined;
+  /** Number of reports that are matched with events, and number of events that these reports name. */
+  readonly open: Readonly<Record<'reports' | 'eventIds', number>>;
+}
+
 export interface PartitionDeps extends LinkerDeps {
   readonly codecs: {
     readonly events: Codec<EventsRecord>;
@@ -37,5 +43,5 @@ export interface PartitionDeps extends LinkerDeps {
    * Limits how many partitions restore their state at the same time, because a restore keeps changelog records in memory.
    */
   readonly queueRestore: <T>(work: () => Promise<T>) => Promise<T>;
-  readonly activePartitions: Map<number, { problem(): string | undefined }>;
+  readonly activePartitions: Map<number, ActivePartition>;
 }

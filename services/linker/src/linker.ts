@@ -42,6 +42,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   const activePartitions: PartitionDeps['activePartitions'] = new Map();
   const shared = sharedDeps(deps);
   health.check(`${GROUPS.link} look-ups`, () => firstProblem(activePartitions));
+  addResources(deps, activePartitions);
   consumer = await log.consume({
     group: GROUPS.link,
     topics,
@@ -76,6 +77,21 @@ export function sharedDeps({
     projections: watchProjections(log, cachedTableUuids(store)),
     queueRestore: limitConcurrency(MAX_CONCURRENT_RESTORES),
   };
+}
+
+/** The limits apply to each partition, so the partition with the most reports counts. */
+function addResources({ metrics, bounds }: LinkerDeps, active: PartitionDeps['activePartitions']): void {
+  const most = (of: 'reports' | 'eventIds'): number =>
+    Math.max(0, ...[...active.values()].map(({ open }) => open[of]));
+  const { openReports, openEventIds } = bounds;
+  metrics.resources.add({
+    ...{ resource: 'linker_open_reports', limit: openReports },
+    used: () => most('reports'),
+  });
+  metrics.resources.add({
+    ...{ resource: 'linker_open_event_ids', limit: openEventIds },
+    used: () => most('eventIds'),
+  });
 }
 
 function firstProblem(activePartitions: PartitionDeps['activePartitions']): string | undefined {

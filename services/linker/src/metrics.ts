@@ -1,12 +1,20 @@
 /** Defines the Prometheus metrics of the linker. */
-import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
+import {
+  type BoundedResources,
+  type MetricsRegistry,
+  resourceMetrics,
+} from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type LinkerMetrics = ReturnType<typeof linkerMetrics>;
 
-export function linkerMetrics(registry: MetricsRegistry) {
+export function linkerMetrics(
+  registry: MetricsRegistry,
+  resources: BoundedResources = resourceMetrics(registry),
+) {
   const registers = [registry];
   return {
+    resources,
     linkChanges: new Counter({
       name: 'questlog_link_changes_total',
       help: 'Number of links that were made or retracted.',

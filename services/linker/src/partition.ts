@@ -41,11 +41,13 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       const outbox = await openOutbox(owned, deps);
       const source = new LookUps(outbox, deps, runSignal);
       const lookUps = new LookUpRunner(deps, outbox, source);
-      watched.set(partition, lookUps);
+      watched.set(partition, { problem: () => lookUps.problem(), open: outbox.state.open });
       void source.loadSessions();
       await runUntilLost({ owned, deps, deadLetters, outbox, lookUps }, () => backoff.reset());
     } finally {
       watched.delete(partition);
+      deps.metrics.openReports.remove({ partition });
+      deps.metrics.openReportEventIds.remove({ partition });
       stopped.abort();
     }
   };

@@ -15,6 +15,12 @@ export function operationsMetrics(
     ...http,
     exposition,
     ...groupLagMetrics(registers),
+    partitionParts: new Gauge({
+      name: 'questlog_clickhouse_partition_parts',
+      help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
+      labelNames: ['table'],
+      registers,
+    }),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
       help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of operations reports the same value.',

@@ -2,6 +2,12 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
+import {
+  type BoundedResources,
+  type MetricsRegistry,
+  resourceMetrics,
+} from '@questlog/runtime/process/metrics';
+import { Gauge } from 'prom-client';
 
 const SUBFOLDERS = ['log', 'clickhouse', 'uploads'] as const;
 export const BACKUPS = 'backups';
@@ -39,13 +45,33 @@ export function minFreeBytesOf(bytes: number): number {
 }
 
 export function reservedBytesOf(folder: string): number {
-  const { blocks, bsize } = statfsSync(folder);
-  return minFreeBytesOf(blocks * bsize);
+  return minFreeBytesOf(diskOf(folder).bytes);
+}
+
+export function dataFolderMetrics(
+  registry: MetricsRegistry,
+  resources: BoundedResources = resourceMetrics(registry),
+  dataDir?: string,
+): void {
+  const gauge: Gauge = new Gauge({
+    name: 'questlog_data_folder_free_bytes',
+    help: 'Free bytes of the disk with the data folder. Below 1 GiB, or a twentieth of the disk, `/readyz` has a warning.',
+    registers: [registry],
+    collect: (): void => gauge.set(dataDir === undefined ? 0 : diskOf(dataDir).freeBytes),
+  });
+  if (dataDir === undefined) return;
+  const limit = diskOf(dataDir).bytes;
+  const used = () => limit - diskOf(dataDir).freeBytes;
+  resources.add({ resource: 'data_folder_bytes', limit, used });
+}
+
+function diskOf(folder: string): Readonly<Record<'bytes' | 'freeBytes', number>> {
+  const { blocks, bavail, bsize } = statfsSync(folder);
+  return { bytes: blocks * bsize, freeBytes: bavail * bsize };
 }
 
 export function lowDiskWarning(dataDir: string): string | undefined {
-  const { bavail, bsize } = statfsSync(dataDir);
-  const free = bavail * bsize;
+  const { freeBytes: free } = diskOf(dataDir);
   if (free >= reservedBytesOf(dataDir)) return undefined;
   return `only ${Math.floor(free / MIB)} MiB are free for ${dataDir}: free disk space; events are rejected if the disk is full`;
 }

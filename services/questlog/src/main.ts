@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** Implements the command `questlog [standalone | ingest | operations | linker | projector]`, which starts and stops the services. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { deprecatedNames, loadConfig, shownConfig } from '@questlog/runtime/process/config';
@@ -73,6 +73,7 @@ try {
       lifecycle,
       worker,
       version: version(),
+      revision: revision(),
     });
   };
   const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
@@ -106,6 +107,12 @@ function version(): string {
     readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
   );
   return manifest.version;
+}
+
+/** Returns the commit of the container image, which the Dockerfile writes into a file. */
+function revision(): string | undefined {
+  const file = new URL('../../../REVISION', import.meta.url);
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
 }
 
 function stopAfterFailure(error: unknown): void {

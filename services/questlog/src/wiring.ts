@@ -11,6 +11,7 @@ import { operationsMetrics } from '@questlog/operations/metrics';
 import { startOperations } from '@questlog/operations/service';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import { insertMetrics, measureInserts } from '@questlog/runtime/clickhouse/insertMetrics';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
@@ -18,6 +19,7 @@ import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type HealthDeps, listenForHealth } from '@questlog/runtime/http/healthRoutes';
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
+import { measureAppends } from '@questlog/runtime/log/appendMetrics';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
@@ -25,9 +27,11 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import type { Logger } from '@questlog/runtime/process/logger';
 import {
+  type BoundedResources,
   createMetricsRegistry,
   type Exposition,
   type MetricsRegistry,
+  resourceMetrics,
 } from '@questlog/runtime/process/metrics';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
@@ -35,7 +39,7 @@ import { visibleIn } from '@questlog/schemas/erased';
 import { type OpenBackups, openBackups } from './backup/backups.ts';
 import { addressOfOperators, backupDirOf, type Options, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
-import { lowDiskWarning, openDataDir } from './dataDir.ts';
+import { dataFolderMetrics, lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import type { Engines } from './engines/engines.ts';
 import { runs, type ServiceName } from './serviceNames.ts';
@@ -71,6 +75,7 @@ export interface ProcessDeps {
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
   readonly version: string;
+  readonly revision?: string | undefined;
   readonly worker?: CurrentWorker | undefined;
 }
 
@@ -85,15 +90,17 @@ const LOG_FILE_WARNING =
   'an older version created the log file, which keeps the bytes of deleted records and does not shrink; stop Questlog and run questlog compact';
 
 export async function wireServices(deps: WiringDeps): Promise<Running> {
-  const { service, settings, options, logger, lifecycle, worker, engines, local } = deps;
+  const { service, settings, options, logger, lifecycle, worker, local } = deps;
   const toOperators = addressOfOperators(settings);
   const health = createHealth();
-  const metrics = createMetricsRegistry({ version: deps.version, worker: worker?.number });
+  const { version, revision } = deps;
+  const metrics = createMetricsRegistry({ version, revision, worker: worker?.number });
   const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const exposition = ofAll?.exposition ?? metrics;
   const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition } };
   health.check(START, () => 'the directory is not read to its end yet');
   const isOperators = runs(service, 'operations');
+  const { engines, resources } = measuredEngines(deps, metrics);
   const isFirst = worker?.isFirst ?? true;
   const hasHealthListener = !isOperators && isFirst;
   const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
@@ -105,7 +112,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   partitionHealthMetrics(metrics, engines.log);
   directoryMetrics(metrics, directory);
   lifecycle.onStop('directory', () => directory.close());
-  const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
+  const consumers = await startConsumers(deps, shared, { registry: metrics, resources });
+  const failures = [directory.failed, ...consumers];
   const parts = {
     ...{
       ...shared,
@@ -120,7 +128,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
-    const ownMetrics = ingestMetrics(metrics, parts.http);
+    const ownMetrics = ingestMetrics(metrics, parts.http, resources);
     const ingest = await startIngest({ ...parts, metrics: ownMetrics }, parts.uploads, {
       ...{ ...options.ingest, trustedProxies: options.trustedProxies },
       isEngineLocal: options.clickhouse.address === undefined,
@@ -148,6 +156,14 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   saveCredentials(local.credentialsPath, credentials);
   if (hasDemo) await startDemo(deps, { directory, credentials, health });
   return { ...running, local: { ...local, credentials } };
+}
+
+/** Returns the engines with measured appends and inserts. */
+function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistry) {
+  const resources = resourceMetrics(metrics);
+  measureAppends(metrics, resources, engines.log);
+  if (local !== undefined) dataFolderMetrics(metrics, resources, local.dataDir);
+  return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
 }
 
 function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceDeps): void {
@@ -262,7 +278,7 @@ async function openUploads(
 async function startConsumers(
   { service, lifecycle }: ProcessDeps,
   shared: ServiceDeps,
-  registry: MetricsRegistry,
+  { registry, resources }: { registry: MetricsRegistry; resources: BoundedResources },
 ): Promise<Promise<never>[]> {
   const failures: Promise<never>[] = [];
   if (runs(service, 'projector')) {
@@ -276,7 +292,8 @@ async function startConsumers(
     failures.push(projector.failed);
   }
   if (runs(service, 'linker')) {
-    const linker = await startLinker({ ...shared, metrics: linkerMetrics(registry), bounds: LINKER_BOUNDS });
+    const metrics = linkerMetrics(registry, resources);
+    const linker = await startLinker({ ...shared, metrics, bounds: LINKER_BOUNDS });
     lifecycle.onStop('linker', () => linker.stop());
     failures.push(linker.failed);
   }

@@ -3,18 +3,28 @@ import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { operationsMetrics } from '@questlog/operations/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
+import { dataFolderMetrics } from '@questlog/questlog/dataDir';
+import { insertMetrics } from '@questlog/runtime/clickhouse/insertMetrics';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
+import { measureAppends } from '@questlog/runtime/log/appendMetrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
-import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
+import {
+  createMetricsRegistry,
+  type MetricsRegistry,
+  resourceMetrics,
+} from '@questlog/runtime/process/metrics';
 import { code, entry, list, page } from './markdown.ts';
 
 /** Returns a registry with the metrics of all processes. */
 export function allMetrics(): MetricsRegistry {
   const registry = createMetricsRegistry();
   const http = httpMetrics(registry);
-  for (const add of [ingestMetrics, operationsMetrics]) add(registry, http);
-  for (const add of [projectorMetrics, linkerMetrics, directoryMetrics, partitionHealthMetrics])
+  const resources = resourceMetrics(registry);
+  ingestMetrics(registry, http, resources);
+  operationsMetrics(registry, http);
+  for (const add of [linkerMetrics, measureAppends, dataFolderMetrics]) add(registry, resources);
+  for (const add of [projectorMetrics, directoryMetrics, partitionHealthMetrics, insertMetrics])
     add(registry);
   return registry;
 }

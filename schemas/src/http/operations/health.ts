@@ -23,7 +23,8 @@ export const HEALTH = {
   getMetrics: {
     route: 'GET /metrics',
     access: 'anyone',
-    summary: 'Returns metrics in the text format of Prometheus.',
+    summary:
+      'Returns metrics in the text format of Prometheus, or in OpenMetrics 1.0 if the header `Accept` names it.',
     responses: { 200: answer('The metrics.', TEXT, { type: 'text/plain' }) },
   },
 } as const satisfies Operations;

@@ -18,6 +18,7 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
+import type { IngestMetrics } from '../metrics.ts';
 import { EntityIndex, type EntityRules, type IndexBounds } from './entityIndex.ts';
 import type { RestoredTable } from './restoredTable.ts';
 import { TruncationRepair } from './truncationRepair.ts';
@@ -31,6 +32,8 @@ export interface EntityName {
 /** Describes how log records become entities, such as sessions. The cache finds all records of a tenant in one partition. */
 export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
+  /** Name of the cache in the metrics. */
+  readonly resource: string;
   nameOf(message: Message): EntityName;
   /** Returns the entity of a log record. Undefined if the record creates no entity, for example because it is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
@@ -88,6 +91,7 @@ export interface EntityCacheDeps {
   readonly table?: RestoredTable;
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
+  readonly metrics?: Pick<IngestMetrics, 'resources'>;
   readonly onTruncated?: (range: TruncatedRange) => void;
   readonly onReappended?: (topic: string, records: number) => void;
 }
@@ -101,6 +105,7 @@ export async function openEntityCache<Message, Entity>(
   const codec = await createCodec(deps.registry, type.contract);
   const decoder = openTailDecoder({ codec, logger: deps.logger, topic });
   const index = new EntityIndex<Entity>(type, deps.bounds);
+  deps.metrics?.resources.add(index.asResource(type.resource));
   const partitions = await deps.log.partitionCount(topic);
   const repair = new TruncationRepair({ ...deps, onProjected: (ends) => index.evictProjected(ends) }, topic);
   const tails = await openTails(deps, { type, decoder, index, repair, partitions });

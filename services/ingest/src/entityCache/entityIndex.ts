@@ -1,4 +1,5 @@
 /** Index of entities in memory by project and id. Evicts the least recently used entities that ClickHouse already has. */
+import type { BoundedResource } from '@questlog/runtime/process/metrics';
 
 interface IndexedEntity<Entity> {
   readonly entity: Entity;
@@ -15,6 +16,8 @@ interface Entry<Entity> extends IndexedEntity<Entity> {
 /** Compact storage for entities that never change and that ClickHouse might not have yet. */
 export interface PackedEntities<Entity> {
   readonly isFull: boolean;
+  readonly bytes: number;
+  readonly maxBytes: number;
   get(name: string): IndexedEntity<Entity> | undefined;
   put(name: string, indexed: IndexedEntity<Entity>): void;
   /** Removes entities in steps of a few milliseconds. The caller runs the steps with the returned iterator. */
@@ -47,6 +50,7 @@ export interface IndexBounds {
 
 /** `maxWeight` is about 60 MB of memory. `maxUnprojectedWeight` is about 300 MB of memory. */
 export const DEFAULT_BOUNDS: IndexBounds = { maxWeight: 100_000, maxUnprojectedWeight: 500_000 };
+const BYTES_PER_WEIGHT = 600;
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
@@ -76,6 +80,14 @@ export class EntityIndex<Entity> {
 
   get isFull(): boolean {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
+  }
+
+  /** Memory of the entities that ClickHouse might not have. At the limit, this process rejects new registrations. */
+  asResource(resource: string): BoundedResource {
+    const { packed } = this.#rules;
+    if (packed !== undefined) return { resource, limit: packed.maxBytes, used: () => packed.bytes };
+    const limit = this.#bounds.maxUnprojectedWeight * BYTES_PER_WEIGHT;
+    return { resource, limit, used: () => this.#weight * BYTES_PER_WEIGHT };
   }
 
   /** Evicts entities that ClickHouse has. Does nothing if `projected` is unchanged, because an eviction takes milliseconds. */

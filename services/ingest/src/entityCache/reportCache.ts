@@ -116,6 +116,7 @@ function reportType(deps: {
   const { store, openReports, projects, clock, isVisible } = deps;
   return {
     contract: reportLinks,
+    resource: 'report_cache_bytes',
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
     entityOf: (record, partition, partitions) => {
       if (record.isForwarded || !isAtHome(record, partition, partitions)) return undefined;

@@ -52,6 +52,7 @@ export async function openSessionCache(
   const secret = randomBytes(32).toString('hex');
   const kind: EntityType<SessionRegistered, CachedSession> = {
     contract: sessionRegistered,
+    resource: 'session_cache_bytes',
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
     // Ignores an invalid record, because the projector writes a dead letter for the record.
     entityOf: (record) => (sessionFault(record) === undefined ? cachedSession(record) : undefined),

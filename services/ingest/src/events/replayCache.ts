@@ -1,5 +1,6 @@
 /** Caches which events recent requests with an idempotency key stored, so that a retry gets an answer without a lookup. */
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { BoundedResource } from '@questlog/runtime/process/metrics';
 import { UUID_LENGTH } from '@questlog/schemas/uuid';
 import type { CreatedEvent } from './core/accept.ts';
 
@@ -50,6 +51,12 @@ export class ReplayCache {
 
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  /** The cache is full in normal operation: it always keeps the latest events. */
+  asResource(resource: string): BoundedResource {
+    const used = () => Math.min(this.#events.end, MAX_CACHED_EVENTS);
+    return { resource, limit: MAX_CACHED_EVENTS, used };
   }
 
   get(name: string): CachedRequest | undefined {

@@ -7,6 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
+import type { IngestMetrics } from '../metrics.ts';
 import { type Idempotency, keyedTails } from './core/accept.ts';
 import { type CachedRequest, ReplayCache, type StoredColumns, type StoredElement } from './replayCache.ts';
 
@@ -54,11 +55,13 @@ export function openReplays(deps: {
   store: Store;
   clock: Clock;
   projection: Pick<ProjectionProgress, 'caughtUp'>;
+  metrics?: Pick<IngestMetrics, 'resources'>;
 }): Replays {
-  const { store, clock, projection } = deps;
+  const { store, clock, projection, metrics } = deps;
   // Waits until ClickHouse has the events of earlier processes. Until then, a retry of an event can count twice for the quota.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
+  metrics?.resources.add(cache.asResource('replayable_events'));
   const isAppended = openAppendLookup(store, clock);
   return {
     isCached: (projectId, key) => cache.get(nameOf(projectId, key)) !== undefined,

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import type { BoundedResource, BoundedResources } from '@questlog/runtime/process/metrics';
 
 /** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two stay free for inserts. */
 const MAX_CONCURRENT_READS = 6;
@@ -11,21 +12,35 @@ const MIN_READS_PER_TENANT = 2;
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;
 
+type Resources = Pick<BoundedResources, 'add'>;
 type Projects = ReadonlyMap<string, { readonly tenantId: string }>;
+
+interface ReadOptions {
+  readonly isEngineLocal: boolean;
+  readonly cores?: number;
+  readonly resources?: Resources;
+}
 
 /** Limits concurrent reads. If ClickHouse runs on this machine, more reads than CPU cores would delay writes. */
 export function fairReads(
   store: Store,
   projects: Projects,
-  { isEngineLocal, cores = availableParallelism() }: { isEngineLocal: boolean; cores?: number },
+  { isEngineLocal, cores = availableParallelism(), resources }: ReadOptions,
 ): Store {
   const perTenant = isEngineLocal ? Math.max(MIN_READS_PER_TENANT, cores) : MAX_CONCURRENT_READS;
   const reads = new FairQueue('reads', Math.min(MAX_CONCURRENT_READS, perTenant + 1));
+  resources?.add(reads.asResource('reads'));
   return withFairQueries(store, projects, reads);
 }
 
-export function fairLookups(store: Store, projects: Projects): Store {
-  return withFairQueries(store, projects, new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS));
+export function fairLookups(
+  store: Store,
+  projects: Projects,
+  { resources }: { resources?: Resources } = {},
+): Store {
+  const lookups = new FairQueue('look-ups', MAX_CONCURRENT_LOOKUPS);
+  resources?.add(lookups.asResource('lookups'));
+  return withFairQueries(store, projects, lookups);
 }
 
 /** Returns a store whose queries wait in the fair queue. Background queries do not wait, because they have no tenant. */
@@ -44,11 +59,17 @@ function withFairQueries(store: Store, projects: Projects, queue: FairQueue): St
 export class FairQueue {
   readonly #turns = new TenantTurns();
   readonly #resource: string;
+  readonly #maxConcurrent: number;
   #free: number;
 
   constructor(resource: string, maxConcurrent: number) {
     this.#resource = resource;
+    this.#maxConcurrent = maxConcurrent;
     this.#free = maxConcurrent;
+  }
+
+  asResource(resource: string): BoundedResource {
+    return { resource, limit: this.#maxConcurrent, used: () => this.#maxConcurrent - this.#free };
   }
 
   /** Waits for a free slot, and then runs `work`. @throws Unavailable if too many tasks of the tenant are waiting */
@@ -107,12 +128,12 @@ export function limitConcurrency(
 
 export type BodyLimits = ReturnType<typeof openBodyLimits>;
 
-export function openBodyLimits(bytesGauge: { set(value: number): void }) {
-  return {
-    budget: new BodyBudget(bytesGauge),
-    decoders: new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS),
-    queue: new EventLoopQueue(),
-  };
+export function openBodyLimits(bytesGauge: { set(value: number): void }, resources?: Resources) {
+  const budget = new BodyBudget(bytesGauge);
+  const decoders = new FairQueue('large compressed bodies', MAX_CONCURRENT_DECODERS);
+  resources?.add(budget.asResource('request_body_bytes'));
+  resources?.add(decoders.asResource('body_decoders'));
+  return { budget, decoders, queue: new EventLoopQueue() };
 }
 
 const MAX_IN_FLIGHT_BYTES = 256 * 1024 * 1024;
@@ -139,6 +160,10 @@ export class BodyBudget {
 
   constructor(gauge: { set(value: number): void }) {
     this.#gauge = gauge;
+  }
+
+  asResource(resource: string): BoundedResource {
+    return { resource, limit: MAX_IN_FLIGHT_BYTES, used: () => this.#bytes };
   }
 
   begin(tenantId: string): PendingBody {

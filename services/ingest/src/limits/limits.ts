@@ -36,7 +36,7 @@ interface Policy {
 
 export function openLimits(
   clock: Clock,
-  metrics: Pick<IngestMetrics, 'rateLimited'>,
+  metrics: Pick<IngestMetrics, 'rateLimited' | 'tenantRateLimited'>,
   ingestCountOf: (tenantId: string) => number,
 ): Limits {
   const buckets = new Map<string, Bucket>();
@@ -61,7 +61,9 @@ export function openLimits(
     if (isEnough) return { count };
     const remaining = states.map((state) => ({ ...state, level: state.level - count }));
     const rejection = rejectionOf(unit, requested - count, remaining);
-    metrics.rateLimited.inc({ limit: rejection.limit }, unit === 'events' ? requested - count : 1);
+    const rejectedCount = unit === 'events' ? requested - count : 1;
+    metrics.rateLimited.inc({ limit: rejection.limit }, rejectedCount);
+    metrics.tenantRateLimited.add(principal.tenant.id, rejectedCount);
     return { count, rejection: rejection.rejected };
   };
   const acquireAll = (principal: Principal, unit: LimitedUnit, count: number): void => {
@@ -73,6 +75,7 @@ export function openLimits(
       const kind = suspendedOwner(principal);
       if (kind !== undefined) {
         metrics.rateLimited.inc({ limit: `${kind}-suspended` });
+        metrics.tenantRateLimited.add(principal.tenant.id, 1);
         throw new Rejected('suspended', `the ${kind} is suspended: its tokens may only read`);
       }
       acquireAll(principal, 'requests', 1);

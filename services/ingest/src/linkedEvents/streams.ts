@@ -53,6 +53,8 @@ export async function openLinkedEventStreams(
     maxPerProject: limits.maxStreamsOfProject,
     retryAfterS: FULL_RETRY_AFTER_S,
   });
+  const streams = { resource: 'linked_event_streams', limit: limits.maxStreams, used: () => running.size };
+  metrics.resources.add(streams);
   let isClosed = false;
 
   return {

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Rejected } from '@questlog/runtime/http/rejected';
+import type { BoundedResources } from '@questlog/runtime/process/metrics';
 import { essenceOf, type UploadTarget } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadReceiver } from '@questlog/runtime/uploads/uploadStore';
 import { type AcquirePermit, FairQueue, limitConcurrency, type ProjectIds } from '../limits/fairSharing.ts';
@@ -22,8 +23,14 @@ export class UploadsInFlight {
   readonly #turns = new FairQueue('pieces of uploads', 1);
   #nextChunkMs = 0;
 
-  constructor(gauge: { set(value: number): void }) {
-    this.#acquire = limitConcurrency('uploads', MAX_CONCURRENT_UPLOADS, gauge);
+  constructor(gauge: { set(value: number): void }, resources?: Pick<BoundedResources, 'add'>) {
+    let used = 0;
+    const set = (value: number): void => {
+      used = value;
+      gauge.set(value);
+    };
+    this.#acquire = limitConcurrency('uploads', MAX_CONCURRENT_UPLOADS, { set });
+    resources?.add({ resource: 'uploads', limit: MAX_CONCURRENT_UPLOADS, used: () => used });
   }
 
   async run<T>(holder: ProjectIds, work: () => Promise<T>): Promise<T> {

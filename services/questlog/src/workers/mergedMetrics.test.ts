@@ -22,7 +22,7 @@ test('each family occurs once, with the series of every worker', async () => {
   );
   expect(merged.endsWith('of_two 0\n')).toBe(true);
   const lines = merged.split('\n');
-  expect(lines.filter((line) => line.startsWith('questlog_log_cuts_total{'))).toHaveLength(2);
+  expect(lines.filter((line) => line.startsWith('questlog_log_truncations_total{'))).toHaveLength(2);
   const heads = lines.filter((line) => /^# (HELP|TYPE)/.test(line));
   expect(new Set(heads).size).toBe(heads.length);
 });

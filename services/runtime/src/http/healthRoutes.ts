@@ -7,8 +7,11 @@ import type { Health } from '../process/health.ts';
 import { type Listener, listen } from '../process/listener/listen.ts';
 import type { ListenAddress } from '../process/listener/listenAddress.ts';
 import type { Logger } from '../process/logger.ts';
-import type { Exposition } from '../process/metrics.ts';
+import { type Exposition, OPEN_METRICS_TYPE, toOpenMetrics } from '../process/metrics.ts';
 import { addRoutes, type Handlers } from './routes.ts';
+
+/** Prometheus lists OpenMetrics 1.0 first in its `Accept` header. */
+const ACCEPTS_OPEN_METRICS = /application\/openmetrics-text\s*;\s*version=1\.0\.0/;
 
 export interface HealthDeps {
   readonly health: Health;
@@ -29,8 +32,10 @@ export function healthHandlers({ health, metrics }: HealthDeps): Handlers<typeof
         : { status: 'not ready', problems, ...withWarnings };
     },
     getMetrics: async (ctx) => {
-      ctx.body = await metrics.exposition.metrics();
-      ctx.type = metrics.exposition.contentType;
+      const text = await metrics.exposition.metrics();
+      const isOpenMetrics = ACCEPTS_OPEN_METRICS.test(ctx.get('Accept'));
+      ctx.body = isOpenMetrics ? toOpenMetrics(text) : text;
+      ctx.type = isOpenMetrics ? OPEN_METRICS_TYPE : metrics.exposition.contentType;
     },
   };
 }

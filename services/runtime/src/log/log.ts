@@ -2,6 +2,7 @@
  * Interface of the log, which is ordered, partitioned, and durable. The adapters are Kafka (`kafka/`) and SQLite in the same
  * process (`embedded/`). Offsets are numbers (exact up to 2^53) and are valid only together with the `id` of their log.
  */
+import type { BoundedResource } from '../process/metrics.ts';
 
 export interface Log {
   /** Id that is generated when the log is created. A log that is created again has another id and starts at offset 0. */
@@ -57,6 +58,9 @@ export interface Log {
 
   /** Returns the partitions that currently accept no appends or return no records. The embedded log has no such method. */
   unavailablePartitions?(): readonly UnavailablePartition[];
+
+  /** Memory budget of appends that are not durable yet. Above the budget, appends fail with `Unavailable`. */
+  readonly appendQueue?: BoundedResource;
 
   /** Stops all tails and consumers, waits for running appends, and closes the log. */
   close(): Promise<void>;

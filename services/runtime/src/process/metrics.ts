@@ -15,22 +15,69 @@ const MISNAMED = ['handles', 'requests', 'resources'].map((name) => `nodejs_acti
 
 export interface RegistryOptions {
   readonly version?: string;
+  /** Commit from which the container image was built. */
+  readonly revision?: string | undefined;
   readonly worker?: number | undefined;
 }
 
-export function createMetricsRegistry({ version, worker }: RegistryOptions = {}): MetricsRegistry {
+export function createMetricsRegistry({
+  version = 'unknown',
+  revision = 'unknown',
+  worker,
+}: RegistryOptions = {}): MetricsRegistry {
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_INTERVAL_MS });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
-  const build = { version: version ?? 'unknown', node: process.versions.node };
+  const build = { version, revision, node: process.versions.node };
   new Gauge({
     name: 'questlog_build_info',
-    help: 'Version of Questlog and of Node.js; the value is always 1.',
-    labelNames: ['version', 'node'],
+    help: 'Version of Questlog and of Node.js, and the commit of the container image; the value is always 1.',
+    labelNames: ['version', 'revision', 'node'],
     registers: [registry],
   }).set(build, 1);
   return registry;
+}
+
+/** A memory budget, a queue, a cache, or a number of slots. `used` is called at each scrape. */
+export interface BoundedResource {
+  readonly resource: string;
+  readonly limit: number;
+  used(): number;
+}
+
+export type BoundedResources = ReturnType<typeof resourceMetrics>;
+
+/** Exports the use and the limit of each bounded resource of the process. */
+export function resourceMetrics(registry: MetricsRegistry) {
+  const resources: BoundedResource[] = [];
+  const gauge = (name: string, help: string, valueOf: (resource: BoundedResource) => number): void => {
+    new Gauge({
+      ...{ name, help, labelNames: ['resource'], registers: [registry] },
+      collect() {
+        for (const one of resources) this.set({ resource: one.resource }, valueOf(one));
+      },
+    });
+  };
+  gauge(
+    'questlog_resource_used',
+    'Used part of a memory budget, a queue, a cache, or a number of slots. Bytes if the name of the resource ends with `_bytes`, and a count otherwise.',
+    (resource) => resource.used(),
+  );
+  gauge(
+    'questlog_resource_limit',
+    'Maximum of `questlog_resource_used`. At the maximum, the process rejects or delays requests, or evicts entries.',
+    ({ limit }) => limit,
+  );
+  return { add: (resource: BoundedResource): void => void resources.push(resource) };
+}
+
+export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
+
+/** Converts the text format of Prometheus to OpenMetrics 1.0, in which the name of a counter's family has no suffix. */
+export function toOpenMetrics(text: string): string {
+  const families = text.replace(/^# (HELP|TYPE) (\w+)_total /gm, '# $1 $2 ').replaceAll('\n\n', '\n');
+  return `${families.trimEnd()}\n# EOF\n`;
 }
 
 /** Exposes a metric under its deprecated name, in addition to its current name. */

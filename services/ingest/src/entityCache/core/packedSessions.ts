@@ -55,6 +55,10 @@ export class PackedSessions {
     return this.#slots * SLOT_WORDS * 4 + this.#origins.bytes;
   }
 
+  get maxBytes(): number {
+    return this.#maxBytes;
+  }
+
   get isFull(): boolean {
     return this.bytes >= this.#maxBytes;
   }

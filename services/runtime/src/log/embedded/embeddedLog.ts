@@ -1,6 +1,7 @@
 /** Implements the log interface of `log.ts` with one SQLite file, for `npm start`, development, and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
+import type { BoundedResource } from '../../process/metrics.ts';
 import { settledWithin } from '../../process/waiting.ts';
 import { FollowingTail } from '../followingTail.ts';
 import type {
@@ -71,6 +72,7 @@ const MAINTENANCE_INTERVAL_MS = 60_000;
 class EmbeddedLog implements Log, EmbeddedExtras {
   readonly id: string;
   readonly needsCompact: boolean;
+  readonly appendQueue: BoundedResource;
   readonly #database: LogDatabase;
   readonly #catalog: TopicCatalog;
   readonly #records: RecordStore;
@@ -90,6 +92,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     this.#catalog = new TopicCatalog(database);
     this.#records = new RecordStore(database);
     this.#groupCommit = new GroupCommit(database, this.#records, clock, maxQueuedBytes);
+    this.appendQueue = this.#groupCommit.asResource;
     const intervalMs = options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS;
     this.#maintenance = new Maintenance(database, this.#catalog, this.#records, clock, intervalMs);
     this.#revokeWaitMs = options.revokeWaitMs ?? REVOKE_WAIT_MS;

@@ -1,6 +1,7 @@
 /** Combines concurrent writes into one SQLite transaction with one fsync. Readers see new records only after the fsync. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
+import type { BoundedResource } from '../../process/metrics.ts';
 import { type Committer, checkCommit, type GroupPartition, type PartitionCommit } from '../groupPartition.ts';
 import type { Committed, NewRecord } from '../log.ts';
 import type { LogDatabase } from './database.ts';
@@ -41,6 +42,10 @@ export class GroupCommit implements Committer<RecordCursor> {
     this.#records = records;
     this.#clock = clock;
     this.#maxQueuedBytes = maxQueuedBytes;
+  }
+
+  get asResource(): BoundedResource {
+    return { resource: 'log_append_bytes', limit: this.#maxQueuedBytes, used: () => this.#queuedBytes };
   }
 
   /** Adds a write to the queue. The call is synchronous, so that offsets are in the order of the calls. */

@@ -94,6 +94,7 @@ class KafkaLog implements Log {
   readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
   readonly #transactional = new Set<TransactionalProducer>();
+  readonly appendQueue = this.#appendBudget.asResource;
   #closing: Promise<void> | undefined;
 
   constructor(deps: KafkaDeps & TopicsDeps, catalog: BrokerCatalog) {

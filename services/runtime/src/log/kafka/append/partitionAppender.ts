@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
+import type { BoundedResource } from '../../../process/metrics.ts';
 import { Backoff, yieldToEventLoop } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
 import type { PartitionWatch } from '../client/partitionHealth.ts';
@@ -168,6 +169,10 @@ export class AppendBudget {
 
   constructor(maxBytes = MAX_TOTAL_BYTES) {
     this.#maxBytes = maxBytes;
+  }
+
+  get asResource(): BoundedResource {
+    return { resource: 'log_append_bytes', limit: this.#maxBytes, used: () => this.#reserved };
   }
 
   /** Returns false if the append does not fit into the budget. If no append is pending, an append of any size is accepted. */
