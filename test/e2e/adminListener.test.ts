@@ -135,7 +135,7 @@ describe('the admin listener', () => {
       headers: { Accept: `${type},text/plain;q=0.5` },
     });
     expect(openMetrics.headers.get('content-type')).toBe(`${type}; charset=utf-8`);
-    expect(await openMetrics.text()).toMatch(/^questlog_events_accepted_total \d+$[^]*\n# EOF\n$/m);
+    expect(await openMetrics.text()).toMatch(/^questlog_events_accepted_total \d+$[\s\S]*\n# EOF\n$/m);
     await eventually(
       async () => (await fetch(`${adminUrl}/readyz`)).status,
       (status) => status === 200,

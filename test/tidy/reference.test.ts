@@ -6,6 +6,7 @@ import { readResults as readBenchResults } from '../bench/path/pathFigures.ts';
 import { titleOf } from '../bench/path/pathReport.ts';
 import { RESULTS } from '../bench/path/performancePage.ts';
 import { readResults } from '../faults/campaign/results.ts';
+import { dashboardFiles } from '../monitoring/dashboards/dashboards.ts';
 import { projectFiles, ROOT, textOf } from './projectFiles.ts';
 import { evidencePages, REFERENCE, referencePages } from './referencePages.ts';
 import { expectNone } from './violations.ts';
@@ -20,6 +21,10 @@ test.each(Object.entries(pages))('%s is up to date with its source', (name, text
 });
 
 test.each(Object.entries(evidencePages()))('%s matches its result file', (path, text) => {
+  expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
+});
+
+test.each(Object.entries(dashboardFiles()))('%s is up to date with its source', (path, text) => {
   expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
 });
 

@@ -1,6 +1,7 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference` and `docs/evidence`, and `schemas/readers`. */
+/** `npm run docs:reference`: writes `docs/reference`, `docs/evidence`, `schemas/readers`, and the dashboards. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { dashboardFiles, FOLDER } from '../monitoring/dashboards/dashboards.ts';
 import { ROOT } from './projectFiles.ts';
 import { READERS, readerSchemas } from './reference/readerSchemas.ts';
 import { evidencePages, REFERENCE, referencePages } from './referencePages.ts';
@@ -10,8 +11,12 @@ for (const [name, text] of Object.entries(await referencePages())) {
   writeFileSync(join(ROOT, REFERENCE, name), text);
   process.stdout.write(`${REFERENCE}/${name}\n`);
 }
-mkdirSync(join(ROOT, READERS), { recursive: true });
-for (const [path, text] of Object.entries({ ...readerSchemas(), ...evidencePages() })) {
+for (const folder of [READERS, FOLDER]) mkdirSync(join(ROOT, folder), { recursive: true });
+for (const [path, text] of Object.entries({
+  ...readerSchemas(),
+  ...evidencePages(),
+  ...dashboardFiles(),
+})) {
   writeFileSync(join(ROOT, path), text);
   process.stdout.write(`${path}\n`);
 }

@@ -21,6 +21,12 @@ export function operationsMetrics(
       labelNames: ['table'],
       registers,
     }),
+    tableBytes: new Gauge({
+      name: 'questlog_clickhouse_table_bytes',
+      help: 'Bytes of a table on the disk of ClickHouse.',
+      labelNames: ['table'],
+      registers,
+    }),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
       help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of operations reports the same value.',

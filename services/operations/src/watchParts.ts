@@ -1,10 +1,10 @@
-/** Reports the number of active parts, because ClickHouse delays and then rejects inserts into a partition with many parts. */
+/** Reports the size and the number of parts of the tables, because ClickHouse delays and then rejects inserts into a partition with many parts. */
 import type { OperationsContext } from './context.ts';
 
 const INTERVAL_MS = 30_000;
 
-const PARTS = `SELECT table, toUInt32(max(parts)) AS parts FROM (
-  SELECT table, partition_id, count() AS parts FROM system.parts
+const PARTS = `SELECT table, max(parts) AS parts, sum(bytes) AS bytes FROM (
+  SELECT table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts
   WHERE active AND database = currentDatabase() GROUP BY table, partition_id
 ) GROUP BY table`;
 
@@ -14,11 +14,18 @@ export function watchParts(
   intervalMs = INTERVAL_MS,
 ): () => void {
   const count = async (): Promise<void> => {
-    const tables = await store.query<{ table: string; parts: number }>(PARTS);
-    for (const { table, parts } of tables) metrics.partitionParts.set({ table }, parts);
+    const tables = await store.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS);
+    for (const { table, parts, bytes } of tables) {
+      metrics.partitionParts.set({ table }, Number(parts));
+      metrics.tableBytes.set({ table }, Number(bytes));
+    }
   };
-  // Without ClickHouse, or without the right to read `system.parts`, the metric has no values.
-  const countOnce = () => void count().catch(() => metrics.partitionParts.reset());
+  // Without ClickHouse, or without the right to read `system.parts`, the metrics have no values.
+  const countOnce = () =>
+    void count().catch(() => {
+      metrics.partitionParts.reset();
+      metrics.tableBytes.reset();
+    });
   const timer = setInterval(countOnce, intervalMs);
   countOnce();
   return () => clearInterval(timer);

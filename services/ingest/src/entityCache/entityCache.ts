@@ -104,8 +104,7 @@ export async function openEntityCache<Message, Entity>(
   const { topic } = type.contract;
   const codec = await createCodec(deps.registry, type.contract);
   const decoder = openTailDecoder({ codec, logger: deps.logger, topic });
-  const index = new EntityIndex<Entity>(type, deps.bounds);
-  deps.metrics?.resources.add(index.asResource(type.resource));
+  const index = openIndex(deps, type);
   const partitions = await deps.log.partitionCount(topic);
   const repair = new TruncationRepair({ ...deps, onProjected: (ends) => index.evictProjected(ends) }, topic);
   const tails = await openTails(deps, { type, decoder, index, repair, partitions });
@@ -170,6 +169,15 @@ export async function openEntityCache<Message, Entity>(
       return { registered, isOwn: firstOffset === offset };
     },
   };
+}
+
+function openIndex<Entity>(
+  { bounds, metrics }: EntityCacheDeps,
+  type: EntityType<never, Entity>,
+): EntityIndex<Entity> {
+  const index = new EntityIndex<Entity>(type, bounds);
+  metrics?.resources.add(index.asResource(type.resource));
+  return index;
 }
 
 async function lookUpVisible<Entity>(

@@ -51,11 +51,11 @@ export type BoundedResources = ReturnType<typeof resourceMetrics>;
 /** Exports the use and the limit of each bounded resource of the process. */
 export function resourceMetrics(registry: MetricsRegistry) {
   const resources: BoundedResource[] = [];
-  const gauge = (name: string, help: string, valueOf: (resource: BoundedResource) => number): void => {
+  const gauge = (name: string, help: string, value: (resource: BoundedResource) => number): void => {
     new Gauge({
       ...{ name, help, labelNames: ['resource'], registers: [registry] },
       collect() {
-        for (const one of resources) this.set({ resource: one.resource }, valueOf(one));
+        for (const one of resources) this.set({ resource: one.resource }, value(one));
       },
     });
   };

@@ -1,0 +1,518 @@
+/** Defines the dashboards in `deploy/monitoring/dashboards`. `npm run docs:reference` writes them. */
+import { dashboard, type PanelOptions, stat, timeseries, variable } from './panels.ts';
+
+export const FOLDER = 'deploy/monitoring/dashboards';
+
+/** Selects the series of a deployment, and the series of a service of the deployment. */
+const DEPLOYMENT = 'cluster=~"$cluster", namespace=~"$namespace"';
+const SERVICE = `${DEPLOYMENT}, job=~"$service"`;
+
+const CLUSTER = variable('cluster', 'Cluster', 'label_values(questlog_build_info, cluster)');
+const NAMESPACE = variable(
+  'namespace',
+  'Namespace',
+  'label_values(questlog_build_info{cluster=~"$cluster"}, namespace)',
+);
+const SERVICES = variable('service', 'Service', `label_values(questlog_build_info{${DEPLOYMENT}}, job)`);
+const TENANT = variable(
+  'tenant',
+  'Tenant',
+  `label_values(questlog_tenant_events_accepted_total{${DEPLOYMENT}}, tenant)`,
+);
+const PROJECT = variable(
+  'project',
+  'Project',
+  'SELECT DISTINCT toString(project_id) FROM event_counts_by_minute',
+  {
+    ...{ isSql: true, isSingle: true },
+  },
+);
+
+const rate = (by: string, metric: string, selector: string): string =>
+  `sum by (${by}) (rate(${metric}{${selector}}[$__rate_interval]))`;
+const quantile = (q: number, by: string, histogram: string, selector: string): string =>
+  `histogram_quantile(${q}, ${rate(['le', by].filter(Boolean).join(', '), `${histogram}_bucket`, selector)})`;
+/** A counter without increments has no series yet. */
+const orZero = (expr: string): string => `${expr} or vector(0)`;
+
+const ACCEPTED: PanelOptions = {
+  title: 'Accepted events',
+  unit: 'cps',
+  queries: { 'events per second': `sum(rate(questlog_events_accepted_total{${SERVICE}}[$__rate_interval]))` },
+};
+const RESOURCES: PanelOptions = {
+  title: 'Use of bounded resources',
+  unit: 'percentunit',
+  ...{ orange: 0.8, red: 1 },
+  description: 'At 100 %, a process rejects or delays requests, or evicts entries of a cache.',
+  queries: {
+    '{{resource}}': `topk(8, max by (resource) (questlog_resource_used{${SERVICE}} / questlog_resource_limit{${SERVICE}}))`,
+  },
+};
+const GROUP_LAG: PanelOptions = {
+  title: 'Age of the oldest unprocessed record',
+  unit: 's',
+  ...{ orange: 20, red: 60 },
+  queries: { '{{group}} {{topic}}': `max by (group, topic) (questlog_group_lag_seconds{${DEPLOYMENT}})` },
+};
+
+const OVERVIEW = [
+  stat({
+    title: 'Critical alerts',
+    unit: 'short',
+    ...{ orange: 1, red: 1 },
+    queries: {
+      alerts: `count(ALERTS{alertstate="firing", severity="critical", ${DEPLOYMENT}}) or vector(0)`,
+    },
+  }),
+  stat({
+    title: 'Failed event requests',
+    unit: 'percentunit',
+    ...{ orange: 0.001, red: 0.0144 },
+    description:
+      'Share of valid event requests with a 5xx response in 5 minutes. The objective allows 0.1 %.',
+    queries: { failed: orZero(`max(questlog:event_requests_failed:ratio_rate5m{${DEPLOYMENT}})`) },
+  }),
+  stat({
+    title: 'Late projection',
+    unit: 'percentunit',
+    ...{ orange: 0.01, red: 0.144 },
+    description:
+      'Share of the last hour in which ClickHouse lacked events older than 20 s. The objective allows 1 %.',
+    queries: { late: `max(questlog:projection_late:ratio1h{${DEPLOYMENT}})` },
+  }),
+  stat({
+    title: 'Missing events',
+    unit: 'short',
+    ...{ orange: 1, red: 1 },
+    description:
+      'Accepted events that are missing in ClickHouse. Events that the projector has not processed yet do not count.',
+    queries: { events: `max(questlog_ledger_difference_events{${DEPLOYMENT}})` },
+  }),
+  stat({
+    title: 'Open dead letters',
+    unit: 'short',
+    ...{ orange: 1, red: 100 },
+    queries: { letters: orZero(`sum(max by (group) (questlog_dead_letters_open{${DEPLOYMENT}}))`) },
+  }),
+  stat({
+    title: 'Processes',
+    unit: 'short',
+    queries: { processes: `count(questlog_build_info{${DEPLOYMENT}})` },
+  }),
+  timeseries(ACCEPTED),
+  timeseries({
+    title: 'Responses',
+    unit: 'reqps',
+    queries: {
+      '{{status}}': `sum by (status) (label_replace(rate(questlog_http_requests_total{${SERVICE}}[$__rate_interval]), "status", "\${1}xx", "status", "(.).*"))`,
+    },
+  }),
+  timeseries({
+    title: 'Time of event requests',
+    unit: 's',
+    ...{ orange: 0.5, red: 2.5 },
+    queries: Object.fromEntries(
+      [0.5, 0.99].map((q) => [
+        `p${100 * q}`,
+        quantile(q, '', 'questlog_http_request_duration_seconds', `${SERVICE}, route="/v1/ingest/events"`),
+      ]),
+    ),
+  }),
+  timeseries(GROUP_LAG),
+  timeseries(RESOURCES),
+  timeseries({
+    title: 'CPU',
+    unit: 'percentunit',
+    description: '100 % is one core.',
+    queries: { '{{job}} {{instance}}': `rate(process_cpu_seconds_total{${SERVICE}}[$__rate_interval])` },
+  }),
+  timeseries({
+    title: 'Memory',
+    unit: 'bytes',
+    queries: { '{{job}} {{instance}}': `process_resident_memory_bytes{${SERVICE}}` },
+  }),
+  timeseries({
+    title: 'Delay of the event loop, 99th percentile',
+    unit: 's',
+    ...{ orange: 0.1, red: 0.5 },
+    description: 'Without the 0.25 s between two measurements.',
+    queries: { '{{job}} {{instance}}': `nodejs_eventloop_lag_p99_seconds{${SERVICE}} - 0.25` },
+  }),
+  timeseries({
+    title: 'Versions',
+    unit: 'short',
+    queries: { '{{version}} {{revision}}': `count by (version, revision) (questlog_build_info{${SERVICE}})` },
+  }),
+];
+
+const INGEST = [
+  timeseries(ACCEPTED),
+  timeseries({
+    title: 'Requests by route',
+    unit: 'reqps',
+    queries: { '{{method}} {{route}}': rate('method, route', 'questlog_http_requests_total', SERVICE) },
+  }),
+  timeseries({
+    title: 'Rejected and failed requests',
+    unit: 'reqps',
+    queries: {
+      '{{status}} {{route}}': orZero(
+        rate('status, route', 'questlog_http_requests_total', `${SERVICE}, status=~"[45].."`),
+      ),
+    },
+  }),
+  timeseries({
+    title: 'Duration by route, 99th percentile',
+    unit: 's',
+    queries: { '{{route}}': quantile(0.99, 'route', 'questlog_http_request_duration_seconds', SERVICE) },
+  }),
+  timeseries({
+    title: 'Time of an append to the log',
+    unit: 's',
+    ...{ orange: 0.25, red: 2.5 },
+    queries: Object.fromEntries(
+      [0.5, 0.99].map((q) => [
+        `p${100 * q}`,
+        quantile(q, '', 'questlog_log_append_duration_seconds', SERVICE),
+      ]),
+    ),
+  }),
+  timeseries(RESOURCES),
+  timeseries({
+    title: 'Rate-limited events and requests',
+    unit: 'cps',
+    queries: { '{{limit}}': orZero(rate('limit', 'questlog_rate_limited_total', SERVICE)) },
+  }),
+  timeseries({
+    title: 'Replays, events over quota, switched events',
+    unit: 'cps',
+    queries: {
+      replays: `sum(rate(questlog_idempotent_replays_total{${SERVICE}}[$__rate_interval]))`,
+      'over quota': `sum(rate(questlog_events_over_quota_total{${SERVICE}}[$__rate_interval]))`,
+      'switch: {{action}}': orZero(rate('action', 'questlog_events_switched_total', SERVICE)),
+    },
+  }),
+  timeseries({
+    title: 'Outages of partitions',
+    unit: 's',
+    ...{ orange: 5, red: 30 },
+    queries: {
+      '{{topic}}/{{partition}} {{doing}}': orZero(
+        `max by (topic, partition, doing) (questlog_log_partition_outage_seconds{${SERVICE}})`,
+      ),
+    },
+  }),
+  timeseries({
+    title: 'Open files',
+    unit: 'percentunit',
+    ...{ orange: 0.8, red: 0.95 },
+    description: 'Each connection is an open file.',
+    queries: { '{{job}} {{instance}}': `process_open_fds{${SERVICE}} / process_max_fds{${SERVICE}}` },
+  }),
+  timeseries({
+    title: 'Streams and uploads',
+    unit: 'short',
+    queries: {
+      streams: `sum(questlog_linked_event_streams{${SERVICE}})`,
+      uploads: `sum(questlog_uploads_in_flight{${SERVICE}})`,
+    },
+  }),
+  timeseries({
+    title: 'Dropped changes of the ledger, dropped rejections',
+    unit: 'cps',
+    queries: {
+      ledger: `sum(rate(questlog_ledger_dropped_changes_total{${SERVICE}}[$__rate_interval]))`,
+      rejections: `sum(rate(questlog_rejects_dropped_total{${SERVICE}}[$__rate_interval]))`,
+    },
+  }),
+];
+
+const CONSUMERS = [
+  timeseries(GROUP_LAG),
+  timeseries({
+    title: 'Unprocessed records',
+    unit: 'short',
+    queries: { '{{group}} {{topic}}': `max by (group, topic) (questlog_group_lag_records{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Lag as a share of the retention',
+    unit: 'percentunit',
+    ...{ orange: 0.1, red: 0.5 },
+    description: 'At 100 %, the log deletes unread records.',
+    queries: {
+      '{{group}} {{topic}}': `max by (group, topic) (questlog_group_lag_retention_ratio{${DEPLOYMENT}})`,
+    },
+  }),
+  timeseries({
+    title: 'Age of the lag metrics',
+    unit: 's',
+    ...{ orange: 30, red: 60 },
+    queries: { age: `time() - max(questlog_group_lag_timestamp_seconds{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Records of the projector',
+    unit: 'cps',
+    queries: { '{{topic}} {{outcome}}': rate('topic, outcome', 'questlog_projector_records_total', SERVICE) },
+  }),
+  timeseries({
+    title: 'Time of a block, 99th percentile',
+    unit: 's',
+    ...{ orange: 2.5, red: 10 },
+    queries: { '{{topic}}': quantile(0.99, 'topic', 'questlog_projector_block_duration_seconds', SERVICE) },
+  }),
+  timeseries({
+    title: 'Time of an append to the log, 99th percentile',
+    unit: 's',
+    ...{ orange: 0.25, red: 2.5 },
+    queries: { '{{job}}': quantile(0.99, 'job', 'questlog_log_append_duration_seconds', SERVICE) },
+  }),
+  timeseries({
+    title: 'Missing events',
+    unit: 'short',
+    queries: { events: `max(questlog_ledger_difference_events{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Age of the oldest missing event',
+    unit: 's',
+    ...{ orange: 60, red: 300 },
+    queries: { age: `max(questlog_ledger_difference_age_seconds{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Truncations of the log',
+    unit: 'short',
+    queries: {
+      'truncations of {{topic}}': orZero(`sum by (topic) (questlog_log_truncations_total{${DEPLOYMENT}})`),
+      'lost before projection': orZero(`sum(questlog_log_lost_records_total{${DEPLOYMENT}})`),
+      'lost after projection': orZero(`sum(questlog_log_truncated_records_total{${DEPLOYMENT}})`),
+    },
+  }),
+  timeseries({
+    title: 'Open reports of the linker',
+    unit: 'short',
+    ...{ orange: 25_000, red: 45_000 },
+    description: 'The limit is 50,000 per partition.',
+    queries: {
+      'partition {{partition}}': `max by (partition) (questlog_linker_open_reports{${DEPLOYMENT}})`,
+    },
+  }),
+  timeseries({
+    title: 'Lookups of the linker',
+    unit: 's',
+    ...{ orange: 10, red: 30 },
+    queries: {
+      'p99 {{kind}}': quantile(0.99, 'kind', 'questlog_linker_look_up_duration_seconds', SERVICE),
+      'failures per second': orZero(
+        `sum(rate(questlog_linker_look_up_failures_total{${SERVICE}}[$__rate_interval]))`,
+      ),
+    },
+  }),
+];
+
+const CLICKHOUSE = [
+  timeseries({
+    title: 'Time of an insert, 99th percentile',
+    unit: 's',
+    ...{ orange: 1, red: 10 },
+    queries: { '{{table}}': quantile(0.99, 'table', 'questlog_clickhouse_insert_duration_seconds', SERVICE) },
+  }),
+  timeseries({
+    title: 'Inserts',
+    unit: 'cps',
+    queries: { '{{table}}': rate('table', 'questlog_clickhouse_insert_duration_seconds_count', SERVICE) },
+  }),
+  timeseries({
+    title: 'Parts in the largest partition',
+    unit: 'short',
+    ...{ orange: 1000, red: 3000 },
+    description: 'ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
+    queries: { '{{table}}': `max by (table) (questlog_clickhouse_partition_parts{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Size of the tables',
+    unit: 'bytes',
+    queries: { '{{table}}': `max by (table) (questlog_clickhouse_table_bytes{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Reads and lookups of ingest',
+    unit: 'short',
+    description: 'Concurrent queries. Further queries wait.',
+    queries: {
+      '{{resource}}': `max by (resource) (questlog_resource_used{${DEPLOYMENT}, resource=~"reads|lookups"})`,
+      'limit of {{resource}}': `max by (resource) (questlog_resource_limit{${DEPLOYMENT}, resource=~"reads|lookups"})`,
+    },
+  }),
+  timeseries({
+    title: 'Free disk space of the data folder',
+    unit: 'bytes',
+    ...{ orange: 5 * 2 ** 30, red: 2 ** 30 },
+    description: 'Embedded engines only.',
+    queries: { '{{instance}}': `questlog_data_folder_free_bytes{${DEPLOYMENT}}` },
+  }),
+];
+
+const TENANT_SERIES = `${DEPLOYMENT}, tenant=~"$tenant"`;
+const ofTenants = (metric: string): string => rate('tenant', metric, TENANT_SERIES);
+
+const TENANTS = [
+  timeseries({
+    title: 'Accepted events by tenant',
+    unit: 'cps',
+    description: 'The 50 tenants with the most events per process, and all other tenants.',
+    queries: { '{{tenant}}': ofTenants('questlog_tenant_events_accepted_total') },
+  }),
+  timeseries({
+    title: 'Rate-limited events and requests by tenant',
+    unit: 'cps',
+    queries: { '{{tenant}}': ofTenants('questlog_tenant_rate_limited_total') },
+  }),
+  timeseries({
+    title: 'Share of the largest tenant',
+    unit: 'percentunit',
+    orange: 0.5,
+    red: 0.9,
+    queries: {
+      share: `max(${rate('tenant', 'questlog_tenant_events_accepted_total', DEPLOYMENT)}) / (sum(rate(questlog_tenant_events_accepted_total{${DEPLOYMENT}}[$__rate_interval])) > 0)`,
+    },
+  }),
+  timeseries({
+    title: 'Accepted events per minute by tenant',
+    unit: 'short',
+    isSql: true,
+    queries: {
+      tenants: `SELECT minute AS time, toString(tenant_id) AS tenant, toFloat64(sum(accepted_events)) AS events FROM ledger
+WHERE $__timeFilter(minute) AND tenant_id IN (
+  SELECT tenant_id FROM ledger WHERE $__timeFilter(minute) GROUP BY tenant_id ORDER BY sum(accepted_events) DESC LIMIT 20
+) GROUP BY time, tenant ORDER BY time`,
+    },
+  }),
+  timeseries({
+    title: 'Responses by outcome',
+    unit: 'short',
+    isSql: true,
+    queries: {
+      outcomes: `SELECT minute AS time, outcome.1 AS outcome, toFloat64(sum(outcome.2)) AS requests
+FROM ledger ARRAY JOIN CAST(outcomes, 'Array(Tuple(String, UInt64))') AS outcome
+WHERE $__timeFilter(minute) GROUP BY time, outcome ORDER BY time`,
+    },
+  }),
+  timeseries({
+    title: 'Rejected elements and fields by code',
+    unit: 'short',
+    isSql: true,
+    queries: {
+      codes: `SELECT minute AS time, code, toFloat64(sum(count)) AS rejected
+FROM rejects WHERE $__timeFilter(minute) GROUP BY time, code ORDER BY time`,
+    },
+  }),
+];
+
+const OF_PROJECT = "project_id = toUUID('$project')";
+const ofProject = (title: string, sql: string): PanelOptions => ({
+  ...{ title, unit: 'short', isSql: true, queries: { [title]: sql } },
+});
+
+const ONE_PROJECT = [
+  stat(
+    ofProject(
+      'Events',
+      `SELECT sum(count) FROM event_counts_by_minute WHERE ${OF_PROJECT} AND $__timeFilter(minute)`,
+    ),
+  ),
+  stat(
+    ofProject(
+      'Sessions',
+      `SELECT count() FROM sessions FINAL WHERE ${OF_PROJECT} AND $__timeFilter(registered_at)`,
+    ),
+  ),
+  stat(
+    ofProject(
+      'Players',
+      `SELECT uniq(player_external_id) FROM sessions WHERE ${OF_PROJECT} AND $__timeFilter(registered_at)`,
+    ),
+  ),
+  stat(
+    ofProject(
+      'Bug reports',
+      `SELECT count() FROM reports WHERE ${OF_PROJECT} AND $__timeFilter(received_at)`,
+    ),
+  ),
+  stat(
+    ofProject(
+      'Critical reports',
+      `SELECT count() FROM reports WHERE ${OF_PROJECT} AND severity = 'critical' AND $__timeFilter(received_at)`,
+    ),
+  ),
+  stat(
+    ofProject(
+      'Rejected elements and fields',
+      `SELECT sum(count) FROM rejects WHERE ${OF_PROJECT} AND $__timeFilter(minute)`,
+    ),
+  ),
+  timeseries(
+    ofProject(
+      'Events per minute by type',
+      `SELECT minute AS time, event_type, toFloat64(sum(count)) AS events FROM event_counts_by_minute
+WHERE ${OF_PROJECT} AND $__timeFilter(minute) AND event_type IN (
+  SELECT event_type FROM event_counts_by_minute WHERE ${OF_PROJECT} AND $__timeFilter(minute)
+  GROUP BY event_type ORDER BY sum(count) DESC LIMIT 15
+) GROUP BY time, event_type ORDER BY time`,
+    ),
+  ),
+  timeseries(
+    ofProject(
+      'New sessions by version',
+      `SELECT $__timeInterval(registered_at) AS time, ifNull(version, 'unknown') AS build_version, toFloat64(count()) AS sessions
+FROM sessions FINAL WHERE ${OF_PROJECT} AND $__timeFilter(registered_at) GROUP BY time, build_version ORDER BY time`,
+    ),
+  ),
+  timeseries(
+    ofProject(
+      'Bug reports by severity',
+      `SELECT $__timeInterval(received_at) AS time, severity, toFloat64(count()) AS reports
+FROM reports WHERE ${OF_PROJECT} AND $__timeFilter(received_at) GROUP BY time, severity ORDER BY time`,
+    ),
+  ),
+];
+
+const DEPLOYMENT_VARIABLES = [CLUSTER, NAMESPACE];
+const SERVICE_VARIABLES = [...DEPLOYMENT_VARIABLES, SERVICES];
+
+export const DASHBOARDS = [
+  dashboard({
+    ...{ name: 'overview', title: 'Overview', variables: SERVICE_VARIABLES, panels: OVERVIEW },
+    description: 'Shows whether the deployment meets its objectives.',
+  }),
+  dashboard({
+    ...{ name: 'ingest', title: 'Ingest', variables: SERVICE_VARIABLES, panels: INGEST },
+    description: 'Rate, errors, and duration of requests, and use of the resources of ingest.',
+  }),
+  dashboard({
+    ...{ name: 'consumers', title: 'Consumers and log', variables: SERVICE_VARIABLES, panels: CONSUMERS },
+    description: 'Lag of the consumer groups, the projector, the linker, and the log.',
+  }),
+  dashboard({
+    ...{ name: 'clickhouse', title: 'ClickHouse', variables: SERVICE_VARIABLES, panels: CLICKHOUSE },
+    description: 'Inserts, parts, and sizes of the tables.',
+  }),
+  dashboard({
+    ...{ name: 'tenants', title: 'Tenants', hasSql: true, panels: TENANTS },
+    variables: [...DEPLOYMENT_VARIABLES, TENANT],
+    description: 'Events and rejections by tenant.',
+  }),
+  dashboard({
+    ...{ name: 'project', title: 'One project', hasSql: true, panels: ONE_PROJECT },
+    variables: [PROJECT],
+    description: 'Events, sessions, and bug reports of a project, from ClickHouse.',
+  }),
+];
+
+/** Returns the texts of the dashboards' files by path. */
+export function dashboardFiles(): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    DASHBOARDS.map((one) => [
+      `${FOLDER}/${String(one.uid).replace(/^questlog-/, '')}.json`,
+      `${JSON.stringify(one, null, 2)}\n`,
+    ]),
+  );
+}
