@@ -21,10 +21,10 @@ interface Query {
 }
 
 const panels = DASHBOARDS.flatMap(({ title, panels = [] }) =>
-  panels.map((panel) => ({ ...panel, name: `${title}: ${panel.title}` })),
+  panels.flatMap((panel) => ('targets' in panel ? [{ ...panel, name: `${title}: ${panel.title}` }] : [])),
 );
-const queries: readonly Query[] = panels.flatMap((panel) =>
-  ('targets' in panel ? (panel.targets ?? []) : []).map((target) => ({ ...target, panel: panel.name })),
+const queries = panels.flatMap(({ name, targets = [] }) =>
+  targets.map((target): Query => ({ ...target, panel: name })),
 );
 
 test('the dashboards use only metrics of the reference', () => {

@@ -161,6 +161,11 @@ const HARMLESS: readonly Series[] = [
 ];
 
 const promtool = findProgram('promtool');
+const amtool = findProgram('amtool');
+if (amtool === undefined)
+  console.log(
+    'skipped: the test of the configurations needs amtool (Debian package prometheus-alertmanager)',
+  );
 if (promtool === undefined)
   console.log('skipped: the tests of the alerts need promtool (Debian package prometheus)');
 
@@ -186,6 +191,15 @@ test.skipIf(promtool === undefined)('each alert fires above its threshold only, 
     rmSync(folder, { recursive: true });
   }
 });
+
+test.skipIf(promtool === undefined || amtool === undefined)(
+  'Prometheus and Alertmanager accept the configurations of docker-compose.yml',
+  () => {
+    const folder = join(ROOT, 'deploy/monitoring');
+    execFileSync(promtool ?? '', ['check', 'config', join(folder, 'prometheus.yaml')]);
+    execFileSync(amtool ?? '', ['check-config', join(folder, 'alertmanager.yaml')]);
+  },
+);
 
 /** Returns a test of promtool that expects the alerts `firing`, and no other alerts. */
 function expecting(firing: readonly string[], at: string, series: Series) {

@@ -14,10 +14,13 @@ const {
   optionalDependencies,
 }: ReturnType<typeof manifestOf> & { version?: string; scripts?: Record<string, string> } = manifestOf('');
 
+/** Images of the profile `monitoring`, which the tests do not run. */
+const MONITORING_IMAGES = ['grafana/grafana:11.6.0', 'prom/alertmanager:v0.28.1', 'prom/prometheus:v3.5.0'];
+
 test('docker-compose.yml uses the image of this version and the engine versions of the tests', () => {
   const images = [...compose.matchAll(/^\s+image: (?<image>\S+)$/gm)].map(({ groups }) => groups?.['image']);
   expect(images.sort()).toEqual(
-    [`questlog:${version}`, CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE].sort(),
+    [`questlog:${version}`, CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE, ...MONITORING_IMAGES].sort(),
   );
 });
 
@@ -82,6 +85,7 @@ test('every container of docker-compose.yml is read-only, unprivileged, and limi
   expect(Object.keys(services)).toEqual([
     ...['ingest', 'operations', 'linker', 'projector'],
     ...['kafka', 'registry', 'clickhouse'],
+    ...['prometheus', 'alertmanager', 'grafana'],
   ]);
   const isOurs = ({ image }: Container): boolean => image.startsWith('questlog:');
   expectNone(

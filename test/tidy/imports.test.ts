@@ -62,7 +62,7 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'uploads',
       'entityCache',
     ],
-    ...['expired', 'tokens', 'limits', 'ledger', 'core', 'context.ts', 'metrics.ts'],
+    ...['expired', 'tokens', 'limits', 'ledger', 'core', 'context.ts', 'metrics.ts', 'tenantSeries.ts'],
   ],
   operations: [
     ...[
@@ -76,7 +76,7 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'sql',
       'reports',
     ],
-    ...['ledger', 'expired', 'watchLag.ts', 'context.ts', 'metrics.ts'],
+    ...['ledger', 'expired', 'watchLag.ts', 'watchParts.ts', 'context.ts', 'metrics.ts'],
   ],
 };
 

@@ -7,7 +7,7 @@ import {
   resourceMetrics,
 } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge } from 'prom-client';
-import { MAX_TENANTS, TenantSeries } from './core/tenantSeries.ts';
+import { MAX_TENANTS, TenantSeries } from './tenantSeries.ts';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
@@ -74,7 +74,7 @@ function tenantMetrics(registers: MetricsRegistry[]) {
   return {
     tenantAccepted: tenantCounter(registers, {
       name: 'questlog_tenant_events_accepted_total',
-      help: `Events stored in the log and acknowledged, of the ${MAX_TENANTS} tenants with the most events. The series with the tenant \`other\` counts the events of all other tenants.`,
+      help: `Events that the log confirmed, counted every two seconds, of the ${MAX_TENANTS} tenants with the most events. The series with the tenant \`other\` counts the events of all other tenants.`,
     }),
     tenantRateLimited: tenantCounter(registers, {
       name: 'questlog_tenant_rate_limited_total',

@@ -2,12 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
-import {
-  type BoundedResources,
-  type MetricsRegistry,
-  resourceMetrics,
-} from '@questlog/runtime/process/metrics';
-import { Gauge } from 'prom-client';
+import type { BoundedResource } from '@questlog/runtime/process/metrics';
 
 const SUBFOLDERS = ['log', 'clickhouse', 'uploads'] as const;
 export const BACKUPS = 'backups';
@@ -48,21 +43,10 @@ export function reservedBytesOf(folder: string): number {
   return minFreeBytesOf(diskOf(folder).bytes);
 }
 
-export function dataFolderMetrics(
-  registry: MetricsRegistry,
-  resources: BoundedResources = resourceMetrics(registry),
-  dataDir?: string,
-): void {
-  const gauge: Gauge = new Gauge({
-    name: 'questlog_data_folder_free_bytes',
-    help: 'Free bytes of the disk with the data folder. Below 1 GiB, or a twentieth of the disk, `/readyz` has a warning.',
-    registers: [registry],
-    collect: (): void => gauge.set(dataDir === undefined ? 0 : diskOf(dataDir).freeBytes),
-  });
-  if (dataDir === undefined) return;
+/** Returns the disk of the data folder as a bounded resource. The free space is the difference between the limit and the use. */
+export function diskResource(dataDir: string): BoundedResource {
   const limit = diskOf(dataDir).bytes;
-  const used = () => limit - diskOf(dataDir).freeBytes;
-  resources.add({ resource: 'data_folder_bytes', limit, used });
+  return { resource: 'data_folder_bytes', limit, used: () => limit - diskOf(dataDir).freeBytes };
 }
 
 function diskOf(folder: string): Readonly<Record<'bytes' | 'freeBytes', number>> {

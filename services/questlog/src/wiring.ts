@@ -39,7 +39,7 @@ import { visibleIn } from '@questlog/schemas/erased';
 import { type OpenBackups, openBackups } from './backup/backups.ts';
 import { addressOfOperators, backupDirOf, type Options, type Settings } from './config.ts';
 import { type Account, type Credentials, saveCredentials } from './credentials.ts';
-import { dataFolderMetrics, lowDiskWarning, openDataDir } from './dataDir.ts';
+import { diskResource, lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import type { Engines } from './engines/engines.ts';
 import { runs, type ServiceName } from './serviceNames.ts';
@@ -162,7 +162,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistry) {
   const resources = resourceMetrics(metrics);
   measureAppends(metrics, resources, engines.log);
-  if (local !== undefined) dataFolderMetrics(metrics, resources, local.dataDir);
+  if (local !== undefined) resources.add(diskResource(local.dataDir));
   return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
 }
 

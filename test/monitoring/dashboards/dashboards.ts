@@ -309,6 +309,8 @@ const CONSUMERS = [
   }),
 ];
 
+const DATA_FOLDER = `${DEPLOYMENT}, resource="data_folder_bytes"`;
+
 const CLICKHOUSE = [
   timeseries({
     title: 'Time of an insert, 99th percentile',
@@ -347,7 +349,9 @@ const CLICKHOUSE = [
     unit: 'bytes',
     ...{ orange: 5 * 2 ** 30, red: 2 ** 30 },
     description: 'Embedded engines only.',
-    queries: { '{{instance}}': `questlog_data_folder_free_bytes{${DEPLOYMENT}}` },
+    queries: {
+      '{{instance}}': `questlog_resource_limit{${DATA_FOLDER}} - questlog_resource_used{${DATA_FOLDER}}`,
+    },
   }),
 ];
 
@@ -391,8 +395,8 @@ WHERE $__timeFilter(minute) AND tenant_id IN (
     unit: 'short',
     isSql: true,
     queries: {
-      outcomes: `SELECT minute AS time, outcome.1 AS outcome, toFloat64(sum(outcome.2)) AS requests
-FROM ledger ARRAY JOIN CAST(outcomes, 'Array(Tuple(String, UInt64))') AS outcome
+      outcomes: `SELECT minute AS time, outcome, toFloat64(sum(answered)) AS requests
+FROM ledger ARRAY JOIN mapKeys(outcomes) AS outcome, mapValues(outcomes) AS answered
 WHERE $__timeFilter(minute) GROUP BY time, outcome ORDER BY time`,
     },
   }),

@@ -3,7 +3,6 @@ import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { operationsMetrics } from '@questlog/operations/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
-import { dataFolderMetrics } from '@questlog/questlog/dataDir';
 import { insertMetrics } from '@questlog/runtime/clickhouse/insertMetrics';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
@@ -23,7 +22,7 @@ export function allMetrics(): MetricsRegistry {
   const resources = resourceMetrics(registry);
   ingestMetrics(registry, http, resources);
   operationsMetrics(registry, http);
-  for (const add of [linkerMetrics, measureAppends, dataFolderMetrics]) add(registry, resources);
+  for (const add of [linkerMetrics, measureAppends]) add(registry, resources);
   for (const add of [projectorMetrics, directoryMetrics, partitionHealthMetrics, insertMetrics])
     add(registry);
   return registry;

@@ -173,7 +173,7 @@ export async function openEntityCache<Message, Entity>(
 
 function openIndex<Entity>(
   { bounds, metrics }: EntityCacheDeps,
-  type: EntityType<never, Entity>,
+  type: EntityRules<Entity> & { readonly resource: string },
 ): EntityIndex<Entity> {
   const index = new EntityIndex<Entity>(type, bounds);
   metrics?.resources.add(index.asResource(type.resource));

@@ -150,7 +150,6 @@ export async function appendRecords(
   for (const one of appending) await one;
   if (failure !== undefined) throw failure;
   deps.metrics.accepted.inc(appendedEvents);
-  deps.metrics.tenantAccepted.add(tenantId, appendedEvents);
   deps.metrics.overQuota.inc(overQuota);
 }
 

@@ -5,7 +5,8 @@ import {
   flushPeriodically,
 } from '@questlog/runtime/clickhouse/flushPeriodically';
 import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
-import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import { LOGGED, ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
@@ -24,14 +25,20 @@ export interface RequestOutcome {
 /** Outcomes of requests. Every two seconds, the outcomes are counted and removed from this list. */
 export type RequestOutcomes = RequestOutcome[];
 
-export function openRequestOutcomes(deps: FlushDeps & { readonly processId: string }): RequestOutcomes {
-  const { clock, dropped, processId } = deps;
+interface OutcomeDeps extends FlushDeps {
+  readonly processId: string;
+  readonly metrics?: Pick<IngestMetrics, 'tenantAccepted'>;
+}
+
+export function openRequestOutcomes(deps: OutcomeDeps): RequestOutcomes {
+  const { clock, dropped, processId, metrics } = deps;
   const counts = new ReceivedCounts();
   let version = 0;
   const notes: RequestOutcomes = [];
   const count = (nowMs: number): void => {
     for (const { tenantId, outcome: what, accepted: of } of notes.splice(0)) {
       if (!counts.add(nowMs, of?.receivedAtMs ?? nowMs, tenantId, what, of?.events ?? 0)) dropped.inc(1);
+      if (what === LOGGED) metrics?.tenantAccepted.add(tenantId, of?.events ?? 0);
     }
   };
   const take = (nowMs: number): CountedInsert | undefined => {
