@@ -208,7 +208,7 @@ async function hasHidden<Entity>(
 interface ReadTarget {
   readonly home: number;
   readonly end: number;
-  /** The log was truncated if its end offset is lower than this offset. */
+  /** Minimum end offset of the log. A lower end offset means that the log was truncated. */
   readonly minOffset: number;
   readonly limitMs: number;
   readonly message: string;

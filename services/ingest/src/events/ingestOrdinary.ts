@@ -120,7 +120,7 @@ export class OrdinaryIngest {
     return new RequestArrays();
   }
 
-  /** Reads the request into the arrays. Returns false if the request is not ordinary. */
+  /** Reads the request into the arrays. Returns false if the request cannot take the fast path. */
   #readRecords(request: OrdinaryRequest, arrays: RequestArrays): boolean {
     const { found } = arrays;
     if (!found.read(request.body, request.principal.revision)) return false;
@@ -293,7 +293,7 @@ class RequestArrays {
       const eventType = body.toString('utf8', found.typeAt[event], found.typeEnd[event]);
       const draft = { index: event, eventType, buildId, player: session?.player };
       const isSwitched = (one: Switch): boolean => {
-        // Without a session and a key, a random number decides if a switch applies. Only the slow path creates this number.
+        // A random number decides if a switch applies to an event without session and key. The slow path creates this number.
         if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
         return matches(one, draft, idempotencyKey ?? '');
       };

@@ -1,4 +1,4 @@
-/** Finds and removes the uploaded files that an erasure must remove. */
+/** Finds and removes the uploaded files of erased sessions, projects, and tenants. */
 
 import { dayOf, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';

@@ -29,7 +29,7 @@ type UncomparedCounts = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
 
 export interface StoredRows {
   rowsOf(times: TimeRange, offsets: OffsetRange): Promise<StoredOffset[]>;
-  /** Returns the records whose events have stored rows with the offset of another record. */
+  /** Returns the records whose events ClickHouse has stored under the offset of another record. */
   storedByOtherRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   expiredRecords(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   /** Counts stored events whose log record does not exist any more, because it has expired or was lost in a truncation. */

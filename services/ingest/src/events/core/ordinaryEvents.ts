@@ -17,7 +17,7 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Position of a field that an event does not have. */
+/** Stands for the position of a field that an event does not have. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {

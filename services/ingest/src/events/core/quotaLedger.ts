@@ -64,7 +64,7 @@ export class QuotaLedger {
     }
     for (const [partition, lastOffset] of covered) {
       const stale = this.#stale.get(partition);
-      // Also compares the count of other logs, because a new row after a truncation can have the offset of the outdated row.
+      // The offset alone does not identify an outdated row, because a new row after a truncation can have the same offset.
       if (stale?.lastOffset === lastOffset && stale.usedInOtherLogs === this.#usedInOtherLogs(partition))
         continue;
       this.#stale.delete(partition);

@@ -58,7 +58,7 @@ export interface ReportDraft {
   readonly eventIds: readonly string[];
   /** True if the request lists too many event ids, so that only the last `MAX_NAMED_EVENTS` ids are used. */
   readonly eventIdsTruncated: boolean;
-  /** Id that a retry of the request repeats. The report id is derived from this id. */
+  /** Id that the client chooses for a report request and repeats in a retry. The report id is derived from this id. */
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   readonly report: ReportFields['report'] | null;
