@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import avsc from 'avsc';
 import { expect, test } from 'vitest';
 import { aLinkedEvent, anEventsAccepted, aReportLink, aSession } from '../../fixtures/builders.ts';
 import { type AuditEntry, auditEntry } from './auditEntry.ts';
@@ -17,7 +18,7 @@ import { linkedEvents } from './linkedEvents.ts';
 import { type LinkerEntry, linkerState, NO_EPOCHS } from './linkerState.ts';
 import { reportLinks } from './reportLinks.ts';
 import { sessionRegistered } from './sessionRegistered.ts';
-import { TOPICS } from './topics.ts';
+import { RECORDS_VERSION, TOPICS } from './topics.ts';
 
 const RELEASED = new URL('../../released/', import.meta.url);
 const [tenantId, projectId, sessionId] = [randomUUID(), randomUUID(), randomUUID()];
@@ -162,6 +163,15 @@ test('an old reader of linked events decodes today’s records', () => {
   }
 });
 
+test('the version of the records increases with each changed schema', () => {
+  const versions = CASES.map(([{ subject, schema }]) => {
+    const released = releasedOf(subject);
+    return released.length + (canonical(released.at(-1)?.text) === canonical(schema) ? 0 : 1);
+  });
+  const total = versions.reduce((sum, version) => sum + version, 0);
+  expect(RECORDS_VERSION, `set RECORDS_VERSION of topics.ts to ${total}`).toBe(total);
+});
+
 type Field = { name: string; type: unknown; default?: unknown };
 
 test.each<[what: string, change: (fields: Field[]) => Field[]]>([
@@ -216,6 +226,11 @@ function releasedOf(subject: string): { version: number; text: string }[] {
   return versions.map((version) => {
     return { version, text: readFileSync(new URL(`${version}.avsc`, folder), 'utf8') };
   });
+}
+
+/** Returns the schema without comments. */
+function canonical(schema = '"null"'): string {
+  return JSON.stringify(avsc.Type.forSchema(JSON.parse(schema)).schema());
 }
 
 function changed(schema: string, change: (fields: Field[]) => Field[]): string {

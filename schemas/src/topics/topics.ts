@@ -22,6 +22,12 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
+/**
+ * Version of the schemas of all topics together. It is the number of released schemas, plus the number of schemas that have
+ * changed since the latest release. A process with a higher version can write fields that a process with a lower version omits.
+ */
+export const RECORDS_VERSION = 17;
+
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];

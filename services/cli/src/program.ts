@@ -18,6 +18,7 @@ import { tailCommand } from './queries/tail.ts';
 import { sendCommand } from './send.ts';
 import { simulateCommand } from './simulate/simulate.ts';
 import { switchesCommand } from './switches/switches.ts';
+import { migrateCommand, waitForConsumersCommand } from './upgrade/upgrade.ts';
 import { verifyCommand } from './verify.ts';
 
 const { version }: { version: string } = JSON.parse(
@@ -80,6 +81,8 @@ send, trail and simulate.`,
     backupCommand(connect),
     restoreCommand(env),
     compactCommand(env),
+    migrateCommand(env),
+    waitForConsumersCommand(env),
     completionCommand(program),
   ];
   for (const command of commands) program.addCommand(withExitOverride(command));

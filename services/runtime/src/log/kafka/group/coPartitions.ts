@@ -1,4 +1,5 @@
 /** Partition assigner for kafkajs. A member owns the same partition numbers in every topic of its group. */
+import { RECORDS_VERSION } from '@questlog/schemas/topics/topics';
 import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
@@ -18,7 +19,7 @@ export function coPartitions(
       metadata: kafkajs.AssignerProtocol.MemberMetadata.encode({
         version: VERSION,
         topics,
-        userData: Buffer.from(JSON.stringify({ owned: owned() })),
+        userData: Buffer.from(JSON.stringify({ owned: owned(), recordsVersion: RECORDS_VERSION })),
       }),
     }),
     assign: async ({ members, topics }) => {
@@ -45,12 +46,23 @@ export function coPartitions(
 }
 
 function ownedOf(userData: Buffer | undefined): number[] {
-  if (userData === undefined || userData.length === 0) return [];
+  const owned = fieldOf(userData, 'owned');
+  return Array.isArray(owned) ? owned.filter((one) => Number.isInteger(one)) : [];
+}
+
+/** Returns the highest version of the records that a member reads. Returns 0 for a member that does not name a version. */
+export function recordsVersionOf(memberMetadata: Buffer): number {
+  const decoded = kafkajs.AssignerProtocol.MemberMetadata.decode(memberMetadata);
+  const version = fieldOf(decoded?.userData, 'recordsVersion');
+  return typeof version === 'number' ? version : 0;
+}
+
+function fieldOf(userData: Buffer | undefined, name: string): unknown {
+  if (userData === undefined || userData.length === 0) return undefined;
   try {
     const parsed: unknown = JSON.parse(userData.toString());
-    const owned: unknown = typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'owned') : [];
-    return Array.isArray(owned) ? owned.filter((one) => Number.isInteger(one)) : [];
+    return typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, name) : undefined;
   } catch {
-    return [];
+    return undefined;
   }
 }

@@ -1,0 +1,63 @@
+/** Steps of an upgrade on Kafka that run before the processes of the new version: `migrate` and `wait-for-consumers`. */
+import { waitForMembers } from '@questlog/runtime/log/kafka/group/waitForMembers';
+import { createLifecycle } from '@questlog/runtime/process/lifecycle';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { auditEntry } from '@questlog/schemas/topics/auditEntry';
+import { deadLetter } from '@questlog/schemas/topics/deadLetter';
+import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { linkerState } from '@questlog/schemas/topics/linkerState';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { GROUPS, RECORDS_VERSION } from '@questlog/schemas/topics/topics';
+import { checkedOptions, type Settings } from '../config.ts';
+import { openEngines } from '../engines/engines.ts';
+
+const CONTRACTS = [
+  eventsAccepted,
+  sessionRegistered,
+  reportLinks,
+  linkedEvents,
+  linkerState,
+  directoryEntry,
+  auditEntry,
+  deadLetter,
+] as const;
+
+/**
+ * Creates the tables, topics, and schemas of this version if they are missing, and ends.
+ * @throws StartRefused if an engine is not supported or has settings that do not match.
+ * @throws Unavailable if an engine does not answer.
+ */
+export async function migrate(settings: Settings, logger: Logger): Promise<void> {
+  const options = checkedOptions(settings, false);
+  const lifecycle = createLifecycle(logger);
+  try {
+    const { engines } = await openEngines({ settings, options, embedded: undefined, logger, lifecycle });
+    const { registry } = await engines;
+    for (const contract of CONTRACTS) await createCodec(registry, contract);
+  } finally {
+    await lifecycle.stop();
+  }
+}
+
+/** Consumer services, with the groups that each service joins. */
+export const CONSUMERS = {
+  projector: Object.values(GROUPS).filter((group) => group !== GROUPS.link),
+  linker: [GROUPS.link],
+} as const;
+export type ConsumerName = keyof typeof CONSUMERS;
+
+/** Waits until all running processes of the services read the records that this version writes. */
+export async function waitForConsumers(
+  services: readonly ConsumerName[],
+  settings: Settings,
+  logger: Logger,
+): Promise<void> {
+  const { kafka: connection } = checkedOptions(settings, false);
+  if (connection === undefined) throw new Error('the options of a service on Kafka lack a connection');
+  const groups = services.flatMap((service) => CONSUMERS[service].map((group) => settings.prefix + group));
+  await waitForMembers({ connection, groups, recordsVersion: RECORDS_VERSION, logger });
+}
