@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
+import { canConfineTo, confined } from '../e2e/confined.ts';
 import { bugsIn, collectOutput, end, ownEnvironment, reach, ready } from '../e2e/product.ts';
 import { recordFigure } from './figures.ts';
 
@@ -17,23 +18,10 @@ const HEALTHCHECK = fileURLToPath(new URL('../../deploy/docker/healthcheck.ts', 
 const READY_WITHIN_MS = 90_000;
 const UID = 1000;
 
-/** Creates a mount namespace with one writable folder, then drops all privileges. */
-const CONFINE = `
-  mount --make-rprivate / && mount --bind "$1" "$1" || exit 98
-  findmnt --list --noheadings --output TARGET | grep -vE "^($1|/proc|/sys|/dev)(/|$)" |
-    while read -r at; do mount -o remount,bind,ro "$at" || true; done
-  touch "$1/../written" 2>/dev/null && exit 99
-  shift
-  exec setpriv --reuid ${UID} --regid ${UID} --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@"`;
-
 const folder = mkdtempSync(join(tmpdir(), 'questlog-read-only-'));
 const [dataDir, tmp] = [join(folder, 'data'), join(folder, 'tmp')];
 for (const path of [dataDir, tmp]) mkdirSync(path);
-const confine = ['--mount', 'sh', '-c', CONFINE, 'sh', folder];
-const tried = spawnSync('unshare', [...confine, 'true'], { encoding: 'utf8' });
-const canConfine = tried.status === 0;
-if (!canConfine)
-  console.warn(`skipped: nothing can be confined here: ${tried.stderr || tried.error?.message}`);
+const canConfine = canConfineTo(folder);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -49,7 +37,7 @@ test.skipIf(!canConfine)(
       QUESTLOG_PORT: '0',
       QUESTLOG_ADMIN_PORT: '0',
     };
-    const child = spawn('unshare', [...confine, process.execPath, ENTRY, 'standalone'], { env });
+    const child = spawn('unshare', confined(folder, UID, [process.execPath, ENTRY, 'standalone']), { env });
     onTestFinished(() => void child.kill('SIGKILL'));
     const output = collectOutput(child);
     await ready(child, output, READY_WITHIN_MS);

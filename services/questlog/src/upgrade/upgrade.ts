@@ -2,7 +2,6 @@
 import { waitForMembers } from '@questlog/runtime/log/kafka/group/waitForMembers';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { createCodec } from '@questlog/runtime/registry/registry';
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
@@ -37,7 +36,9 @@ export async function migrate(settings: Settings, logger: Logger): Promise<void>
   try {
     const { engines } = await openEngines({ settings, options, embedded: undefined, logger, lifecycle });
     const { registry } = await engines;
-    for (const contract of CONTRACTS) await createCodec(registry, contract);
+    for (const { subject, schema, compatibility } of CONTRACTS) {
+      await registry.register(subject, schema, compatibility);
+    }
   } finally {
     await lifecycle.stop();
   }

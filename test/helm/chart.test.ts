@@ -1,0 +1,284 @@
+/** Renders the Helm chart, and checks the objects, the messages for wrong values, and the schema of the values. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { ROOT } from '../tidy/projectFiles.ts';
+import {
+  CHART,
+  EXAMPLES,
+  type Example,
+  type KubernetesObject,
+  objectOf,
+  render,
+  renderText,
+  runHelm,
+} from './render.ts';
+import { type Checkers, findCheckers, findHelm } from './tools.ts';
+
+const helm = findHelm() ?? '';
+const checkers = helm === '' ? undefined : await findCheckers();
+const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
+const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
+/** Versions of Kubernetes whose schemas the objects must match. */
+const VERSIONS = '1.31,1.34,1.37';
+/** The image has a version, so a pull on every start is not needed. A CPU limit would slow down a pod on an idle node. */
+const KUBE_SCORE = ['score', '--ignore-container-cpu-limit', '--ignore-test', 'container-image-pull-policy', '-'];
+
+describe.skipIf(helm === '')('the Helm chart', () => {
+  test('passes helm lint with each example', async () => {
+    const values = EXAMPLES.map((name) => join(CHART, `examples/${name}.yaml`));
+    for (const file of values) await runHelm(helm, ['lint', '--strict', CHART, '--values', file]);
+  });
+
+  test.skipIf(checkers === undefined)('renders valid objects without critical findings of kube-score', async () => {
+    const { kubeScore } = checkers as Checkers;
+    const scaled = { values: { ingest: { autoscaling: { enabled: true } } } };
+    const variants = [{}, scaled, { ...scaled, ...KEDA }];
+    const texts = await Promise.all(
+      EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
+    );
+    expect(problemsOf(texts.flat().join('\n---\n'))).toBe('');
+    for (const [input] of texts) execFileSync(kubeScore, KUBE_SCORE, { input, stdio: 'pipe' });
+  });
+
+  test.skipIf(checkers === undefined)('the validation rejects an unknown field and a wrong type', async () => {
+    const text = await renderText(helm, 'large');
+    const problems = problemsOf(
+      text.replace('maxUnavailable: 0', 'maxUnavailabel: 0').replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
+    );
+    expect(problems).toMatch(/Deployment questlog-projector: .*maxUnavailabel/);
+    expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
+  });
+
+  test('a package contains the Prometheus rules', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'questlog-chart-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    await runHelm(helm, ['package', CHART, '--destination', folder]);
+    execFileSync('tar', ['-xzf', 'questlog-0.1.0.tgz'], { cwd: folder });
+    const packed = readFileSync(join(folder, 'questlog/files/rules.yaml'), 'utf8');
+    expect(packed).toBe(readFileSync(join(ROOT, 'deploy/monitoring/rules.yaml'), 'utf8'));
+    const { spec } = objectOf(await render(helm, 'large'), 'PrometheusRule', 'questlog');
+    expect(spec.groups).toEqual(parse(packed).groups);
+  });
+});
+
+describe.skipIf(helm === '')('the objects of the Helm chart', () => {
+  test('every pod is restricted, writes only to /tmp, and has no token', async () => {
+    for (const example of EXAMPLES) {
+      const pods = podsOf(await render(helm, example));
+      expect(pods.length).toBe(5);
+      for (const { spec } of pods) {
+        expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+        expect([spec.automountServiceAccountToken, spec.enableServiceLinks]).toEqual([false, false]);
+        for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
+          expect(container.securityContext).toEqual({
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ['ALL'] },
+          });
+          const writable = container.volumeMounts.filter(({ readOnly }: { readOnly?: boolean }) => !readOnly);
+          expect(writable).toEqual([{ name: 'tmp', mountPath: '/tmp' }]);
+          expect(container.resources).toMatchObject({ requests: { memory: expect.any(String) }, limits: { memory: expect.any(String) } });
+        }
+      }
+    }
+  });
+
+  test('no password is in an object: each one refers to a Secret', async () => {
+    for (const container of podsOf(await render(helm, 'existing-kafka')).flatMap(({ spec }) => spec.containers)) {
+      const secret = container.env.filter(({ name }: { name: string }) => /PASSWORD|TOKEN$|USERNAME|SECRET/.test(name));
+      expect(secret.length).toBeGreaterThanOrEqual(6);
+      for (const { valueFrom } of secret) expect(valueFrom.secretKeyRef.name).toMatch(/^questlog-/);
+    }
+  });
+
+  test('liveness depends on /healthz, readiness on /readyz, and a stop has time for the drain', async () => {
+    const objects = await render(helm, 'small');
+    for (const name of SERVICES) {
+      const { spec } = objectOf(objects, 'Deployment', `-${name}`).spec.template;
+      const [container] = spec.containers;
+      expect(container.livenessProbe.httpGet).toEqual({ path: '/healthz', port: 'admin' });
+      expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'admin' });
+      const preStopSeconds = container.lifecycle?.preStop.sleep.seconds ?? 0;
+      expect(spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(preStopSeconds + STOP_SECONDS);
+      const isServed = ['operations', 'ingest'].includes(name);
+      expect(preStopSeconds > 0, `${name} waits for the load balancers`).toBe(isServed);
+    }
+  });
+
+  test('the pods of a release start in the order of an upgrade, after the migrations', async () => {
+    const objects = await render(helm, 'small', { isUpgrade: true });
+    const waits = SERVICES.map((name) => {
+      const { initContainers = [] } = objectOf(objects, 'Deployment', `-${name}`).spec.template.spec;
+      return initContainers.map(({ args }: { args: string[] }) => args.join(' '));
+    });
+    const all = ['wait-for-consumers projector linker'];
+    expect(waits).toEqual([[], ['wait-for-consumers projector'], all, all]);
+    const { metadata, spec } = objectOf(objects, 'Job', '-migrate');
+    expect(metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade');
+    expect(spec.template.spec.containers[0].args).toEqual(['migrate']);
+  });
+
+  test('a rollback starts with the ingests: a component has its own tag', async () => {
+    const objects = await render(helm, 'small', { values: { ingest: { image: { tag: '0.0.9' } } } });
+    const images = SERVICES.map((name) => {
+      const { initContainers = [], containers } = objectOf(objects, 'Deployment', `-${name}`).spec.template.spec;
+      return [...new Set([...initContainers, ...containers].map(({ image }) => image.split(':')[1]))].join();
+    });
+    expect(images).toEqual(['0.1.0', '0.1.0', '0.1.0', '0.0.9']);
+  });
+
+  test('the listener for operators is never published', async () => {
+    const published = {
+      ingress: { enabled: true, hosts: ['a.example'] },
+      httpRoute: { enabled: true, parentRefs: [{ name: 'public' }] },
+      ingest: { service: { type: 'LoadBalancer' } },
+    };
+    const objects = await render(helm, 'small', { values: published });
+    const routes = objects.filter(({ kind }) => ['Ingress', 'HTTPRoute'].includes(kind));
+    expect(routes.length).toBe(2);
+    expect(JSON.stringify(routes)).not.toContain('operations');
+    expect(objectOf(objects, 'Service', '-operations').spec.type).toBe('ClusterIP');
+    const policies = objects.filter(({ kind }) => kind === 'NetworkPolicy');
+    expect(policies.length).toBe(5);
+    const open = policies.filter(({ spec }) => JSON.stringify(spec.ingress).includes('admin'));
+    expect(open).toEqual([]);
+  });
+
+  test('the pods can reach the ports of all addresses', async () => {
+    const { spec } = objectOf(await render(helm, 'existing-kafka'), 'NetworkPolicy', '-projector');
+    const ports = spec.egress.flatMap(({ ports }: KubernetesObject) => ports.map(({ port }: KubernetesObject) => port));
+    expect(ports).toEqual([53, 53, 9094, 443, 8443]);
+  });
+
+  test('KEDA scales linkers and projectors by the lag of their groups', async () => {
+    const objects = await render(helm, 'large');
+    const triggers = ['linker', 'projector'].flatMap((name) =>
+      objectOf(objects, 'ScaledObject', `-${name}`).spec.triggers.map(({ metadata }: KubernetesObject) => [
+        metadata.consumerGroup,
+        metadata.topic,
+      ]),
+    );
+    expect(triggers).toEqual([
+      [GROUPS.link, TOPICS.events],
+      [GROUPS.link, TOPICS.reportLinks],
+      [GROUPS.projectEvents, TOPICS.events],
+      [GROUPS.projectSessions, TOPICS.sessions],
+      [GROUPS.projectReports, TOPICS.reportLinks],
+      [GROUPS.projectLinks, TOPICS.linkedEvents],
+    ]);
+    const [trigger] = objectOf(objects, 'ScaledObject', '-ingest').spec.triggers;
+    expect([trigger.type, trigger.metadata]).toEqual(['cpu', { value: '70' }]);
+    expect(objectOf(objects, 'Deployment', '-linker').spec).not.toHaveProperty('replicas');
+  });
+
+  test('KEDA reads the lag with the credentials and the prefix of the deployment', async () => {
+    const values = { linker: { autoscaling: { enabled: true } } };
+    const objects = await render(helm, 'existing-kafka', { ...KEDA, values });
+    const [trigger] = objectOf(objects, 'ScaledObject', '-linker').spec.triggers;
+    expect(trigger.metadata).toMatchObject({
+      consumerGroup: `game-a.${GROUPS.link}`,
+      topic: `game-a.${TOPICS.events}`,
+      sasl: 'scram_sha512',
+      tls: 'enable',
+    });
+    const { metadata, spec } = objectOf(objects, 'TriggerAuthentication', '-kafka');
+    expect(trigger.authenticationRef.name).toBe(metadata.name);
+    expect(spec.secretTargetRef.map(({ parameter }: KubernetesObject) => parameter)).toEqual(['username', 'password', 'ca']);
+  });
+
+  test('a HorizontalPodAutoscaler replaces KEDA if the cluster has no KEDA', async () => {
+    const values = { ingest: { autoscaling: { enabled: true } }, projector: { autoscaling: { enabled: true, maxReplicas: 4 } } };
+    const kinds = async (options: object): Promise<string[]> =>
+      (await render(helm, 'small', { values, ...options }))
+        .map(({ kind }) => kind)
+        .filter((kind) => /ScaledObject|Autoscaler/.test(kind));
+    expect(await kinds({})).toEqual(['HorizontalPodAutoscaler', 'HorizontalPodAutoscaler']);
+    expect(await kinds(KEDA)).toEqual(['ScaledObject', 'ScaledObject']);
+  });
+});
+
+/** Maximum time in seconds until a process has ended after SIGTERM. */
+const STOP_SECONDS = 15;
+
+describe.skipIf(helm === '')('wrong values of the Helm chart', () => {
+  test('without values, all missing values are listed', async () => {
+    const message = await failure(undefined, {});
+    for (const name of [
+      'kafka.brokers',
+      'schemaRegistry.url',
+      'clickhouse.url',
+      'clickhouse.existingSecret',
+      'adminToken.existingSecret',
+    ])
+      expect(message).toContain(`- ${name}: required`);
+  });
+
+  test.each<[problem: RegExp, example: Example, values: object]>([
+    [/uploads\.store: the pods do not share a folder/, 'small', { uploads: { store: 'folder' } }],
+    [/uploads\.bucket: required/, 'small', { uploads: { store: 's3' } }],
+    [/linker\.replicas: 5 is more than partitions \(4\)/, 'small', { linker: { replicas: 5 } }],
+    [/projector\.autoscaling\.maxReplicas: 25 is more than partitions/, 'large', { projector: { autoscaling: { maxReplicas: 25 } } }],
+    [/ingest\.autoscaling\.minReplicas: must not exceed/, 'large', { ingest: { autoscaling: { minReplicas: 50 } } }],
+    [/kafka\.sasl\.existingSecret: required/, 'small', { kafka: { sasl: { mechanism: 'scram-sha-256' } } }],
+    [/kafka\.tls\.enabled: required with .*plain/, 'small', { kafka: { sasl: { mechanism: 'plain', existingSecret: 's' } } }],
+    [/kafka\.sasl\.tokenUrl: required/, 'existing-kafka', { kafka: { sasl: { mechanism: 'oauthbearer' } } }],
+    [/kafka\.tls\.certKey, kafka\.tls\.keyKey: set both/, 'existing-kafka', { kafka: { tls: { certKey: 'tls.crt' } } }],
+    [/clickhouse\.url: must not contain a user/, 'small', { clickhouse: { url: 'http://a:b@clickhouse:8123' } }],
+    [/ingress\.hosts: required/, 'small', { ingress: { enabled: true } }],
+    [/httpRoute\.parentRefs: required/, 'small', { httpRoute: { enabled: true } }],
+    [/networkPolicy\.metricsFrom: required/, 'small', { metrics: { serviceMonitor: { enabled: true } } }],
+  ])('the message is %s', async (problem, example, values) => {
+    expect(await failure(example, values)).toMatch(problem);
+  });
+
+  test.each<[problem: RegExp, values: object]>([
+    [/'replica' not allowed/, { ingest: { replica: 3 } }],
+    [/got string, want integer/, { partitions: 'many' }],
+    [/kafka\/brokers\/0.*does not match pattern/s, { kafka: { brokers: ['kafka'] } }],
+    [/uploads\/store.*must be one of/s, { uploads: { store: 'gcs' } }],
+    [/clickhouse\/url.*does not match pattern/s, { clickhouse: { url: 'clickhouse:9000' } }],
+    [/ingest\/workers.*minimum/s, { ingest: { workers: 0 } }],
+  ])('the schema reports %s', async (problem, values) => {
+    expect(await failure('small', values)).toMatch(problem);
+  });
+
+  test('the schema has exactly the values of values.yaml', () => {
+    const schema = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'));
+    const names = (node: KubernetesObject, path: string): string[] => {
+      const { properties } = '$ref' in node ? { ...schema.$defs[node.$ref.split('/').at(-1)] } : node;
+      if (properties === undefined) return [path];
+      return Object.entries(properties).flatMap(([name, value]) => names(value, `${path}.${name}`));
+    };
+    const given = (node: KubernetesObject, path: string, described: readonly string[]): string[] => {
+      if (described.includes(path)) return [path];
+      return Object.entries(node).flatMap(([name, value]) => given(value, `${path}.${name}`, described));
+    };
+    const described = names(schema, '');
+    const values = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'));
+    expect(given(values, '', described).sort()).toEqual(described.filter((path) => path !== '.global').sort());
+  });
+});
+
+/** Returns the message with which helm rejects the values. */
+async function failure(example: Example | undefined, values: object): Promise<string> {
+  return await renderText(helm, example, { values }).then(
+    () => 'helm accepted the values',
+    (error: Error) => error.message,
+  );
+}
+
+/** Validates objects against the schemas of Kubernetes and of custom resources. Returns one problem per line. */
+function problemsOf(input: string): string {
+  const { python, definitions } = checkers as Checkers;
+  const args = [join(ROOT, 'test/helm/validate.py'), VERSIONS, ...definitions];
+  return execFileSync(python, args, { input, encoding: 'utf8' });
+}
+
+function podsOf(objects: readonly KubernetesObject[]): KubernetesObject[] {
+  return objects.filter(({ kind }) => ['Deployment', 'Job'].includes(kind)).map(({ spec }) => spec.template);
+}
