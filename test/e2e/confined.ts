@@ -17,7 +17,9 @@ export function confined(folder: string, user: number, command: readonly string[
 
 /** True if this machine can confine a process. Otherwise, prints the reason. */
 export function canConfineTo(folder: string): boolean {
-  const { status, stderr, error } = spawnSync('unshare', confined(folder, 1000, ['true']), { encoding: 'utf8' });
+  const { status, stderr, error } = spawnSync('unshare', confined(folder, 1000, ['true']), {
+    encoding: 'utf8',
+  });
   if (status !== 0) console.warn(`skipped: nothing can be confined here: ${stderr || error?.message}`);
   return status === 0;
 }

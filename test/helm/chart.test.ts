@@ -26,7 +26,13 @@ const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
 /** Versions of Kubernetes whose schemas the objects must match. */
 const VERSIONS = '1.31,1.34,1.37';
 /** The image has a version, so a pull on every start is not needed. A CPU limit would slow down a pod on an idle node. */
-const KUBE_SCORE = ['score', '--ignore-container-cpu-limit', '--ignore-test', 'container-image-pull-policy', '-'];
+const KUBE_SCORE = [
+  'score',
+  '--ignore-container-cpu-limit',
+  '--ignore-test',
+  'container-image-pull-policy',
+  '-',
+];
 
 describe.skipIf(helm === '')('the Helm chart', () => {
   test('passes helm lint with each example', async () => {
@@ -34,25 +40,33 @@ describe.skipIf(helm === '')('the Helm chart', () => {
     for (const file of values) await runHelm(helm, ['lint', '--strict', CHART, '--values', file]);
   });
 
-  test.skipIf(checkers === undefined)('renders valid objects without critical findings of kube-score', async () => {
-    const { kubeScore } = checkers as Checkers;
-    const scaled = { values: { ingest: { autoscaling: { enabled: true } } } };
-    const variants = [{}, scaled, { ...scaled, ...KEDA }];
-    const texts = await Promise.all(
-      EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
-    );
-    expect(problemsOf(texts.flat().join('\n---\n'))).toBe('');
-    for (const [input] of texts) execFileSync(kubeScore, KUBE_SCORE, { input, stdio: 'pipe' });
-  });
+  test.skipIf(checkers === undefined)(
+    'renders valid objects without critical findings of kube-score',
+    async () => {
+      const { kubeScore } = checkers as Checkers;
+      const scaled = { values: { ingest: { autoscaling: { enabled: true } } } };
+      const variants = [{}, scaled, { ...scaled, ...KEDA }];
+      const texts = await Promise.all(
+        EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
+      );
+      expect(problemsOf(texts.flat().join('\n---\n'))).toBe('');
+      for (const [input] of texts) execFileSync(kubeScore, KUBE_SCORE, { input, stdio: 'pipe' });
+    },
+  );
 
-  test.skipIf(checkers === undefined)('the validation rejects an unknown field and a wrong type', async () => {
-    const text = await renderText(helm, 'large');
-    const problems = problemsOf(
-      text.replace('maxUnavailable: 0', 'maxUnavailabel: 0').replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
-    );
-    expect(problems).toMatch(/Deployment questlog-projector: .*maxUnavailabel/);
-    expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
-  });
+  test.skipIf(checkers === undefined)(
+    'the validation rejects an unknown field and a wrong type',
+    async () => {
+      const text = await renderText(helm, 'large');
+      const problems = problemsOf(
+        text
+          .replace('maxUnavailable: 0', 'maxUnavailabel: 0')
+          .replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
+      );
+      expect(problems).toMatch(/Deployment questlog-projector: .*maxUnavailabel/);
+      expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
+    },
+  );
 
   test('a package contains the Prometheus rules', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'questlog-chart-'));
@@ -72,7 +86,10 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
       const pods = podsOf(await render(helm, example));
       expect(pods.length).toBe(5);
       for (const { spec } of pods) {
-        expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+        expect(spec.securityContext).toMatchObject({
+          runAsNonRoot: true,
+          seccompProfile: { type: 'RuntimeDefault' },
+        });
         expect([spec.automountServiceAccountToken, spec.enableServiceLinks]).toEqual([false, false]);
         for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
           expect(container.securityContext).toEqual({
@@ -82,15 +99,22 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
           });
           const writable = container.volumeMounts.filter(({ readOnly }: { readOnly?: boolean }) => !readOnly);
           expect(writable).toEqual([{ name: 'tmp', mountPath: '/tmp' }]);
-          expect(container.resources).toMatchObject({ requests: { memory: expect.any(String) }, limits: { memory: expect.any(String) } });
+          expect(container.resources).toMatchObject({
+            requests: { memory: expect.any(String) },
+            limits: { memory: expect.any(String) },
+          });
         }
       }
     }
   });
 
   test('no password is in an object: each one refers to a Secret', async () => {
-    for (const container of podsOf(await render(helm, 'existing-kafka')).flatMap(({ spec }) => spec.containers)) {
-      const secret = container.env.filter(({ name }: { name: string }) => /PASSWORD|TOKEN$|USERNAME|SECRET/.test(name));
+    for (const container of podsOf(await render(helm, 'existing-kafka')).flatMap(
+      ({ spec }) => spec.containers,
+    )) {
+      const secret = container.env.filter(({ name }: { name: string }) =>
+        /PASSWORD|TOKEN$|USERNAME|SECRET/.test(name),
+      );
       expect(secret.length).toBeGreaterThanOrEqual(6);
       for (const { valueFrom } of secret) expect(valueFrom.secretKeyRef.name).toMatch(/^questlog-/);
     }
@@ -126,7 +150,8 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
   test('a rollback starts with the ingests: a component has its own tag', async () => {
     const objects = await render(helm, 'small', { values: { ingest: { image: { tag: '0.0.9' } } } });
     const images = SERVICES.map((name) => {
-      const { initContainers = [], containers } = objectOf(objects, 'Deployment', `-${name}`).spec.template.spec;
+      const { initContainers = [], containers } = objectOf(objects, 'Deployment', `-${name}`).spec.template
+        .spec;
       return [...new Set([...initContainers, ...containers].map(({ image }) => image.split(':')[1]))].join();
     });
     expect(images).toEqual(['0.1.0', '0.1.0', '0.1.0', '0.0.9']);
@@ -151,7 +176,9 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
 
   test('the pods can reach the ports of all addresses', async () => {
     const { spec } = objectOf(await render(helm, 'existing-kafka'), 'NetworkPolicy', '-projector');
-    const ports = spec.egress.flatMap(({ ports }: KubernetesObject) => ports.map(({ port }: KubernetesObject) => port));
+    const ports = spec.egress.flatMap(({ ports }: KubernetesObject) =>
+      ports.map(({ port }: KubernetesObject) => port),
+    );
     expect(ports).toEqual([53, 53, 9094, 443, 8443]);
   });
 
@@ -188,11 +215,18 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     });
     const { metadata, spec } = objectOf(objects, 'TriggerAuthentication', '-kafka');
     expect(trigger.authenticationRef.name).toBe(metadata.name);
-    expect(spec.secretTargetRef.map(({ parameter }: KubernetesObject) => parameter)).toEqual(['username', 'password', 'ca']);
+    expect(spec.secretTargetRef.map(({ parameter }: KubernetesObject) => parameter)).toEqual([
+      'username',
+      'password',
+      'ca',
+    ]);
   });
 
   test('a HorizontalPodAutoscaler replaces KEDA if the cluster has no KEDA', async () => {
-    const values = { ingest: { autoscaling: { enabled: true } }, projector: { autoscaling: { enabled: true, maxReplicas: 4 } } };
+    const values = {
+      ingest: { autoscaling: { enabled: true } },
+      projector: { autoscaling: { enabled: true, maxReplicas: 4 } },
+    };
     const kinds = async (options: object): Promise<string[]> =>
       (await render(helm, 'small', { values, ...options }))
         .map(({ kind }) => kind)
@@ -222,13 +256,33 @@ describe.skipIf(helm === '')('wrong values of the Helm chart', () => {
     [/uploads\.store: the pods do not share a folder/, 'small', { uploads: { store: 'folder' } }],
     [/uploads\.bucket: required/, 'small', { uploads: { store: 's3' } }],
     [/linker\.replicas: 5 is more than partitions \(4\)/, 'small', { linker: { replicas: 5 } }],
-    [/projector\.autoscaling\.maxReplicas: 25 is more than partitions/, 'large', { projector: { autoscaling: { maxReplicas: 25 } } }],
-    [/ingest\.autoscaling\.minReplicas: must not exceed/, 'large', { ingest: { autoscaling: { minReplicas: 50 } } }],
+    [
+      /projector\.autoscaling\.maxReplicas: 25 is more than partitions/,
+      'large',
+      { projector: { autoscaling: { maxReplicas: 25 } } },
+    ],
+    [
+      /ingest\.autoscaling\.minReplicas: must not exceed/,
+      'large',
+      { ingest: { autoscaling: { minReplicas: 50 } } },
+    ],
     [/kafka\.sasl\.existingSecret: required/, 'small', { kafka: { sasl: { mechanism: 'scram-sha-256' } } }],
-    [/kafka\.tls\.enabled: required with .*plain/, 'small', { kafka: { sasl: { mechanism: 'plain', existingSecret: 's' } } }],
+    [
+      /kafka\.tls\.enabled: required with .*plain/,
+      'small',
+      { kafka: { sasl: { mechanism: 'plain', existingSecret: 's' } } },
+    ],
     [/kafka\.sasl\.tokenUrl: required/, 'existing-kafka', { kafka: { sasl: { mechanism: 'oauthbearer' } } }],
-    [/kafka\.tls\.certKey, kafka\.tls\.keyKey: set both/, 'existing-kafka', { kafka: { tls: { certKey: 'tls.crt' } } }],
-    [/clickhouse\.url: must not contain a user/, 'small', { clickhouse: { url: 'http://a:b@clickhouse:8123' } }],
+    [
+      /kafka\.tls\.certKey, kafka\.tls\.keyKey: set both/,
+      'existing-kafka',
+      { kafka: { tls: { certKey: 'tls.crt' } } },
+    ],
+    [
+      /clickhouse\.url: must not contain a user/,
+      'small',
+      { clickhouse: { url: 'http://a:b@clickhouse:8123' } },
+    ],
     [/ingress\.hosts: required/, 'small', { ingress: { enabled: true } }],
     [/httpRoute\.parentRefs: required/, 'small', { httpRoute: { enabled: true } }],
     [/networkPolicy\.metricsFrom: required/, 'small', { metrics: { serviceMonitor: { enabled: true } } }],
@@ -260,7 +314,9 @@ describe.skipIf(helm === '')('wrong values of the Helm chart', () => {
     };
     const described = names(schema, '');
     const values = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'));
-    expect(given(values, '', described).sort()).toEqual(described.filter((path) => path !== '.global').sort());
+    expect(given(values, '', described).sort()).toEqual(
+      described.filter((path) => path !== '.global').sort(),
+    );
   });
 });
 

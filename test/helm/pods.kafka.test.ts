@@ -33,39 +33,42 @@ describeKafka('the pods of the Helm chart', (engines) => {
     await clickhouse(engines, `DROP DATABASE IF EXISTS ${name}`);
   });
 
-  test.skipIf(!canRun)('migrate, get ready as restricted processes, and stop within their grace period', async () => {
-    const objects = await render(helm ?? '', undefined, { values: valuesOf(engines, name) });
-    const { securityContext } = objectOf(objects, 'Deployment', '-ingest').spec.template.spec;
-    chownSync(folder, securityContext.runAsUser, securityContext.runAsUser);
-    const secrets = secretsOf(engines);
-    const run = (pod: KubernetesObject, container: KubernetesObject, ports: Ports): Pod =>
-      runContainer(container, { user: pod.securityContext.runAsUser, secrets, ports });
+  test.skipIf(!canRun)(
+    'migrate, get ready as restricted processes, and stop within their grace period',
+    async () => {
+      const objects = await render(helm ?? '', undefined, { values: valuesOf(engines, name) });
+      const { securityContext } = objectOf(objects, 'Deployment', '-ingest').spec.template.spec;
+      chownSync(folder, securityContext.runAsUser, securityContext.runAsUser);
+      const secrets = secretsOf(engines);
+      const run = (pod: KubernetesObject, container: KubernetesObject, ports: Ports): Pod =>
+        runContainer(container, { user: pod.securityContext.runAsUser, secrets, ports });
 
-    const job = objectOf(objects, 'Job', '-migrate').spec.template.spec;
-    // A hook can run again after an upgrade that failed.
-    for (const _ of ['install', 'upgrade']) await succeeds(run(job, job.containers[0], {}));
-    expect(await clickhouse(engines, `EXISTS TABLE ${name}.events`)).toBe('1\n');
+      const job = objectOf(objects, 'Job', '-migrate').spec.template.spec;
+      // A hook can run again after an upgrade that failed.
+      for (const _ of ['install', 'upgrade']) await succeeds(run(job, job.containers[0], {}));
+      expect(await clickhouse(engines, `EXISTS TABLE ${name}.events`)).toBe('1\n');
 
-    const free = await freePorts(2 * SERVICES.length);
-    const pods: { spec: KubernetesObject; pod: Pod; adminPort: number }[] = [];
-    for (const [index, service] of SERVICES.entries()) {
-      const { spec } = objectOf(objects, 'Deployment', `-${service}`).spec.template;
-      for (const container of spec.initContainers ?? []) await succeeds(run(spec, container, {}));
-      const [games = 0, adminPort = 0] = free.slice(2 * index);
-      const pod = run(spec, spec.containers[0], { QUESTLOG_PORT: games, QUESTLOG_ADMIN_PORT: adminPort });
-      pods.push({ spec, pod, adminPort });
-      await getsReady(pod, spec.containers[0], adminPort);
-    }
+      const free = await freePorts(2 * SERVICES.length);
+      const pods: { spec: KubernetesObject; pod: Pod; adminPort: number }[] = [];
+      for (const [index, service] of SERVICES.entries()) {
+        const { spec } = objectOf(objects, 'Deployment', `-${service}`).spec.template;
+        for (const container of spec.initContainers ?? []) await succeeds(run(spec, container, {}));
+        const [games = 0, adminPort = 0] = free.slice(2 * index);
+        const pod = run(spec, spec.containers[0], { QUESTLOG_PORT: games, QUESTLOG_ADMIN_PORT: adminPort });
+        pods.push({ spec, pod, adminPort });
+        await getsReady(pod, spec.containers[0], adminPort);
+      }
 
-    for (const { spec, pod } of pods) {
-      const graceMs = 1_000 * (spec.terminationGracePeriodSeconds - preStopSeconds(spec.containers[0]));
-      const startedAtMs = performance.now();
-      expect(await end(pod.child, 'SIGTERM'), pod.output.stderr).toBe(0);
-      expect(performance.now() - startedAtMs).toBeLessThan(graceMs);
-      expect(bugsIn(pod.output.stderr)).toEqual([]);
-      expect(pod.output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
-    }
-  });
+      for (const { spec, pod } of pods) {
+        const graceMs = 1_000 * (spec.terminationGracePeriodSeconds - preStopSeconds(spec.containers[0]));
+        const startedAtMs = performance.now();
+        expect(await end(pod.child, 'SIGTERM'), pod.output.stderr).toBe(0);
+        expect(performance.now() - startedAtMs).toBeLessThan(graceMs);
+        expect(bugsIn(pod.output.stderr)).toEqual([]);
+        expect(pod.output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
+      }
+    },
+  );
 });
 
 type Ports = Readonly<Record<string, number>>;
@@ -104,7 +107,9 @@ function secretsOf({ clickhouseUrl, s3 }: Engines): Secrets {
 }
 
 const DOCKERFILE = readFileSync(join(ROOT, 'deploy/Dockerfile'), 'utf8');
-const [, ...ENTRY]: string[] = JSON.parse(/^ENTRYPOINT (?<command>.*)$/m.exec(DOCKERFILE)?.groups?.['command'] ?? '[]');
+const [, ...ENTRY]: string[] = JSON.parse(
+  /^ENTRYPOINT (?<command>.*)$/m.exec(DOCKERFILE)?.groups?.['command'] ?? '[]',
+);
 const IMAGE_ENV = Object.fromEntries(
   [...DOCKERFILE.matchAll(/^ENV (?<pairs>.*)$/gm)].flatMap(({ groups }) =>
     (groups?.['pairs'] ?? '').split(' ').map((pair) => pair.split('=')),
@@ -138,7 +143,11 @@ async function succeeds({ child, output }: Pod): Promise<void> {
 }
 
 /** Waits until the probes of the container succeed. */
-async function getsReady({ child, output }: Pod, container: KubernetesObject, adminPort: number): Promise<void> {
+async function getsReady(
+  { child, output }: Pod,
+  container: KubernetesObject,
+  adminPort: number,
+): Promise<void> {
   for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
     const { path, port } = container[probe].httpGet;
     expect(port).toBe('admin');
@@ -156,7 +165,9 @@ async function getsReady({ child, output }: Pod, container: KubernetesObject, ad
       READY_WITHIN_MS,
     );
   }
-  const memory = /^VmRSS:\s+(?<kib>\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.groups?.['kib'];
+  const memory = /^VmRSS:\s+(?<kib>\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.groups?.[
+    'kib'
+  ];
   console.log(`${container.name} is ready with ${Math.round(Number(memory) / 1024)} MiB`);
 }
 

@@ -1,5 +1,5 @@
 /** Renders the chart with helm. */
-import { execFile, type ExecFileException } from 'node:child_process';
+import { type ExecFileException, execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { ROOT } from '../tidy/projectFiles.ts';
@@ -46,16 +46,25 @@ export async function render(
 
 export function runHelm(helm: string, args: readonly string[], input = ''): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = execFile(helm, args, { maxBuffer: 64 * 1024 * 1024 }, (error: ExecFileException | null, stdout, stderr) => {
-      if (error === null) resolve(stdout);
-      else reject(new Error(stderr || error.message));
-    });
+    const child = execFile(
+      helm,
+      args,
+      { maxBuffer: 64 * 1024 * 1024 },
+      (error: ExecFileException | null, stdout, stderr) => {
+        if (error === null) resolve(stdout);
+        else reject(new Error(stderr || error.message));
+      },
+    );
     child.stdin?.end(input);
   });
 }
 
 /** Returns the object of a kind whose name ends with the given text. @throws Error if there is none. */
-export function objectOf(objects: readonly KubernetesObject[], kind: string, nameEnd: string): KubernetesObject {
+export function objectOf(
+  objects: readonly KubernetesObject[],
+  kind: string,
+  nameEnd: string,
+): KubernetesObject {
   const found = objects.find((item) => item.kind === kind && item.metadata.name.endsWith(nameEnd));
   if (found === undefined) throw new Error(`no ${kind} …${nameEnd} was rendered`);
   return found;

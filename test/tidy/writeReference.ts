@@ -1,4 +1,4 @@
-/** `npm run docs:reference`: writes `docs/reference`, `docs/evidence`, `schemas/readers`, and the dashboards. */
+/** `npm run docs:reference`: writes `docs/reference`, `docs/evidence`, `schemas/readers`, the dashboards, and the chart's README. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dashboardFiles, FOLDER } from '../monitoring/dashboards/dashboards.ts';

@@ -1,7 +1,7 @@
 /** Waits until every member of some consumer groups can read the records that a new process writes. */
 import type { GroupDescription } from 'kafkajs';
-import type { Logger } from '../../../process/logger.ts';
 import { Unavailable } from '../../../process/errors.ts';
+import type { Logger } from '../../../process/logger.ts';
 import { retry } from '../../../process/waiting.ts';
 import { isSettingsError, toLogError } from '../client/errors.ts';
 import { type KafkaConnection, kafkaClient } from '../client/kafkaClient.ts';
@@ -18,7 +18,12 @@ export interface WaitOptions {
 }
 
 /** Waits without a time limit. @throws Error if the brokers reject the credentials or the access to a group. */
-export async function waitForMembers({ connection, groups, recordsVersion, logger }: WaitOptions): Promise<void> {
+export async function waitForMembers({
+  connection,
+  groups,
+  recordsVersion,
+  logger,
+}: WaitOptions): Promise<void> {
   const kafka = kafkaClient(connection, logger);
   const admin = new ReplaceableClient(() => kafka.admin());
   const check = async (): Promise<void> => {
@@ -40,7 +45,10 @@ export async function waitForMembers({ connection, groups, recordsVersion, logge
 }
 
 /** Kafka describes the members of a group only if the group is stable. */
-function problemOf({ groupId, state, members }: GroupDescription, recordsVersion: number): string | undefined {
+function problemOf(
+  { groupId, state, members }: GroupDescription,
+  recordsVersion: number,
+): string | undefined {
   if (members.length === 0) return undefined;
   if (state !== 'Stable') return `the group ${groupId} is rebalancing`;
   const old = members.find(({ memberMetadata }) => recordsVersionOf(memberMetadata) < recordsVersion);
