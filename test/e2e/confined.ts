@@ -15,11 +15,10 @@ export function confined(folder: string, user: number, command: readonly string[
   return ['--mount', 'sh', '-c', CONFINE, 'sh', folder, String(user), ...command];
 }
 
-/** True if this machine can confine a process. Otherwise, prints the reason. */
-export function canConfineTo(folder: string): boolean {
+/** Returns the reason if this machine cannot confine a process. */
+export function whyNotConfined(folder: string): string | undefined {
   const { status, stderr, error } = spawnSync('unshare', confined(folder, 1000, ['true']), {
     encoding: 'utf8',
   });
-  if (status !== 0) console.warn(`skipped: nothing can be confined here: ${stderr || error?.message}`);
-  return status === 0;
+  return status === 0 ? undefined : stderr || error?.message || `exit code ${status}`;
 }

@@ -17,10 +17,10 @@ import {
   renderText,
   runHelm,
 } from './render.ts';
-import { type Checkers, findCheckers, findHelm } from './tools.ts';
+import { type Checkers, ifAvailable, provideCheckers, provideHelm } from './tools.ts';
 
-const helm = findHelm() ?? '';
-const checkers = helm === '' ? undefined : await findCheckers();
+const helm = (await ifAvailable(provideHelm, (line) => console.warn(line))) ?? '';
+const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (line) => console.warn(line));
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
 /** Versions of Kubernetes whose schemas the objects must match. */

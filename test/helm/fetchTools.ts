@@ -1,5 +1,5 @@
 /** Downloads and builds the tools of the chart's tests, so that the tests do not wait for the tools. */
-import { findCheckers, findHelm } from './tools.ts';
+import { provideCheckers, provideHelm } from './tools.ts';
 
-findHelm();
-await findCheckers();
+provideHelm();
+await provideCheckers();

@@ -13,15 +13,17 @@ import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import { describeKafka, type Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
-import { canConfineTo, confined } from '../e2e/confined.ts';
+import { confined, whyNotConfined } from '../e2e/confined.ts';
 import { bugsIn, collectOutput, end, type Output } from '../e2e/product.ts';
 import { ROOT } from '../tidy/projectFiles.ts';
 import { type KubernetesObject, objectOf, render } from './render.ts';
-import { findHelm } from './tools.ts';
+import { ifAvailable, provideHelm } from './tools.ts';
 
-const helm = findHelm();
+const helm = await ifAvailable(provideHelm, (line) => console.warn(line));
 const folder = mkdtempSync(join(tmpdir(), 'questlog-pods-'));
-const canRun = helm !== undefined && canConfineTo(folder);
+const unconfined = whyNotConfined(folder);
+if (unconfined !== undefined) console.warn(`skipped: nothing can be confined here: ${unconfined}`);
+const canRun = helm !== undefined && unconfined === undefined;
 const READY_WITHIN_MS = 120_000;
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 

@@ -1,12 +1,11 @@
 /** Provides helm, and the tools and schemas that check the rendered objects. */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
-import { goProgram } from '../../deploy/kafka-local/s3/goProgram.ts';
 import { ROOT } from '../tidy/projectFiles.ts';
 
 /**
@@ -19,6 +18,8 @@ const HELM = {
   sha512: 'avoGOjiOUt1hVN8vOP/B8JMRJL4nrxTajFtNr6FrqThft6aP2OHZcXYDhvlb4YU0mlU0aaJFCsihHKL6ZmxMJg==',
 };
 const KUBE_SCORE = { version: 'v1.20.0', package: 'github.com/zegl/kube-score/cmd/kube-score' };
+/** Disables compiler optimizations, which would take a third of the build time. */
+const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 /** Go modules with the CustomResourceDefinitions, and the files or folders inside the modules. */
 const DEFINITIONS: Readonly<Record<string, readonly string[]>> = {
   'github.com/kedacore/keda/v2@v2.21.0': ['config/crd/bases'],
@@ -31,9 +32,18 @@ const DEFINITIONS: Readonly<Record<string, readonly string[]>> = {
 const CACHE = join(ROOT, 'node_modules/.cache');
 const REQUIREMENTS = join(ROOT, 'test/helm/requirements.txt');
 
-/** Returns the path of helm. Returns undefined, and prints the reason, if helm is missing and cannot be downloaded. */
-export function findHelm(): string | undefined {
-  return attempt(provideHelm);
+/** @throws Error if helm is missing and cannot be downloaded. */
+export function provideHelm(): string {
+  const folder = join(CACHE, `helm-${HELM.version}`);
+  const program = join(folder, 'helm/helm');
+  if (existsSync(program)) return program;
+  // On other machines, the tests use the helm of the PATH.
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    execFileSync('helm', ['version'], { stdio: 'ignore' });
+    return 'helm';
+  }
+  downloadHelm(folder);
+  return program;
 }
 
 export interface Checkers {
@@ -43,43 +53,29 @@ export interface Checkers {
   readonly definitions: readonly string[];
 }
 
-/** Returns the tools that check rendered objects. Returns undefined, and prints the reason, if a tool is missing. */
-export async function findCheckers(): Promise<Checkers | undefined> {
+/** Provides the tools that check rendered objects. @throws Error if a tool is missing and cannot be installed. */
+export async function provideCheckers(): Promise<Checkers> {
   const python = await pythonWith(REQUIREMENTS, 'the objects of the chart');
-  if (python === undefined) return undefined;
-  return await attempt(async () => {
-    const { version, package: path } = KUBE_SCORE;
-    const kubeScore = await goProgram(join(CACHE, `kube-score-${version}`), `${path}@${version}`);
-    return { kubeScore, python, definitions: Object.entries(DEFINITIONS).flatMap(filesOfModule) };
-  });
-}
-
-function attempt<T>(work: () => T): T | undefined;
-function attempt<T>(work: () => Promise<T>): Promise<T | undefined>;
-function attempt<T>(work: () => T | Promise<T>): T | undefined | Promise<T | undefined> {
-  const skipped = (error: unknown): undefined => {
-    failIfRequired('helm', messageOf(error), { cause: error });
-    console.warn(`skipped: the Helm chart cannot be tested here: ${messageOf(error)}`);
+  if (python === undefined) throw new Error('the Python packages are missing');
+  return {
+    kubeScore: buildKubeScore(),
+    python,
+    definitions: Object.entries(DEFINITIONS).flatMap(filesOfModule),
   };
-  try {
-    const result = work();
-    return result instanceof Promise ? result.catch(skipped) : result;
-  } catch (error) {
-    return skipped(error);
-  }
 }
 
-/** On other machines than Linux on x64, the tests use the helm of the PATH. */
-function provideHelm(): string {
-  const folder = join(CACHE, `helm-${HELM.version}`);
-  const program = join(folder, 'helm/helm');
-  if (existsSync(program)) return program;
-  if (process.platform === 'linux' && process.arch === 'x64') {
-    downloadHelm(folder);
-    return program;
+/** Returns undefined if `work` fails and `QUESTLOG_REQUIRE` does not contain `helm`. @param onLack receives the reason. */
+export async function ifAvailable<T>(
+  work: () => T | Promise<T>,
+  onLack: (line: string) => void,
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    failIfRequired('helm', messageOf(error), { cause: error });
+    onLack(`skipped: the Helm chart cannot be tested here: ${messageOf(error)}`);
+    return undefined;
   }
-  if (spawnSync('helm', ['version']).error === undefined) return 'helm';
-  throw new Error('helm is not on the PATH');
 }
 
 function downloadHelm(folder: string): void {
@@ -96,6 +92,17 @@ function downloadHelm(folder: string): void {
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
   }
+}
+
+function buildKubeScore(): string {
+  const folder = join(CACHE, `kube-score-${KUBE_SCORE.version}`);
+  const program = join(folder, 'kube-score');
+  if (existsSync(program)) return program;
+  execFileSync('go', ['install', ...QUICK_BUILD, `${KUBE_SCORE.package}@${KUBE_SCORE.version}`], {
+    env: { ...process.env, GOBIN: folder },
+    stdio: 'pipe',
+  });
+  return program;
 }
 
 function filesOfModule([module, paths]: [string, readonly string[]]): string[] {
