@@ -24,7 +24,7 @@ const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (l
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
 /** Versions of Kubernetes whose schemas the objects must match. */
-const VERSIONS = '1.31,1.34,1.37';
+const VERSIONS = '1.31,1.37';
 /** The image has a version, so a pull on every start is not needed. A CPU limit would slow down a pod on an idle node. */
 const KUBE_SCORE = [
   'score',
@@ -49,7 +49,8 @@ describe.skipIf(helm === '')('the Helm chart', () => {
       const texts = await Promise.all(
         EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
       );
-      expect(problemsOf(texts.flat().join('\n---\n'))).toBe('');
+      const objects = new Set(texts.flat(2).flatMap((text) => text.split(/^---$/m)));
+      expect(problemsOf([...objects].join('\n---\n'))).toBe('');
       for (const [input] of texts) execFileSync(kubeScore, KUBE_SCORE, { input, stdio: 'pipe' });
     },
   );
