@@ -1,4 +1,4 @@
-/** Counts by tenant, with a bounded number of time series. */
+/** Metric by tenant with a limited number of time series. */
 
 /** Maximum number of tenants with their own series. Each series costs Prometheus a few KiB of memory. */
 export const MAX_TENANTS = 50;
@@ -6,13 +6,13 @@ export const OTHER_TENANTS = 'other';
 
 interface TenantCount {
   total: number;
-  /** Part of `total` that is already in the series. */
+  /** Part of `total` that an earlier `collect` has already added to a time series. */
   collected: number;
 }
 
 /**
- * The tenants with the highest counts have their own series. A tenant that replaces another tenant gets a new series, which starts
- * with the tenant's next counts. Therefore, the series `other` never decreases.
+ * Only the tenants with the highest counts have their own time series. All other tenants share the series `other`. If a tenant
+ * gets its own series later, the series starts at zero, so that `other` never decreases.
  */
 export class TenantSeries {
   readonly #maxTenants: number;
@@ -30,7 +30,7 @@ export class TenantSeries {
     else counted.total += count;
   }
 
-  /** Returns the value of each series. */
+  /** Returns the value of each time series by tenant id. */
   collect(): ReadonlyMap<string, number> {
     const top = [...this.#counts].sort(([, a], [, b]) => b.total - a.total).slice(0, this.#maxTenants);
     const series = new Map(top.map(([tenantId]) => [tenantId, this.#series.get(tenantId) ?? 0]));

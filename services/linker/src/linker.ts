@@ -79,7 +79,7 @@ export function sharedDeps({
   };
 }
 
-/** The limits apply to each partition, so the partition with the most reports counts. */
+/** Adds the fill level of the fullest partition to the metrics, because each partition has its own limits. */
 function addResources({ metrics, bounds }: LinkerDeps, active: PartitionDeps['activePartitions']): void {
   const most = (of: 'reports' | 'eventIds'): number =>
     Math.max(0, ...[...active.values()].map(({ open }) => open[of]));

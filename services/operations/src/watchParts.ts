@@ -1,4 +1,7 @@
-/** Reports the size and the number of parts of the tables, because ClickHouse delays and then rejects inserts into a partition with many parts. */
+/**
+ * Reports the size and the number of parts of each table. If a partition has many parts, ClickHouse delays inserts into it and
+ * then rejects them.
+ */
 import type { OperationsContext } from './context.ts';
 
 const INTERVAL_MS = 30_000;
