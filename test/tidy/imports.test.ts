@@ -30,7 +30,7 @@ const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
   ['services/questlog/src/credentials.ts', /^typebox$/],
   // The ClickHouse process starts before the other modules are loaded.
   ['services/questlog/src/services.ts', /^(@clickhouse\/client|avsc|pino|typebox)$/],
-  ['services/questlog/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk)/],
+  ['services/questlog/src/wiring.ts', /^(?!jose|kafkajs|@kafkajs|@aws-sdk|@opentelemetry)/],
   ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
 ];
 
@@ -40,6 +40,7 @@ const RUNTIME_LAYERS: Readonly<Record<string, number>> = {
   log: 1,
   clickhouse: 1,
   registry: 2,
+  tracing: 2,
   directory: 3,
   consumer: 3,
   cursors: 4,
@@ -90,6 +91,11 @@ const ALLOWED_FOLDERS: Readonly<Record<string, string>> = {
   '@aws-sdk/client-s3': 'services/runtime/src/uploads/',
   '@aws-sdk/s3-request-presigner': 'services/runtime/src/uploads/',
   jose: 'services/ingest/src/tokens/',
+  '@opentelemetry/api': 'services/runtime/src/tracing/',
+  '@opentelemetry/core': 'services/runtime/src/tracing/',
+  '@opentelemetry/exporter-trace-otlp-proto': 'services/runtime/src/tracing/',
+  '@opentelemetry/resources': 'services/runtime/src/tracing/',
+  '@opentelemetry/sdk-trace': 'services/runtime/src/tracing/',
 };
 
 /** Packages without IO, clock, and random numbers, as far as this project uses them. */

@@ -7,6 +7,7 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import type { VisibleData } from '@questlog/schemas/visibility';
 import type { IngestMetrics } from './metrics.ts';
 
@@ -22,4 +23,5 @@ export interface IngestContext {
   readonly metrics: IngestMetrics;
   readonly health: Health;
   readonly lifecycle: Lifecycle;
+  readonly tracing?: Tracing | undefined;
 }

@@ -84,7 +84,7 @@ export async function startIngest(
   const storing = { log, codec, quotas, limits, received, ownAppends, random, metrics, partitions };
   const { defaultRevision, corsOrigins, hasDocs, publicUrl, maxSessionLinks } = settings;
   const toGames = gamesHandler({
-    ...{ ...tokens, directory: directory.current, clock, logger, metrics },
+    ...{ ...tokens, directory: directory.current, clock, logger, metrics, tracing: context.tracing },
     ...{ defaultRevision, corsOrigins, hasDocs, linkedEvents, limits, received, rejections },
     bodies: openBodyLimits(metrics.bodyBytesInFlight, resources),
     ingest: {

@@ -3,8 +3,14 @@ import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, retry } from '@questlog/runtime/process/waiting';
+import { processInTraces } from '@questlog/runtime/tracing/tracing';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
-import { DEAD_LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
+import {
+  DEAD_LETTER_ID_HEADER,
+  GROUPS,
+  MAX_REPORT_LINK_BYTES,
+  TOPICS,
+} from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink, removeHidden } from './core/decideReports.ts';
 import { type Decision, EMPTY_DECISION } from './core/decision.ts';
@@ -84,11 +90,15 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
         outbox.put({ ...EMPTY_DECISION, changes: removed });
         if (removed.length > 0) await outbox.commit();
       }
-      await processBatch(run, batch);
-      await lookUps.next();
-      if (!outbox.isFull && !outbox.hasOutput && outbox.pendingMs() < COMMIT_EVERY_MS) continue;
-      await outbox.commit();
-      onCommit();
+      const step = async (): Promise<void> => {
+        await processBatch(run, batch);
+        await lookUps.next();
+        if (!outbox.isFull && !outbox.hasOutput && outbox.pendingMs() < COMMIT_EVERY_MS) return;
+        await outbox.commit();
+        onCommit();
+      };
+      if (batch === undefined) await step();
+      else await processInTraces(deps.tracing, { group: GROUPS.link, ...batch }, batch.records, step);
     }
   } finally {
     await outbox.close();

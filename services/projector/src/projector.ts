@@ -8,6 +8,7 @@ import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Consumer } from '@questlog/runtime/log/log';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { processInTraces } from '@questlog/runtime/tracing/tracing';
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
@@ -117,8 +118,8 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, visible, uuidOf, recentUuidOf, offsets } =
-    deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, visible, tracing } = deps;
+  const { uuidOf, recentUuidOf, offsets } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
@@ -161,6 +162,7 @@ async function projectTopic<Message>(
         clock: steadyClock,
         logger,
         onWritten,
+        inTraces: (block, write) => processInTraces(tracing, { group, ...block }, block.records, write),
         publishStart: (...start) => published.start(...start),
         onProjected: (nextOffset) => published.advance(nextOffset),
         onTruncation: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),

@@ -9,6 +9,7 @@ import { checkSettings, rejectIf, setting } from '@questlog/runtime/process/conf
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { LOG_FORMATS, LOG_LEVELS } from '@questlog/runtime/process/logger';
 import { registryOptions, registrySettings } from '@questlog/runtime/registry/registrySettings';
+import { tracingOptions, tracingSettings } from '@questlog/runtime/tracing/tracingSettings';
 import { uploadOptions, uploadSettings } from '@questlog/runtime/uploads/uploadSettings';
 import Type, { type Static } from 'typebox';
 import { BACKUPS } from './dataDir.ts';
@@ -108,6 +109,7 @@ export const settings = Type.Object({
   ...registrySettings,
   ...clickhouseSettings,
   ...uploadSettings,
+  ...tracingSettings,
 });
 
 /** Options of all services, and the connections to external engines. An engine is embedded if its connection is undefined. */
@@ -129,6 +131,7 @@ export function checkedOptions(values: Settings, isStandalone: boolean) {
     ingest: () => ingestOptions(values),
     trustedProxies: () => parseTrustedProxies(values.trustedProxies),
     operations: () => operationsOptions(values),
+    tracing: () => tracingOptions(values),
   };
   return checkSettings(checks, 'settings: ');
 }

@@ -7,6 +7,7 @@ import { deprecatedNames, loadConfig, shownConfig } from '@questlog/runtime/proc
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { CHILD_STOP_DEADLINE_MS, createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
 import { createLogger, logOptions } from '@questlog/runtime/process/logger';
+import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import { banner } from './banner.ts';
 import { checkedOptions, settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
@@ -42,7 +43,12 @@ Settings are environment variables: docs/reference/config.md lists them.
 `;
 
 const worker = currentWorker(process.env);
-const logger = createLogger('questlog', { ...logOptions(process.env), worker: worker?.number });
+let tracing: Tracing | undefined;
+const logger = createLogger('questlog', {
+  ...logOptions(process.env),
+  worker: worker?.number,
+  traceId: () => tracing?.traceId(),
+});
 const lifecycle = createLifecycle(logger, worker && CHILD_STOP_DEADLINE_MS);
 
 try {
@@ -65,8 +71,16 @@ try {
   const start = async () => {
     // `services.ts` is imported dynamically, because the parent process of workers does not need the module.
     const { startServices } = await import('./services.ts');
+    if (options.tracing !== undefined) {
+      const { openTracing } = await import('@questlog/runtime/tracing/openTelemetry');
+      const name = service === 'standalone' ? 'questlog' : `questlog-${service}`;
+      const opened = openTracing(options.tracing, { name, version: version() }, logger);
+      lifecycle.onStop('traces', () => opened.close());
+      tracing = opened;
+    }
     return await startServices({
       service,
+      tracing,
       settings: config,
       options,
       logger,

@@ -5,6 +5,7 @@ import {
   checkAddresses,
   type ListenAddress,
 } from '@questlog/runtime/process/listener/listenAddress';
+import { traceEngines } from '@questlog/runtime/tracing/traceEngines';
 import { addressOfOperators, type Options, type Settings } from './config.ts';
 import { type Credentials, credentialsPath, loadCredentials, readerOf } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
@@ -15,7 +16,7 @@ import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 const MIN_ADMIN_TOKEN = 16;
 
 export async function startServices(deps: ProcessDeps): Promise<Running> {
-  const { service, settings, options, logger, lifecycle } = deps;
+  const { service, settings, options, logger, lifecycle, tracing } = deps;
   await checkStart(deps);
   const local = openLocalState(service, settings, options);
   const adminToken = adminTokenOf(service, settings, local);
@@ -31,7 +32,8 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
     settings: { ...settings, clickhousePort },
   });
   // Importing `wiring.ts` is slow, so the import runs while ClickHouse starts.
-  const [{ wireServices }, engines] = await Promise.all([import('./wiring.ts'), opening.engines]);
+  const [{ wireServices }, opened] = await Promise.all([import('./wiring.ts'), opening.engines]);
+  const engines = tracing === undefined ? opened : traceEngines(opened, tracing);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
 }
 

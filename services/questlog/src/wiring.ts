@@ -33,6 +33,7 @@ import {
   type MetricsRegistry,
   resourceMetrics,
 } from '@questlog/runtime/process/metrics';
+import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { visibleIn } from '@questlog/schemas/erased';
@@ -77,6 +78,7 @@ export interface ProcessDeps {
   readonly version: string;
   readonly revision?: string | undefined;
   readonly worker?: CurrentWorker | undefined;
+  readonly tracing?: Tracing | undefined;
 }
 
 interface WiringDeps extends ProcessDeps {
@@ -106,7 +108,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
   const directory = await openDirectory(engines.log, engines.registry, logger);
   health.check(START, () => 'the services are starting');
-  const shared = sharedDeps(engines, directory, logger, health);
+  const shared = { ...sharedDeps(engines, directory, logger, health), tracing: deps.tracing };
   addWarnings(deps, shared);
   await warnOfAddedPartitions(shared);
   partitionHealthMetrics(metrics, engines.log);

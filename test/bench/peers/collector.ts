@@ -1,4 +1,4 @@
-/** Builds the OpenTelemetry Collector with one receiver and one exporter, and returns its settings. */
+/** Builds the OpenTelemetry Collector for the benchmark and for the test of traces, and returns the benchmark's settings. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,8 +12,9 @@ receivers:
   - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver ${VERSION}
 exporters:
   - gomod: github.com/open-telemetry/opentelemetry-collector-contrib/exporter/kafkaexporter ${VERSION}
+  - gomod: go.opentelemetry.io/collector/exporter/otlphttpexporter ${VERSION}
 `;
-const NAME = 'otelcol-bench';
+const NAME = 'otelcol';
 const BUILT_WITHIN_MS = 1_200_000;
 
 export const COLLECTOR_VERSION = `OpenTelemetry Collector ${VERSION}`;

@@ -10,6 +10,8 @@ import { Rejected } from '@questlog/runtime/http/rejected';
 import { methodsAt, noRoute } from '@questlog/runtime/http/route';
 import { type AuthorizeRequest, addRoutes, type Handlers, isOnlyIn } from '@questlog/runtime/http/routes';
 import { messageOf } from '@questlog/runtime/process/errors';
+import { traceRequests } from '@questlog/runtime/tracing/traceRequests';
+import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import type { EVENTS } from '@questlog/schemas/http/operations/events';
 import { GAMES } from '@questlog/schemas/http/operations/games';
 import { OPERATORS } from '@questlog/schemas/http/operations/operators';
@@ -50,12 +52,14 @@ export interface PublicAppDeps extends HotRouteDeps, AuthorizerDeps {
   readonly uploads: UploadHandlerDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly hasDocs: boolean;
+  readonly tracing?: Tracing | undefined;
 }
 
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
   const { unauthenticated, corsOrigins } = deps;
   const handler = hotRoute(deps, authorizer(deps), publicApp(deps).callback());
-  return rejectLimitedAddresses(handler, unauthenticated, ({ headers }) =>
+  const traced = traceRequests(deps.tracing, GAMES, handler);
+  return rejectLimitedAddresses(traced, unauthenticated, ({ headers }) =>
     corsHeaders(corsOrigins, headers.origin),
   );
 }

@@ -37,6 +37,8 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
+  /** Runs `write` in the traces of the block's records. Undefined in tests without traces. */
+  inTraces?(block: Block, write: () => Promise<void>): Promise<void>;
   /**
    * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse: the
    * tables contain the rows of all records below this offset.
@@ -181,7 +183,7 @@ class BlockRun<Plan> {
     // truncated. The stored rows of the block then belong to lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
-    await this.#write(block, true);
+    await this.#writeInTraces(block, true);
   }
 
   /**
@@ -252,7 +254,7 @@ class BlockRun<Plan> {
     }
     const end = this.#owned.position(topic);
     if (end === start) return await this.#checkTablesWhileIdle();
-    await this.#write(this.#block(records, start, end), start < this.#verifyBelow);
+    await this.#writeInTraces(this.#block(records, start, end), start < this.#verifyBelow);
     if (this.#isNewPartition) this.#isNewPartition = false;
     else this.#lastFlushMs = clock.now();
   }
@@ -308,6 +310,11 @@ class BlockRun<Plan> {
     const confirm = () => this.#confirmOwnership();
     await this.#retry(() => this.#options.publishStart(offset, this.#tablesId ?? '', confirm));
     this.#isStartPublished = true;
+  }
+
+  #writeInTraces(block: Block, verify: boolean): Promise<void> {
+    const write = () => this.#write(block, verify);
+    return this.#options.inTraces?.(block, write) ?? write();
   }
 
   /** Writes a block. Splits a rejected block until each rejected record is alone, and dead-letters these records. */

@@ -7,6 +7,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
 import type { SchemaRegistry } from '../registry/registry.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 
 export interface ServiceDeps {
   readonly log: Log;
@@ -16,4 +17,6 @@ export interface ServiceDeps {
   readonly logger: Logger;
   readonly health: Health;
   readonly visible: VisibleData;
+  /** Undefined if tracing is off. */
+  readonly tracing?: Tracing | undefined;
 }

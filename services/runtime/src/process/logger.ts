@@ -17,12 +17,19 @@ export interface Logger {
 export interface LoggerOptions {
   readonly destination?: { write(line: string): unknown };
   readonly worker?: number | undefined;
+  /** Returns the id of the current trace. Undefined if tracing is off. */
+  readonly traceId?: () => string | undefined;
   readonly level?: (typeof LOG_LEVELS)[number];
   readonly format?: 'json' | 'text';
 }
 
 export function createLogger(service: string, options: LoggerOptions = {}): Logger {
-  const { destination = pino.destination({ dest: 2, sync: true }), worker, level = 'info' } = options;
+  const {
+    destination = pino.destination({ dest: 2, sync: true }),
+    worker,
+    level = 'info',
+    traceId,
+  } = options;
   const text = { write: (line: string) => destination.write(textLine(JSON.parse(line))) };
   const sink = pino(
     {
@@ -31,6 +38,10 @@ export function createLogger(service: string, options: LoggerOptions = {}): Logg
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: 'event',
       formatters: { level: (label) => ({ level: label }) },
+      mixin: () => {
+        const id = traceId?.();
+        return id === undefined ? {} : { trace_id: id };
+      },
     },
     options.format === 'text' ? text : destination,
   );

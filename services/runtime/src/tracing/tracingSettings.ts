@@ -1,0 +1,58 @@
+/** Settings of traces. The variables `OTEL_*` are defined by OpenTelemetry. Its libraries read the variables of the exporter. */
+import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
+import { StartRefused } from '../process/errors.ts';
+
+const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
+const PARENT_BASED = 'parentbased_';
+
+export const tracingSettings = {
+  tracesExporter: setting.optional({
+    env: 'OTEL_TRACES_EXPORTER',
+    description:
+      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. Empty or `none`: no traces.',
+  }),
+  tracesSampler: setting.optional({
+    env: 'OTEL_TRACES_SAMPLER',
+    description:
+      'Sampler of requests: `always_on`, `always_off`, `traceidratio`, or one of these after `parentbased_`. Empty: `parentbased_always_on`.',
+  }),
+  tracesSamplerArg: setting.optional({
+    env: 'OTEL_TRACES_SAMPLER_ARG',
+    description: 'Share of the requests that `traceidratio` selects, from 0 to 1. Empty: 1.',
+  }),
+  otelDisabled: setting.optional({
+    env: 'OTEL_SDK_DISABLED',
+    description: '`true` disables traces.',
+  }),
+  trustTraceSampling: setting.choice(['on', 'off'], {
+    env: 'QUESTLOG_TRUST_TRACE_SAMPLING',
+    default: 'off',
+    description:
+      'With `on`, a `parentbased_` sampler selects the requests whose `traceparent` is sampled. With `off`, clients cannot select their requests.',
+  }),
+} as const;
+
+export interface TracingOptions {
+  readonly sampler: (typeof SAMPLERS)[number];
+  readonly ratio: number;
+  readonly isParentBased: boolean;
+  /** True if the sampling flag of a client's `traceparent` is a parent's decision. */
+  readonly trustsSampling: boolean;
+}
+
+/** Returns undefined if tracing is off. @throws StartRefused if a setting is invalid */
+export function tracingOptions(values: SettingsOf<typeof tracingSettings>): TracingOptions | undefined {
+  const { tracesExporter: exporter, tracesSampler, tracesSamplerArg, trustTraceSampling } = values;
+  rejectIf(!['', 'none', 'otlp'].includes(exporter), 'OTEL_TRACES_EXPORTER: must be otlp or none');
+  const name = tracesSampler === '' ? 'parentbased_always_on' : tracesSampler;
+  const isParentBased = name.startsWith(PARENT_BASED);
+  const sampler = SAMPLERS.find((one) => one === (isParentBased ? name.slice(PARENT_BASED.length) : name));
+  const ratio = tracesSamplerArg === '' ? 1 : Number(tracesSamplerArg);
+  rejectIf(!(ratio >= 0 && ratio <= 1), 'OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1');
+  if (sampler === undefined)
+    throw new StartRefused(
+      `OTEL_TRACES_SAMPLER: must be one of ${SAMPLERS.join(', ')}, with or without ${PARENT_BASED}`,
+    );
+  if (exporter !== 'otlp' || values.otelDisabled.toLowerCase() === 'true') return undefined;
+  return { sampler, ratio, isParentBased, trustsSampling: trustTraceSampling === 'on' };
+}
