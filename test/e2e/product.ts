@@ -249,7 +249,7 @@ export function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTING.test(name)));
 }
 
-const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE)_/;
+const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE|OTEL)_/;
 
 /** Removes the data directory, and the data of the deployment in shared engines. */
 export async function removeDataDir(

@@ -72,8 +72,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'verification skipped by a new owner',
     lost: 'the rows of a partly inserted block are stored twice',
     file: BLOCKS,
-    text: 'await this.#write(block, true);',
-    by: 'await this.#write(block, false);',
+    text: 'await this.#writeInTraces(block, true);',
+    by: 'await this.#writeInTraces(block, false);',
     tests: [BLOCKS_TEST],
   },
   {

@@ -19,25 +19,31 @@ const BUILT_WITHIN_MS = 1_200_000;
 
 export const COLLECTOR_VERSION = `OpenTelemetry Collector ${VERSION}`;
 
+const FOLDER = fileURLToPath(new URL(`../../../node_modules/.cache/${NAME}-${VERSION}`, import.meta.url));
+const PROGRAM = join(FOLDER, NAME);
+
+/** Returns the path of the program. Undefined if `provideCollector` has not built the program yet. */
+export function builtCollector(): string | undefined {
+  return existsSync(PROGRAM) ? PROGRAM : undefined;
+}
+
 /** Returns the path of the program. @throws Error with the reason if the program cannot be built or the benchmark ends first */
 export async function provideCollector(ending: AsyncDisposableStack): Promise<string> {
-  const folder = fileURLToPath(new URL(`../../../node_modules/.cache/${NAME}-${VERSION}`, import.meta.url));
-  const program = join(folder, NAME);
-  if (existsSync(program)) return program;
+  if (existsSync(PROGRAM)) return PROGRAM;
   if (spawnSync('go', ['version']).status !== 0) throw new Error('there is no Go to build it with');
-  const unfinished = `${folder}.${process.pid}`;
+  const unfinished = `${FOLDER}.${process.pid}`;
   const interrupted = new AbortController();
   ending.defer(() => interrupted.abort());
   try {
     await build(unfinished, interrupted.signal);
-    renameSync(unfinished, folder);
+    renameSync(unfinished, FOLDER);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
     throw new Error(`its builder failed: ${said || String(error)}`);
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
   }
-  return program;
+  return PROGRAM;
 }
 
 async function build(folder: string, signal: AbortSignal): Promise<void> {

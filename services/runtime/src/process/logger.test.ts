@@ -10,6 +10,17 @@ test('writes JSON with the level as a word', () => {
   });
 });
 
+test('adds the id of the current trace, if there is one', () => {
+  let traceId: string | undefined = 'f'.repeat(32);
+  const { logger, lines } = aLogger({ format: 'json', traceId: () => traceId });
+  logger.warn('in_a_trace');
+  traceId = undefined;
+  logger.warn('outside');
+  const fields = lines.map((line) => JSON.parse(line));
+  expect(fields[0]).toMatchObject({ event: 'in_a_trace', trace_id: 'f'.repeat(32) });
+  expect(fields[1]).not.toHaveProperty('trace_id');
+});
+
 test('writes text for a terminal: quoted fields, causes, and the stack of a bug on lines of its own', () => {
   const { logger, lines } = aLogger({ format: 'text' });
   logger.info('started', { url: 'http://127.0.0.1:1', note: 'two words' });
