@@ -113,11 +113,10 @@ interface Tier {
 }
 
 /**
- * Number of workers by the order of a tier, for two cores. With brokers (order 1), two workers use both cores, because each
- * test deployment has at least four processes. Fault tests (order 2) often wait. More workers would distort the measurements
- * of orders 3 and 4.
+ * Number of workers by the order of a tier, for two cores. Tests of orders 0 to 2 often wait for other processes. More workers would
+ * distort the measurements of orders 3 and 4.
  */
-const WORKERS: readonly number[] = [3, 2, 3, 2, 2];
+const WORKERS: readonly number[] = [3, 3, 3, 2, 2];
 
 const TIERS: readonly Tier[] = [
   {
