@@ -1,12 +1,13 @@
 /** Renders the Helm chart, and checks the objects, the messages for wrong values, and the schema of the values. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { settings } from '@questlog/questlog/config';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { ROOT } from '../tidy/projectFiles.ts';
+import { manifestOf, ROOT } from '../tidy/projectFiles.ts';
 import {
   CHART,
   EXAMPLES,
@@ -21,6 +22,7 @@ import { type Checkers, ifAvailable, provideCheckers, provideHelm } from './tool
 
 const helm = (await ifAvailable(provideHelm, (line) => console.warn(line))) ?? '';
 const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (line) => console.warn(line));
+const { version: VERSION }: { version?: string } = manifestOf('');
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
 /** Versions of Kubernetes whose schemas the objects must match. */
@@ -69,15 +71,35 @@ describe.skipIf(helm === '')('the Helm chart', () => {
     },
   );
 
-  test('a package contains the Prometheus rules', async () => {
+  test('a package contains the Prometheus rules and the dashboards', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'questlog-chart-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     await runHelm(helm, ['package', CHART, '--destination', folder]);
-    execFileSync('tar', ['-xzf', 'questlog-0.1.0.tgz'], { cwd: folder });
-    const packed = readFileSync(join(folder, 'questlog/files/rules.yaml'), 'utf8');
-    expect(packed).toBe(readFileSync(join(ROOT, 'deploy/monitoring/rules.yaml'), 'utf8'));
-    const { spec } = objectOf(await render(helm, 'large'), 'PrometheusRule', 'questlog');
-    expect(spec.groups).toEqual(parse(packed).groups);
+    execFileSync('tar', ['-xzf', `questlog-${VERSION}.tgz`], { cwd: folder });
+    const objects = await render(helm, 'large');
+    const packed = (path: string) => readFileSync(join(folder, 'questlog/files', path), 'utf8');
+    const source = (path: string) => readFileSync(join(ROOT, 'deploy/monitoring', path), 'utf8');
+    expect(packed('rules.yaml')).toBe(source('rules.yaml'));
+    const { spec } = objectOf(objects, 'PrometheusRule', 'questlog');
+    expect(spec.groups).toEqual(parse(source('rules.yaml')).groups);
+    const dashboards = readdirSync(join(ROOT, 'deploy/monitoring/dashboards'));
+    expect(dashboards.length).toBeGreaterThan(0);
+    for (const name of dashboards) {
+      expect(packed(`dashboards/${name}`)).toBe(source(`dashboards/${name}`));
+      const { data } = objectOf(objects, 'ConfigMap', `-dashboard-${name.replace('.json', '')}`);
+      expect(data).toEqual({ [name]: source(`dashboards/${name}`) });
+    }
+  });
+
+  test('the first commands name the Services and the Secret of the release', async () => {
+    const file = join(CHART, 'examples/small.yaml');
+    const args = ['install', 'game-a', CHART, '--dry-run=client', '--namespace', 'game', '--values', file];
+    const [, notes = ''] = (await runHelm(helm, args)).split('\nNOTES:\n');
+    expect(notes).toContain(
+      '-n game get secret questlog-admin-token -o go-template=\'{{index .data "admin-token" |',
+    );
+    expect(notes).toContain('-n game port-forward service/game-a-questlog-operations 8081:8081');
+    expect(notes).toContain('http://game-a-questlog-ingest.game:80');
   });
 });
 
@@ -121,6 +143,17 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     }
   });
 
+  test('every environment variable is a setting of Questlog', async () => {
+    const known = Object.values(settings.properties).map((property) => String(Reflect.get(property, 'env')));
+    for (const example of EXAMPLES) {
+      const names = podsOf(await render(helm, example))
+        .flatMap(({ spec }) => [...spec.containers, ...(spec.initContainers ?? [])])
+        .flatMap(({ env }) => env.map(({ name }: { name: string }) => name));
+      expect(names.length).toBeGreaterThan(50);
+      expect(names.filter((name) => !known.includes(name.replace(/_FILE$/, '')))).toEqual([]);
+    }
+  });
+
   test('liveness depends on /healthz, readiness on /readyz, and a stop has time for the drain', async () => {
     const objects = await render(helm, 'small');
     for (const name of SERVICES) {
@@ -155,7 +188,7 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
         .spec;
       return [...new Set([...initContainers, ...containers].map(({ image }) => image.split(':')[1]))].join();
     });
-    expect(images).toEqual(['0.1.0', '0.1.0', '0.1.0', '0.0.9']);
+    expect(images).toEqual([VERSION, VERSION, VERSION, '0.0.9']);
   });
 
   test('the listener for operators is never published', async () => {

@@ -1,4 +1,4 @@
-/** Checks that the image and docker-compose.yml match the project: versions, images, settings, and open ports. */
+/** Checks that the image, docker-compose.yml, and the Helm chart match the project: versions, images, settings, and open ports. */
 import { settings } from '@questlog/questlog/config';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -26,6 +26,11 @@ test('docker-compose.yml uses the image of this version and the engine versions 
 
 test('the label of the image has the version of package.json', () => {
   expect(dockerfile).toMatch(new RegExp(`^ARG VERSION=${version}$`, 'm'));
+});
+
+test('the Helm chart has the version of package.json', () => {
+  const chart: { version: string; appVersion: string } = parse(textOf('deploy/helm/questlog/Chart.yaml'));
+  expect([chart.version, chart.appVersion]).toEqual([version, version]);
 });
 
 test('the image has the Node version that npm ci installs', () => {
