@@ -75,6 +75,11 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return `${this.name}.`;
   }
 
+  /** Settings of the processes of this deployment. */
+  get settings(): Readonly<Record<string, string>> {
+    return this.#env;
+  }
+
   /** Runs the command `questlog` against this deployment. */
   questlog(...args: string[]): Promise<Ended> {
     const adminUrl = this.#operationsUrl(this.running('ingest')[0]?.adminUrl ?? '');

@@ -22,7 +22,7 @@ import { type Checkers, ifAvailable, provideCheckers, provideHelm } from './tool
 
 const helm = (await ifAvailable(provideHelm, (line) => console.warn(line))) ?? '';
 const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (line) => console.warn(line));
-const { version: VERSION }: { version?: string } = manifestOf('');
+const { version: VERSION }: ReturnType<typeof manifestOf> & { version?: string } = manifestOf('');
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
 /** Versions of Kubernetes whose schemas the objects must match. */
@@ -206,6 +206,21 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     expect(policies.length).toBe(5);
     const open = policies.filter(({ spec }) => JSON.stringify(spec.ingress).includes('admin'));
     expect(open).toEqual([]);
+  });
+
+  test('operators can reach operations by the names of its Service', async () => {
+    const values = { operations: { allowedHosts: 'ops.example.com' } };
+    const { spec } = objectOf(await render(helm, 'small', { values }), 'Deployment', '-operations').spec
+      .template;
+    const { value } = spec.containers[0].env.find(
+      ({ name }: { name: string }) => name === 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
+    );
+    expect(value.split(',')).toEqual([
+      'questlog-operations',
+      'questlog-operations.game',
+      'questlog-operations.game.svc',
+      'ops.example.com',
+    ]);
   });
 
   test('the pods can reach the ports of all addresses', async () => {

@@ -10,6 +10,7 @@ import type { Service, ServiceName } from '../cluster/deployment.ts';
 import type { Trial } from '../cluster/trial.ts';
 import { aToken, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import type { Answer } from '../e2e/product.ts';
+import { type Running, running } from '../e2e/questlogCommand.ts';
 import type { Row } from '../faults/campaign/row.ts';
 import { tryRows } from '../faults/campaign/tryRows.ts';
 import { seedOfRun } from '../faults/seeded.ts';
@@ -89,16 +90,30 @@ async function replaceAll(
     const started = await deployment.startAll(...names);
     if (name === 'ingest') await serveEachOther(trial, oldServices[0] as Service, started[0] as Service);
     await trial.waitForProgress();
+    const isConsumer = name === 'projector' || name === 'linker';
+    const wait = isConsumer && entry === undefined ? await startWait(trial, name) : undefined;
     for (const old of oldServices) {
       // Drains the process first, as the upgrade page describes, because a closing listener does not answer requests.
       await old.leave();
       expect(await old.stop(), `the exit code of the ${name}`).toBe(0);
     }
+    expect(await (wait?.ended() ?? 0), wait?.output.stderr).toBe(0);
     const which = entry === undefined ? 'this version' : 'the version before';
     print(
       `each ${name} is of ${which}; ${load.unanswered} requests without an answer, ${load.refused} refused`,
     );
   }
+}
+
+/** Starts `questlog wait-for-consumers`, and waits until the command has found a member of the version before. */
+async function startWait({ deployment }: Trial, name: ServiceName): Promise<Running> {
+  const wait = running(['wait-for-consumers', name], deployment.settings);
+  await eventually(
+    async () => wait.output.stderr,
+    (stderr) => / reads version 0 of the records/.test(stderr),
+    SHOWN_WITHIN_MS,
+  );
+  return wait;
 }
 
 /** Checks that events and tokens of one process are visible in the other process, in both directions. */

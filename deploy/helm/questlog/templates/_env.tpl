@@ -130,10 +130,10 @@
 {{- if eq .component "operations" }}
 - name: QUESTLOG_URL
   value: http://{{ include "questlog.fullname" .root }}-ingest:{{ $v.ingest.service.port }}
-{{- with $v.operations.allowedHosts }}
+{{- $service := printf "%s-operations" (include "questlog.fullname" .root) }}
+{{- $inNamespace := printf "%s.%s" $service .root.Release.Namespace }}
 - name: QUESTLOG_ADMIN_ALLOWED_HOSTS
-  value: {{ . | quote }}
-{{- end }}
+  value: {{ compact (list $service $inNamespace (printf "%s.svc" $inNamespace) $v.operations.allowedHosts) | join "," | quote }}
 {{ include "questlog.secretEnv" (dict "name" "QUESTLOG_ADMIN_TOKEN" "secret" $v.adminToken.existingSecret "key" $v.adminToken.key) }}
 {{- with $v.clickhouse.reader }}
 {{- if .existingSecret }}
