@@ -1,7 +1,7 @@
 /** Generates `docs/evidence/security.md` from the figures of a run of the abuse suite. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { list, table } from '../tidy/reference/markdown.ts';
+import { list } from '../tidy/reference/markdown.ts';
 import type { Figure } from './figures.ts';
 
 export const SECURITY_PAGE = 'docs/evidence/security.md';
@@ -39,10 +39,8 @@ export function securityPage(): string {
     ground === undefined
       ? 'The tests have not run yet.'
       : `The ${ground.form} form of \`npm run test:abuse\` ran on ${ground.at.slice(0, 10)}${ground.minutes === undefined ? '' : `, and took ${ground.minutes} minutes`}. Questlog ran in one process with ${ground.cpus} cores and Node ${ground.node}.`,
-    table(
-      ['attack', 'sent', 'result'],
-      figures.map(({ attack, tried, held }) => [attack, tried, held]),
-    ),
+    'Each line has the attack, what was sent (in parentheses), and the result.',
+    list(figures.map(({ attack, tried, held }) => `${attack} (${tried}): ${held}`)),
     `Schemathesis generates requests from the OpenAPI documents, except for \`/v1/linked-events\` and \`/admin/tail\`, whose responses never end.
 Six endpoints for operators can reject a request that the document allows, for example with wrong SQL. [Hooks](../../test/abuse/schemathesis/hooks.py)
 apply the rules that the documents state only in descriptions.`,

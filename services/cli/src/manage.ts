@@ -147,7 +147,7 @@ function rotate(group: Command, connect: () => Promise<Connection>): void {
   example(
     group
       .command('rotate')
-      .description('create a token that replaces another, which stays valid for a while')
+      .description('create a token that replaces an old token, and keep the old token valid for a while')
       .argument('<id>', 'id of the old token, not its secret')
       .requiredOption(
         '--overlap <seconds>',

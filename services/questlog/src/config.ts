@@ -37,7 +37,7 @@ const processSettings = {
     minimum: 1,
     maximum: 64,
     description:
-      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. More than one process needs Kafka and fixed ports.',
+      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. More than one `ingest` process needs Kafka and fixed ports.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',

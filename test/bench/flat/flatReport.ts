@@ -12,7 +12,6 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow } from './m
 const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment, in about 20 minutes.
-The option \`--only spread\` measures only the deployments whose name contains "spread".
 
 The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads other sessions from ClickHouse, many
 with one query. Ingest compares an event with each open report of its session.

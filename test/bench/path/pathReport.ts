@@ -38,7 +38,6 @@ export function pathReport(result: PathResult): string {
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
-    'The next table shows the maximum requests per second, and the latencies p50/p99 in ms at half of the rate of the slowest server. A latency\nincludes the time by which the benchmark sent the request too late.',
     table(
       ['events × connections', ...NAMES.map((name) => TITLES[name])],
       rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),

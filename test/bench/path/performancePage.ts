@@ -65,7 +65,10 @@ const SECTIONS: readonly Section[] = [
     title: 'Compared with other servers',
     flags: '--runs 3 --profile',
     words: `shows the medians of three runs. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
-the target. The command \`npm run test:all\` also runs a short benchmark.`,
+the target. The command \`npm run test:all\` also runs a short benchmark.
+
+The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms at half of the rate of the slowest
+server. A latency includes the time by which the benchmark sent the request too late.`,
     report: ({ beside }) => beside && pathReport(beside),
   },
   {

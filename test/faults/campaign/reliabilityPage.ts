@@ -16,7 +16,7 @@ The option \`--missing\` injects only faults with too few passed runs. With \`--
 check fails, every fault of the deployment counts as failed.`;
 
 const LATE_COMMIT =
-  'Probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group. Then, the next commit and a lookup waited for each other.';
+  'Probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group, so a lookup and the next commit waited for each other.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
@@ -92,17 +92,17 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} short runs passed. A run took at most ${Math.round(longest)} s. The runs checked ${checked}.`;
+  return `${said} In total, ${good} of ${results.length} short runs passed, took at most ${Math.round(longest)} s each, and checked ${checked}.`;
 }
 
-/** Returns a list of the causes, with the seed of each failed run. */
+/** Returns a list of the causes, with the number of failed runs. */
 function failures(results: readonly Result[]): string {
   const failed = results.filter(({ findings }) => findings.length > 0);
   if (failed.length === 0) return results.length === 0 ? 'No run yet.' : 'No run failed.';
   const causeOf = ({ commit, findings: [first = ''] }: Result): string =>
     CAUSES.find(([of, begins]) => of === commit && first.startsWith(begins))?.[2] ?? 'not found yet';
   const rows = [...Map.groupBy(failed, causeOf)].map(([cause, runs]) => {
-    return `${cause} Seeds of the failed runs: ${runs.map(({ seed }) => seed).join(', ')}.`;
+    return `${cause} Failed runs: ${runs.length}.`;
   });
   return list(rows);
 }
@@ -117,8 +117,7 @@ function environments(results: readonly Result[]): string {
   const rows = [...groups].map(([environment, runs]) => {
     const days = runs.map(({ at }) => at.slice(0, 10)).toSorted();
     const hours = runs.reduce((total, { seconds }) => total + seconds, 0) / 3_600;
-    const commits = [...new Set(runs.map(({ commit }) => commit))].join(', ');
-    return `${environment}: ${runs.length} runs in ${hours.toFixed(1)} hours, ${days[0]} to ${days.at(-1)}; commits ${commits}`;
+    return `${environment}: ${runs.length} runs in ${hours.toFixed(1)} hours, ${days[0]} to ${days.at(-1)}`;
   });
   return list(rows);
 }

@@ -91,7 +91,7 @@ function blocksOf(
     const key = `${column}: ${meaning}`;
     const first = explained.get(key);
     if (first === undefined) {
-      lines.push(entry(`${code(column)}${type === '' ? '' : ` ${code(type)}`}`, meaning));
+      lines.push(entry(`${code(`${name}.${column}`)}${type === '' ? '' : ` ${code(type)}`}`, meaning));
       explained.set(key, { place: name, type });
     } else if (!OWNER_AND_POSITION.test(column)) {
       const shown = type === '' || type === first.type ? code(column) : `${code(column)} ${code(type)}`;
@@ -100,7 +100,7 @@ function blocksOf(
   }
   for (const [place, names] of elsewhere) {
     const path = pageOf(place) === pageOf(name) ? '' : pageOf(place);
-    lines.push(`as in [${place}](${path}#${place}): ${names.join(', ')}`);
+    lines.push(`columns as in [${place}](${path}#${place}): ${names.join(', ')}`);
   }
   return [
     `## ${name}`,

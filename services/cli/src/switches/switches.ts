@@ -44,7 +44,7 @@ export function switchesCommand(connect: Connect): Command {
   example(
     group
       .command('add')
-      .description('add a switch before the others; it takes effect within 2 s')
+      .description('add a switch at the front of the list; the switch takes effect within 2 s')
       .argument('<project>', 'id of the project')
       .option('--reject', 'reject the events with the reason')
       .addOption(

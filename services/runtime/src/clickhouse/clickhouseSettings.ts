@@ -8,7 +8,7 @@ export const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If empty, `standalone` uses the embedded ClickHouse.',
+      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If empty, `standalone` uses the embedded ClickHouse.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
@@ -39,7 +39,7 @@ export const clickhouseSettings = {
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
     description:
-      'Certificate authorities of ClickHouse’s certificate, in PEM. If empty, Node’s list applies.',
+      'Certificate authorities of ClickHouse’s certificate, in PEM. If empty, Node’s list of authorities applies.',
   }),
 } as const;
 

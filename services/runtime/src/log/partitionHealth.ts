@@ -29,7 +29,7 @@ export function partitionHealthMetrics(registry: MetricsRegistry, log: Monitored
   return {
     outage: new Gauge({
       name: 'questlog_log_partition_outage_seconds',
-      help: 'Seconds for which a Kafka partition has accepted no appends (`append`) or returned no records (`read`). Shown only during an outage; other partitions are not affected.',
+      help: 'Seconds for which a Kafka partition has accepted no appends (`append`) or returned no records (`read`). The metric is shown only during an outage of the partition.',
       labelNames: ['topic', 'partition', 'doing'],
       registers: [registry],
       collect() {

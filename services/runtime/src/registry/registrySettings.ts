@@ -9,16 +9,16 @@ export const registrySettings = {
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',
-    description: 'For basic authentication. Overrides the value in the address.',
+    description: 'User for basic authentication, which overrides the user in the address.',
   }),
   registryPassword: setting.secret({
     env: 'SCHEMA_REGISTRY_PASSWORD',
-    description: 'For basic authentication. Overrides the value in the address.',
+    description: 'Password for basic authentication, which overrides the password in the address.',
   }),
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
     description:
-      'Certificate authorities of the registry’s certificate, in PEM. If empty, Node’s list applies.',
+      'Certificate authorities of the registry’s certificate, in PEM. If empty, Node’s list of authorities applies.',
   }),
 } as const;
 

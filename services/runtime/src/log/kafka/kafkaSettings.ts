@@ -19,12 +19,12 @@ export const kafkaSettings = {
   kafkaTls: setting.choice(['off', 'on'], {
     env: 'KAFKA_TLS',
     default: 'off',
-    description: 'TLS to the brokers.',
+    description: 'Uses TLS for the connections to the brokers.',
   }),
   kafkaTlsCa: setting.optional({
     env: 'KAFKA_TLS_CA',
     description:
-      'Certificate authorities of the brokers’ certificates, in PEM. If empty, Node’s list applies.',
+      'Certificate authorities of the brokers’ certificates, in PEM. If empty, Node’s list of authorities applies.',
   }),
   kafkaTlsCertificate: setting.optional({
     env: 'KAFKA_TLS_CERT',
@@ -37,7 +37,7 @@ export const kafkaSettings = {
   kafkaSasl: setting.choice(['none', 'plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer'], {
     env: 'KAFKA_SASL_MECHANISM',
     default: 'none',
-    description: 'SASL mechanism of the client.',
+    description: 'Mechanism of SASL for the client.',
   }),
   kafkaUsername: setting.optional({
     env: 'KAFKA_SASL_USERNAME',
