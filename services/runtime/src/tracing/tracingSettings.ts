@@ -9,7 +9,7 @@ export const tracingSettings = {
   tracesExporter: setting.optional({
     env: 'OTEL_TRACES_EXPORTER',
     description:
-      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. Empty or `none`: no traces.',
+      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If empty or `none`, Questlog exports no traces.',
   }),
   tracesSampler: setting.optional({
     env: 'OTEL_TRACES_SAMPLER',
