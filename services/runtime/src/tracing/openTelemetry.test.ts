@@ -73,6 +73,18 @@ test('a trace leads from the request through the header of the record to the wor
   ]);
 });
 
+test('a record at the limit of its topic is appended without the header', async () => {
+  const { tracing } = aTracing();
+  const { log } = traceEngines({ log: await aLog(), store: STORE }, tracing);
+  const maxRecordBytes = 1024 * 1024;
+  await log.ensureTopics([topicSpec('t', { maxRecordBytes })]);
+  await inRequest(tracing, SAMPLED, async () => {
+    await log.append('t', 0, [{ key: null, value: Buffer.alloc(maxRecordBytes) }]);
+  });
+  const [record] = await recordsOf(log);
+  expect(record?.headers).toEqual({});
+});
+
 test('a batch of many traces has a bounded number of spans, and its work links to all of them', async () => {
   const { tracing, spans } = aTracing();
   const records = Array.from({ length: MAX_TRACES_PER_BATCH + 5 }, (_, i) => aRecord(i + 1));
