@@ -92,7 +92,7 @@ export function topicsPage(): string {
       [...topicDefinitions(0).map(topicRow), LOG_ROW],
     ),
     `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. Sessions of a large tenant have
-different lanes, so that the tenant uses several partitions. Sessions of all other tenants have lane 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends.`,
+different lanes, so that the tenant uses several partitions. Sessions of all other tenants have lane 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends. Records of traced requests also have the header \`traceparent\`.`,
     `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
     'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use the copies of the schemas in\n[schemas/readers](../../schemas/readers/README.md). In the copies, each record type has a unique name.',
     ...CONTRACTS.flatMap(({ topic, schema }) => [
