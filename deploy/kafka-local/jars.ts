@@ -77,7 +77,8 @@ function fetchJars(jars: string): void {
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   const log = join(dirname(jars), 'maven.log');
-  // `-C` makes Maven fail if a checksum is wrong. `jars.sha256` does not list Maven's plugins.
+  // `-C` makes Maven fail if a checksum is wrong. Maven's plugins need this option, because `jars.sha256` does not contain
+  // their checksums.
   const args = ['-B', '-ntp', '-C', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
   const { status, stdout, stderr } = spawnSync('mvn', args, {
     encoding: 'utf8',

@@ -138,7 +138,10 @@ function statePath(folder: string): string {
   return join(clusterFolder(folder), 'stack.json');
 }
 
-/** Returns 128 random bits in Kafka's format. Kafka's commands would treat an id with a leading dash as an option. */
+/**
+ * Returns 128 random bits in Kafka's format. The text never starts with a dash, because Kafka's commands would treat such an id
+ * as an option.
+ */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? kafkaUuid() : id;

@@ -94,7 +94,7 @@ export class ErasedData {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
 
-  /** Returns the erasure ids of the record's erased events by the index of the event. */
+  /** Maps the index of each erased event in the record to the id of the event's erasure. */
   erasuresOfEvents(record: EventsRecord): ReadonlyMap<number, string> {
     const erasures = new Map<number, string>();
     if (this.isEmpty) return erasures;
@@ -127,14 +127,14 @@ export class ErasedData {
     return this.isVisibleReport({ ...link, sessionId, receivedAt });
   }
 
-  /** True if no erasure of the whole tenant covers data from this time in milliseconds. */
+  /** True if no erasure of the whole tenant covers data that was received at this time, in milliseconds since the epoch. */
   isVisibleTenant(tenantId: string, receivedAt: number): boolean {
     return this.erasureOf({ tenantId, projectId: '', sessionId: null, receivedAt }) === undefined;
   }
 
   /**
-   * True if the projector writes the report. While an erasure of sessions searches, the projector writes reports that the
-   * erasure has not found yet. The erasure needs the reports to find their links.
+   * True if the projector writes the report. An erasure of sessions finds links with the help of their reports. Until the
+   * erasure has found a report of the sessions, the projector therefore still writes the report.
    */
   isProjectedReport(record: ReportLink): boolean {
     const { tenantId, projectId, reportId } = record;
@@ -143,7 +143,10 @@ export class ErasedData {
     return erasure === undefined || this.isSearching(erasure);
   }
 
-  /** True if retractions and unresolved links are visible. If their report is unknown, true if its project was never erased. */
+  /**
+   * True if the report's retractions and unresolved links are visible. For an unknown report: true if its project and its
+   * tenant were never erased.
+   */
   areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
     if (report !== undefined) return this.isVisibleReport(report);
     return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));

@@ -80,7 +80,10 @@ const UPPER_Z = 0x5a;
 const LOWER_T = 0x74;
 const LOWER_Z = 0x7a;
 
-/** Returns the characters of a text as bytes, followed by zeros. The parser reads a few bytes after the end of a short time. */
+/**
+ * Returns the characters of a text as bytes, followed by zeros. If the text of a time is short, the parser also reads some of
+ * the zeros.
+ */
 function asciiOf(text: string): Buffer {
   const { length } = text;
   const bytes = length > USUAL_LENGTH ? Buffer.alloc(length + MARGIN) : ASCII;

@@ -27,7 +27,10 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 }
 
 export const GRACE_MS = 15 * 60 * 1000;
-/** Maximum time from the receipt of a report until its grace period starts, in which the linker waits for late events. */
+/**
+ * Maximum time from the receipt of a report until its grace period starts. In the grace period, the linker waits for late
+ * events.
+ */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
 /** Returns the time of a report's final lookup in milliseconds since the epoch. Then the linker closes the report. */
@@ -42,7 +45,7 @@ export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 /** If the time of an event and the server's time differ by more than this, the linker also searches closed reports. */
 export const MAX_CLOCK_SKEW_MS = 5 * 60 * 1000;
 
-/** Returns the ids of the events that a report names. The link source is `inline` if the report contains the event. */
+/** Returns the event ids that are listed in a report. The link source is `inline` if the report contains the whole event. */
 export function namedEventsOf(
   report: Pick<ReportLink, 'inlineEventIds' | 'eventIds'>,
 ): Map<string, Exclude<LinkSource, 'session'>> {

@@ -9,6 +9,6 @@ export type IsVisible = (entity: Omit<Erasable, 'tenantId'> & { readonly reportI
 
 export interface VisibleData {
   readonly cached: Visibility;
-  /** Reads the log to its end, so that the result includes all requests to hide data. @throws Unavailable */
+  /** Reads the log to its end. The result then includes every request that hides data. @throws Unavailable */
   latest(): Promise<ErasedData>;
 }

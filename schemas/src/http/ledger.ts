@@ -26,7 +26,7 @@ export interface Difference {
   readonly what: keyof typeof DIFFERENCES;
   readonly tenantId: string | null;
   readonly minute: string;
-  /** Number of events in the log, which ClickHouse must also have. If `what` is `miscounted`, number of stored rows. */
+  /** Number of events that ClickHouse must have, according to the log. If `what` is `miscounted`, number of stored rows. */
   readonly expected: number;
   readonly found: number;
   readonly partition: number | null;

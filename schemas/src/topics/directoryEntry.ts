@@ -136,8 +136,8 @@ export interface Erasure {
   /** Time at which the last record with the erased data expires in the log. */
   readonly logExpiresAt: number;
   /**
-   * Id of the erasure request. A request whose ids do not fit into one record is split into several erasures, which share this
-   * id. Null if the request was not split.
+   * Id of the erasure request. If the ids of a request do not fit into one record, the request is split into several erasures.
+   * These erasures share this id. Null if the request was not split.
    */
   readonly partOf?: string | null;
 }
@@ -168,7 +168,10 @@ export const ERASURE_PLACES = [
 ] as const;
 export type ErasureFound = Readonly<Record<(typeof ERASURE_PLACES)[number], number>>;
 
-/** Value of a directory record. Only the field for the kind in the key is set. */
+/**
+ * Value of a directory record. The record's key starts with a kind of entity, such as `token`. Only the field with this name is
+ * set.
+ */
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;

@@ -87,7 +87,10 @@ export interface RecordHead extends Omit<EventsAccepted, 'events'> {
   readonly count: number;
 }
 
-/** Text as a string or as bytes. For bytes, another field contains the position at which the UTF-8 text starts. */
+/**
+ * Text as a string, or as bytes that contain the text in UTF-8. For bytes, a field such as `idAt` contains the position of the
+ * text.
+ */
 type Text = string | Buffer;
 
 /** Fields of an event for the encoder. The object can be reused for each event, which is faster than one object per event. */

@@ -21,7 +21,9 @@ export interface TrackedReport {
   readonly closesAt: number;
 }
 
-/** Number of links between a report and events of the report's session. Events that the report names are not counted. */
+/**
+ * Number of links between a report and events of the report's session. Links to events from the report's list are not counted.
+ */
 export interface SessionLinkCount {
   readonly count: number;
 }

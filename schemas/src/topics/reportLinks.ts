@@ -34,14 +34,14 @@ export interface ReportLink {
    * reads the lane from ClickHouse.
    */
   readonly sessionLane: number | null;
-  /** Id of the build that the report names. If the report names no build, the id of the session's build. */
+  /** Build id from the report. If the report contains no build id, the id of the session's build. */
   readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
-  /** Maximum number of the session's events that are linked to the report. Events that the report names are not counted. */
+  /** Maximum number of the session's events that are linked to the report. Events from the report's list are not counted. */
   readonly maxSessionLinks: number;
   readonly inlineEventIds: readonly string[];
-  /** Ids of the events that the report names. In `unresolved` records, the ids of the missing events. */
+  /** Event ids that are listed in the report. In `unresolved` records, the ids of the missing events. */
   readonly eventIds: readonly string[];
   /** SHA-256 of the request body, which distinguishes a retry from a different report with the same id. */
   readonly requestDigest: Buffer | null;

@@ -1,7 +1,10 @@
 /** Sends one request to Questlog and interprets the response. */
 import type { GameOptions, ReportFile } from './gameOptions.ts';
 
-/** Maximum bytes of one batch, and of all requests of a closing page together, which a browser limits to 64 KiB. */
+/**
+ * Maximum bytes of one batch. All requests of a closing page together have the same limit, because a browser limits their sum
+ * to 64 KiB.
+ */
 export const KEEPALIVE_BYTES = 60_000;
 const MIN_GZIP_BYTES = 1_024;
 const ANSWER_TIMEOUT_MS = 30_000;

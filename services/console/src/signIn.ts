@@ -59,7 +59,7 @@ export function signIn(adminToken: string): Middleware {
       throw new Rejected('unauthorized', notAdminToken(String(token)));
     }
     const expiresMs = String(Date.now() + SESSION_MS);
-    // Without the nonce, the cookie would depend only on the time of the sign-in, which another operator could guess.
+    // Without the nonce, another operator could guess the cookie, because it would depend only on the time of the sign-in.
     const nonce = randomBytes(16).toString('base64url');
     setCookie(ctx, cookieOf(ctx.host, expiresMs, nonce), SESSION_MS / 1000);
   };

@@ -8,7 +8,10 @@ import { routeOf } from '@questlog/schemas/http/operations/operation';
 type Metrics = Awaited<ReturnType<Exposition['getMetricsAsJSON']>>;
 type Labels = Readonly<Partial<Record<string, string | number>>>;
 
-/** Route of the stream of linked events. Its requests stay open for a long time and would distort the response times. */
+/**
+ * Route of the stream of linked events. Its requests stay open for a long time. They are not counted, because they would
+ * distort the statistics of response times.
+ */
 const { path: STREAM } = routeOf(GAMES.streamLinkedEvents);
 
 /** @param metrics - the metrics of all workers */

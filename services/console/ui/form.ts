@@ -21,7 +21,7 @@ export interface Field extends LabelledField {
   readonly isRequired?: boolean;
 }
 
-/** The values of a form by the names of its fields, as the API expects them. An empty number, time, or option is null. */
+/** Values of a form, by field name. They have the types that the API expects. An empty number, time, or option is null. */
 export type Values = Readonly<Record<string, unknown>>;
 
 /** A modal dialog. When the dialog closes, the focus returns to the element that opened the dialog. */
@@ -129,8 +129,8 @@ function control(field: Field, attributes: object): VNode {
 }
 
 /**
- * The filters above a list. Calls `onFilter` after each input. With `action`, calls `onFilter` only when the operator submits
- * the form or, with `submitsOnChange`, leaves a changed field.
+ * The filters above a list. Without `action`, calls `onFilter` after each input. With `action`, calls `onFilter` when the
+ * operator submits the form. With `submitsOnChange`, also calls `onFilter` when the operator leaves a changed field.
  */
 export function Filters(props: {
   fields: readonly Field[];

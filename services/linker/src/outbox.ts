@@ -15,7 +15,7 @@ import type { PartitionDeps } from './deps.ts';
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
 /**
- * Opens the partition's transactional producer, which fences the previous owner, and then reads the state. After the fencing,
+ * Opens the partition's transactional producer, and then reads the state. The producer fences the previous owner. Therefore,
  * the previous owner can no longer commit a change that this read would miss.
  * @throws Unavailable if the log does not answer
  */
@@ -56,7 +56,10 @@ async function restoreOutbox(
   return outbox;
 }
 
-/** Returns the committed offsets of the consumer group, for a changelog that contains no offsets, such as after an upgrade. */
+/**
+ * Returns the committed offsets of the consumer group. They are used if the changelog contains no offsets, for example after an
+ * upgrade.
+ */
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
@@ -147,7 +150,10 @@ export class Outbox {
           };
   }
 
-  /** Moves the position in a truncated topic back. Keeps the highest known epoch, which shows the next truncation. */
+  /**
+   * Moves the position back in a truncated topic. Keeps the highest known epoch, because a comparison with this epoch detects
+   * the next truncation.
+   */
   rewind(topic: string, offset: number): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
@@ -195,8 +201,8 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // Writes nothing if only the offsets have changed, because reading the same records again changes nothing. After a
-    // truncation, the lower offset is always written.
+    // If only the offsets have changed, writes nothing. A new owner then reads the same records again, without an effect. After
+    // a truncation, however, the lower offset is always written.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

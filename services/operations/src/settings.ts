@@ -1,4 +1,4 @@
-/** Settings of operations. */
+/** Settings of the service `operations`. */
 import { type SettingsOf, setting } from '@questlog/runtime/process/config';
 import { DEFAULT_MAX_ERASED_IDS } from '@questlog/schemas/erased';
 

@@ -98,7 +98,7 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** Only `recentUuidOf` can return a cached UUID. A block of records must be checked against the table's current UUID. */
+/** `uuidOf` never returns a cached UUID, because a block of records must be checked against the table's current UUID. */
 interface SharedQueries {
   readonly uuidOf: (table: string) => Promise<string>;
   readonly recentUuidOf: (table: string) => Promise<string>;

@@ -22,13 +22,19 @@ export interface Operation {
   /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
-  /** Responses by status. A string describes a problem document. `openApiDocument` adds the responses that always exist. */
+  /**
+   * Responses by status. A string is the description of a problem response. `openApiDocument` adds the responses that always
+   * exist.
+   */
   readonly responses: Readonly<Record<number, Answer | string>>;
 }
 
 export type Operations = Readonly<Record<string, Operation>>;
 
-/** Operations of the API for games. `access` is required, because games do not have the admin token. */
+/**
+ * Operations of the API for games. Each operation must set `access`. Without `access`, it would need the admin token, which
+ * games do not have.
+ */
 export type GameOperations = Readonly<Record<string, Operation & { readonly access: Scope | 'anyone' }>>;
 
 /** The operations of one listener by their `operationId`, and the texts of its OpenAPI document. */

@@ -91,7 +91,7 @@ function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
 }
 
-/** Requests one minute of the ledger of event counts, because only `difference` is used, which always covers the last day. */
+/** Requests only one minute of the ledger. Only the field `difference` is used, and this field always covers the last day. */
 async function requestLedger(signal: AbortSignal): Promise<LedgerAnswer> {
   const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
   return await get(`/admin/ledger?from=${from}`, signal);

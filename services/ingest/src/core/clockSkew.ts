@@ -48,7 +48,10 @@ function hasZone(text: string): boolean {
   return /[zZ+-]/.test(text.slice(11));
 }
 
-/** Returns a response header (RFC 9651) with the largest clock skew in seconds and the number of times with a warning. */
+/**
+ * Returns a response header (RFC 9651) with the largest clock skew in seconds, and with the number of timestamps that caused a
+ * warning.
+ */
 export function skewHeader(skewed: readonly SkewedTime[]): Record<string, string> {
   const [first, ...others] = skewed;
   if (first === undefined) return {};

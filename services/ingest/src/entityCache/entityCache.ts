@@ -45,9 +45,9 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
 
 export interface EntityCache<Message, Entity> {
   /**
-   * Returns entities by id from memory, and otherwise from ClickHouse.
-   * @param looksUpAll true if ClickHouse is also queried for entities in memory. This is needed if the first record of an
-   * entity can have other content than the later record in memory.
+   * Returns entities by id. Queries ClickHouse for entities that are not in memory.
+   * @param looksUpAll true if ClickHouse is also queried for entities in memory. This is necessary if the first record of an
+   * entity can differ from the record in memory.
    * @throws Unavailable if ClickHouse does not answer, if this process lags behind the log, or if a restored table lacks rows
    */
   find(
@@ -66,8 +66,8 @@ export interface EntityCache<Message, Entity> {
   append(message: Message): Promise<number>;
   /**
    * Appends the record of a new entity. If the log already has an entity with the same id, returns the existing entity.
-   * @throws ReadBackTimeout if the record was appended, but was not read from the log in time
-   * @throws Unavailable if the cache is full, so that the record was not appended
+   * @throws ReadBackTimeout if the record was appended, but this process did not read it from the log in time
+   * @throws Unavailable if the cache is full. The record is then not appended.
    */
   register(message: Message, entity: Entity): Promise<{ registered: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;

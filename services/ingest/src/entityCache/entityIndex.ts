@@ -138,7 +138,7 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Ignores a record that does not change the entity. If a truncation removes this record, the entity stays in the index.
+    // Ignores a record that does not change the entity. The entity then stays in the index if a truncation removes this record.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;

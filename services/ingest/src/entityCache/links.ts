@@ -40,10 +40,10 @@ export async function linkedReports(
 
 const MAX_LINKS = 10_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Maximum age of a report for which a response also contains events of the session that the linker has not linked yet. */
+/** While a report is younger than this, responses also contain events of its session that the linker has not linked yet. */
 const FRESH_FOR_MS = 60_000;
 
-/** Returns the links of a report. A link to an event that the report lists is `pending` until ClickHouse has the event. */
+/** Returns the links of a report. A link to a listed event id is `pending` until ClickHouse has the event. */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<Link>(
@@ -77,7 +77,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Returns the event ids of expired links. A link expires after one day at the earliest, the minimum retention. */
+/** Returns the event ids of expired links. No link expires on its first day, because the minimum retention is one day. */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,

@@ -68,7 +68,10 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
   };
 }
 
-/** Wraps a report cache so that a report cannot have the id of an erased report. The cache itself hides erased reports. */
+/**
+ * Wraps a report cache. Rejects a new report with the id of an erased report. The cache alone cannot detect such an id, because
+ * it hides erased reports.
+ */
 export function visibleReports(reports: ReportCache, { erased }: Pick<Directory, 'erased'>): ReportCache {
   return {
     ...reports,

@@ -66,7 +66,7 @@ export function watchRestoredTable(
   };
 }
 
-/** Adds a warning about restored tables that lack rows to the health status. Checks the tables in the background. */
+/** Adds a warning to the health status if restored tables lack rows. Checks the tables in the background. */
 export function warnIfRestored(
   health: Pick<Health, 'warn'>,
   latest: readonly { errorIfIncomplete(): Promise<Unavailable | undefined> }[],

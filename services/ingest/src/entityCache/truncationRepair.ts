@@ -1,4 +1,6 @@
-/** Appends records again that a truncation removed, because clients have received acknowledgments for these records. */
+/**
+ * Repeats the appends of records that a truncation removed, because clients have received acknowledgments for these records.
+ */
 
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';

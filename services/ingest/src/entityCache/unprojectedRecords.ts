@@ -40,8 +40,9 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes the records below the offsets of the previous call. The offsets of this call are used later, because they can
-   * include new records that replaced lost records.
+   * Removes the records below the offsets of the previous call. The offsets of this call are applied in the next call, because
+   * this process may not have detected a truncation yet. After a truncation, offsets can include new records that replaced lost
+   * records.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

@@ -60,9 +60,15 @@ export class OrdinaryIngest {
   readonly #reports: OpenReportLookups;
   readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
-  /** Arrays that requests without an idempotency key share, because they need the arrays only until their first `await`. */
+  /**
+   * Arrays for requests without an idempotency key. These requests share the arrays, because a request needs them only until
+   * its first `await`.
+   */
   readonly #shared = new RequestArrays();
-  /** Free arrays for requests with an idempotency key. Each request takes its own arrays, which it uses after an `await`. */
+  /**
+   * Unused arrays for requests with an idempotency key. Such requests cannot share arrays, because a request needs its arrays
+   * after an `await`.
+   */
   readonly #free: RequestArrays[] = [];
   #keyedArrays = 0;
 
@@ -91,7 +97,7 @@ export class OrdinaryIngest {
   }
 
   async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
-    // Leaves a cached retry to the slow path at once. Otherwise, both paths would parse the body.
+    // Leaves a retry to the slow path if its idempotency key is cached. Without this check, both paths would parse the body.
     if (this.#replays.isCached(request.principal.project.id, key)) return undefined;
     const arrays = this.#free.pop() ?? this.#newArrays();
     if (arrays === undefined) return undefined;

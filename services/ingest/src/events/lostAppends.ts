@@ -1,4 +1,4 @@
-/** Detects appends of this process that the log lost in a truncation before the projector read them. */
+/** Detects lost appends of this process. A truncation removed them from the log before the projector read them. */
 import { createHash } from 'node:crypto';
 import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';

@@ -1,4 +1,4 @@
-/** Caches which events recent requests with an idempotency key stored, so that a retry gets an answer without a lookup. */
+/** Caches the stored events of recent requests with an idempotency key. A retry then gets its answer without a lookup. */
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { BoundedResource } from '@questlog/runtime/process/metrics';
 import { UUID_LENGTH } from '@questlog/schemas/uuid';
@@ -90,7 +90,7 @@ export class ReplayCache {
     this.#end(request);
   }
 
-  /** Ends a failed request, of which some events may be stored. Caches no events. */
+  /** Ends a failed request. Removes it from the cache, because it is unknown which of its events are stored. */
   release(request: CachedRequest): void {
     this.#remove(request);
     this.#end(request);

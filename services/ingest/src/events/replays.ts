@@ -45,7 +45,10 @@ export interface ClaimedKey {
    * events that earlier attempts stored.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim on the idempotency key like `complete`, if no earlier attempt of the request stored events. */
+  /**
+   * Ends the claim and caches the events, like `complete`. Must be called only if no earlier attempt of the request stored
+   * events.
+   */
   completeColumns(stored: StoredColumns): void;
   /** Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. */
   release(): void;

@@ -2,7 +2,10 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
 
-/** Times before which a project's data has expired, in milliseconds since the epoch. 0 means that no data has expired. */
+/**
+ * Data of a project has expired if it is older than these times. The times are in milliseconds since the epoch. 0 means that no
+ * data has expired.
+ */
 export interface Expiry {
   readonly events: number;
   readonly links: number;

@@ -12,7 +12,8 @@ export type Handling = 'lenient' | 'strict';
 /** Returns the first `handling` preference in a `Prefer` header. Undefined if its value is neither `strict` nor `lenient`. */
 export function handlingIn(prefer: string): Handling | undefined {
   if (prefer === '') return undefined;
-  // Removes the quotes around a single word. Replaces other quoted text, because it can contain a comma that separates nothing.
+  // Removes the quotes around a single word. Replaces any other quoted text with a placeholder, because a comma in a quoted
+  // text is not a separator.
   const unquoted = prefer.replace(/"([^"]*)"/g, (_, text: string) =>
     /^[a-z]*$/i.test(text) ? text : 'quoted',
   );

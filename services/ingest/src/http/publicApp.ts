@@ -106,7 +106,10 @@ function operatorsHint(path: string): string | undefined {
   return "the operators' listener serves it (QUESTLOG_ADMIN_PORT, default 8081); this listener has GET /health";
 }
 
-/** Returns a function that authenticates a request. Its result can authenticate the request again, such as during a stream. */
+/**
+ * Returns a function that authenticates a request. Its result can authenticate the same request again, for example during a
+ * stream.
+ */
 export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
   return (ctx, scope) => {
     const authenticate = () => authorize(ctx, scope);

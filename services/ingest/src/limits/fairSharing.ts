@@ -102,7 +102,10 @@ export interface ProjectIds {
 /** Acquires a permit. Returns a function that releases the permit. @throws Unavailable if the tenant has reached its limit */
 export type AcquirePermit = (project: ProjectIds) => () => void;
 
-/** Limits the concurrent use of a resource. A tenant gets a permit only if more permits are free than the tenant has. */
+/**
+ * Limits the concurrent use of a resource. A tenant gets a permit only if the number of free permits is greater than the number
+ * of permits that the tenant already has.
+ */
 export function limitConcurrency(
   resource: string,
   max: number,

@@ -5,7 +5,9 @@ import type { IngestContext } from '../context.ts';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/** Time after the start of a minute at which every busy process has written its first counts of this minute to the ledger. */
+/**
+ * Maximum time after the start of a minute until every busy process has written its first counts of this minute to the ledger.
+ */
 const SETTLE_MS = 10_000;
 
 /** Returns a function that counts the ingest processes that serve a tenant, including this process. */

@@ -40,7 +40,10 @@ async function lastLinkMs(log: Log, store: Store, at: GapRequest): Promise<numbe
   return row === undefined || Number(row.links) === 0 ? undefined : Number(row.lastMs);
 }
 
-/** Returns the latest write time of the partitions' first records. Returns the current time if a partition is empty. */
+/**
+ * Reads the first record of each partition. Returns the latest write time of these records. Returns the current time if a
+ * partition is empty.
+ */
 async function firstKeptMs(log: Log, clock: Clock, { offsets, partitions }: GapRequest): Promise<number> {
   const times = new Map<number, number>();
   const [isFound, isDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

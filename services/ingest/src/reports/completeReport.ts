@@ -70,12 +70,15 @@ export async function appendInlineEvents(
   }
 }
 
-/** True if a link to an inline event is `unresolved`, because the linker did not find the event in time. */
+/** True if an inline event has the link state `unresolved`. In this state, the linker did not find the event in time. */
 export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean {
   return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
 }
 
-/** Margin before a report's grace period ends. The linker's last search can miss an event that is stored in this margin. */
+/**
+ * Time before the end of a report's grace period. If an event is stored in this time, the linker's last search can miss the
+ * event.
+ */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 
 export async function appendRetry(

@@ -1,6 +1,6 @@
 /**
  * Finds missing events of a session by gaps in the client's sequence numbers. Retention can remove the first events of an old
- * session, so that a gap before the first stored event counts as expired.
+ * session. In this case, a gap before the first stored event counts as expired.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';

@@ -11,7 +11,7 @@ import { type AcquirePermit, FairQueue, limitConcurrency, type ProjectIds } from
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum delay of a timer that the rate limit makes up for. After a late timer, the next chunks wait less. */
+/** Maximum delay of a timer that is compensated. If a timer is late, the next chunks wait less. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 
@@ -104,7 +104,7 @@ async function* bounded(
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
-    // Keeps the connection open if the loop ends before the body, because the response needs the connection.
+    // If the loop ends before the whole body is read, the connection stays open, because the response must still be sent.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       const { length } = chunk;
       sizeBytes += length;

@@ -1,4 +1,4 @@
-/** Tests the check of files that a report names. */
+/** Tests the check of the files of a report. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

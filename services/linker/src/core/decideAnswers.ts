@@ -54,9 +54,10 @@ function decideCheck(
 }
 
 /**
- * True if the linker opens the new report. ClickHouse has the first report with the same id. If its offset in the same log is
- * lower, the new report is a duplicate. A higher offset is from before a truncation. A retry, or a report of another log, opens
- * unless the report in ClickHouse was retracted.
+ * True if the linker opens the new report. `report` is the first report in ClickHouse that has the same id.
+ * - If the new report is a retry, or `report` is from another log: true if `report` is not retracted.
+ * - If `report` has a lower offset in the same log: false, because the new report is a duplicate.
+ * - If `report` has the same offset: true. If it has a higher offset: true, because `report` was stored before a truncation.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
@@ -73,7 +74,8 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // Ignores a retraction that precedes its report in the log. The linker forwards a retraction only after this check.
+    // Ignores a retraction that precedes its report in the log. A forwarded retraction needs no check, because the linker
+    // checks each retraction before it forwards the retraction.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };

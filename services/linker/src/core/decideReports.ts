@@ -73,7 +73,8 @@ function decideFiled(state: LinkerState, offset: number, record: ReportLink, now
   const key = keyOf(record);
   const known = state.reports.get(key);
   const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
-  // The same report was read before at a higher offset: the log was truncated, and the report was appended again.
+  // The linker has already read the same report at a higher offset. Therefore, the log was truncated, and the report was
+  // appended again.
   const isReread = isSame && offset < known.offset;
   if (known !== undefined && !isReread)
     return record.kind === 'retried' ? decideRetry(state, key, known, record) : EMPTY_DECISION;
@@ -108,7 +109,9 @@ function decideRetraction(state: LinkerState, offset: number, record: ReportLink
   return { ...EMPTY_DECISION, changes };
 }
 
-/** Returns the report without its content and digest, because slices of the log record would keep the record in memory. */
+/**
+ * Omits the report's content and digest, because they are slices of the log record and would keep the whole record in memory.
+ */
 function withoutContent(record: ReportLink): ReportLink {
   return { ...record, requestDigest: null, content: null };
 }

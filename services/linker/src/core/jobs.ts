@@ -71,12 +71,11 @@ const MAX_EVENT_IDS_PER_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
-/**
- * Projects whose reports have more events than one lookup can return. `projects` contains the maximum number of reports per
- * lookup, and starts with the project that has waited longest. `isNext` is true if the next lookup is for such a project.
- */
+/** Projects with heavy reports. One lookup cannot return all events of these reports. */
 export interface HeavyProjects {
+  /** Maximum number of reports per lookup, by project. The map starts with the project that has waited longest. */
   readonly projects: ReadonlyMap<string, number>;
+  /** True if the next lookup is for a project in the map. */
   readonly isNext: boolean;
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };

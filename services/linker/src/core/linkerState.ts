@@ -236,7 +236,7 @@ class DueTimes {
   }
 }
 
-/** Limits the number of links from a report to events of its session. Links to events that the report lists are not limited. */
+/** Limits the number of links from a report to events of its session. Links to listed event ids are not limited. */
 export class SessionLinkBudget {
   readonly #state: LinkerState;
   readonly #seenCounts: ReadonlyMap<string, number>;

@@ -57,7 +57,10 @@ export class RecentAppends {
     for (const id of ids) this.#saved.add(id, entry, since);
   }
 
-  /** Evicts append ids, but only if more than `maxIds` ids remain. A cache with fewer ids counts as complete. */
+  /**
+   * Evicts append ids, but keeps more than `maxIds` ids. A cache with fewer ids would count as complete, as if no id had been
+   * evicted.
+   */
   #evict(): number[] {
     const freedEntries: number[] = [];
     for (;;) {

@@ -10,7 +10,10 @@ export type RequiredOffsets = {
   readonly [topic in Projected]?: ReadonlyMap<number, RequiredOffset>;
 };
 
-/** Offsets of one commit. The links of all events before the offset `events` are stored before the offset `links`. */
+/**
+ * Offsets of one commit. The linker has read all events below the offset `events`. The links of these events have offsets below
+ * `links`.
+ */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;

@@ -38,7 +38,10 @@ export class SessionFilter {
   }
 }
 
-/** Sessions with reports in one partition. Until they are loaded from ClickHouse, every session counts as one with reports. */
+/**
+ * Sessions with reports in one partition. Until these sessions are loaded from ClickHouse, every session is treated as a
+ * session with reports.
+ */
 export class SessionsWithReports {
   readonly filter: SessionFilter;
   #isComplete = false;

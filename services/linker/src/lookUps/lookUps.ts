@@ -133,7 +133,8 @@ export class LookUps {
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
     // Excludes erased reports, because ClickHouse can still have the row of an erased report.
     const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleReport(record));
-    // Searches only for events of the session. An event that a report lists stays unresolved after the grace period.
+    // Searches only for events of the session, not for event ids that are listed in the reports. If a listed event arrives
+    // after the grace period, it stays unresolved.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));
   }
 

@@ -29,7 +29,10 @@ interface Pair {
 /** Maximum number of rows of one query. If a result has this number of rows, further rows can be missing. */
 const MAX_PAIRS = 20_000;
 
-/** Returns the reports' events that are not linked yet. Omits events of this partition at or after the offset `below`. */
+/**
+ * Returns the reports' events that are not linked yet. Includes events of this partition only if their offset is lower than
+ * `below`.
+ */
 export async function unlinkedPairs(
   source: LookUpSource,
   queries: readonly LinkQuery[],
@@ -224,7 +227,8 @@ async function namedPairs(
     const { projectId, tenantId } = query.record;
     for (const [id, way] of query.events) {
       const event = locations.get(`${projectId}/${id}`);
-      // Events at or after the offset `below` count as missing. The linker links them later, when it reads them from the log.
+      // Counts an event as missing if its offset in this partition is not lower than `below`. The linker links such an event
+      // later, when it reads the event from the log.
       const isSeenEvent = event?.tenantId === tenantId && isSeen(event, source, below);
       if (!isSeenEvent) missing.get(query.key)?.push(id);
       else if (!existing.has(`${query.key}/${id}`)) pairs.push({ query, event, source: way });

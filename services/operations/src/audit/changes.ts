@@ -37,7 +37,7 @@ export function auditChanges(
   return async (ctx, next) => {
     const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
     if (route === undefined || READ_ONLY_ROUTES.includes(route.pattern)) return await next();
-    // Parses the body for the audit record. The parser of the route later uses the same parsed body.
+    // Parses the body for the audit record. The route does not parse the body again.
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');

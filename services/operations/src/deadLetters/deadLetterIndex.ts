@@ -34,7 +34,7 @@ interface Entry {
   decision: DeadLetterDecision | undefined;
 }
 
-/** Maximum number of dead letters in memory, less than 1 KiB each. */
+/** Maximum number of dead letters in memory. Each dead letter needs less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex {

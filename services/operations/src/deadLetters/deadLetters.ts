@@ -1,4 +1,4 @@
-/** Lists, inspects, replays, and discards dead letters. The dead-letter topic records replays and discards. */
+/** Lists, inspects, replays, and discards dead letters. Replays and discards are stored in the dead-letter topic. */
 import { isUtf8 } from 'node:buffer';
 import type { NewestFirstPage } from '@questlog/runtime/http/core/newestFirst';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';

@@ -73,7 +73,7 @@ function toOutput({ switches }: Project, nowMs: number): SwitchOutput[] {
 
 const checker = Compile(SwitchesInput);
 
-/** Rejects unknown fields, because a switch with a misspelled condition would reject too many events. @throws Rejected */
+/** Rejects unknown fields. If a misspelled condition were ignored, the switch would reject too many events. @throws Rejected */
 function readSwitches(body: unknown, nowMs: number): Switch[] {
   if (!Array.isArray(body)) throw new Rejected('invalid_request', 'the body must be an array of switches');
   if (!checker.Check(body)) throw bodyRejection(fieldProblems(checker, body));

@@ -7,7 +7,7 @@ import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf } from '@questlog/schemas/uuid';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Number of days after which an uploaded file that no report names has certainly been removed. */
+/** Number of days after which an uploaded file that belongs to no report has certainly been removed. */
 const UNNAMED_DAYS = 3;
 
 /** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */
@@ -28,8 +28,8 @@ export async function removeFiles(
 }
 
 /**
- * Finds files that no report names. For a project or tenant: all files from before the request. For sessions: their recent
- * files, and all recent files without a description.
+ * Finds erased files that belong to no report. If a project or tenant is erased, these are all files from before the erasure
+ * request. If sessions are erased, these are the recent files of the sessions, and all recent files without a description.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -49,7 +49,10 @@ export async function countRows(store: Store, scope: ErasureScope): Promise<Eras
   return { ...ZERO_COUNTS, events, sessions, reports, links, linkedEvents, log };
 }
 
-/** Time limit of a statement. It is below the timeout of the ClickHouse client, which repeats a statement after its timeout. */
+/**
+ * Time limit of a statement. It is shorter than the timeout of the ClickHouse client, because the client retries after its
+ * timeout.
+ */
 const STATEMENT_LIMIT_SECONDS = 25;
 
 /** Makes ClickHouse write large groups of a `GROUP BY` to disk, because large groups can exceed the memory limit. */
@@ -122,7 +125,8 @@ export async function hideRows(
         `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // Waits for a running mutation, because it may already delete these rows, or would block another deletion.
+      // If a mutation is running, waits instead of starting a deletion. The mutation may already delete these rows, and it
+      // would block another deletion.
       if (!(await isMutating(store, table))) {
         await store.command(
           `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
@@ -134,8 +138,9 @@ export async function hideRows(
 }
 
 /**
- * Time for which ClickHouse keeps replaced data parts during an erasure, instead of 8 minutes. This short time is safe, because
- * the changed settings also flush new parts to disk.
+ * Time for which ClickHouse keeps replaced data parts during an erasure. ClickHouse's default is 8 minutes, because a crash can
+ * destroy new parts that are not on disk yet. Here, the changed settings write new parts to disk immediately, so a short time
+ * is safe.
  */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 

@@ -204,13 +204,13 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Keeps the erased reports and events until later, because they identify links that the projector inserts later.
+    // Does not delete the erased reports and events yet, because they identify links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {
       const { changes } = erased;
       for (const scope of scopes) await this.#eraseScope(scope);
-      // Waits until the projector has inserted the links of reports that the erasure has newly found.
+      // If the erasure has found more reports, waits until the projector has inserted the links of these reports.
       if (erased.changes !== changes) await this.#waitForProjections();
     }
     for (const [part, scope] of scopes.entries()) await this.#eraseScope(scope, part);
@@ -231,7 +231,7 @@ class Run {
       await this.#update({ hiddenAt: null });
       return false;
     }
-    // Searches for files again, because a game can use an upload address for an hour after the request.
+    // Searches for files again, because a game can use an upload address for an hour after the game has requested the address.
     const lateAttachments = await this.#removeUnnamed(
       erasure,
       (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_LIFETIME_MS,

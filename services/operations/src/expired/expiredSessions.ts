@@ -102,7 +102,10 @@ export async function renewOld(
   return old;
 }
 
-/** Adds sessions to `expired_sessions` that an older version of Questlog deleted without recording their players. */
+/**
+ * Adds sessions without recorded players to `expired_sessions`. An older version of Questlog deleted these sessions, and did
+ * not record their players.
+ */
 export async function recordUnknown(
   store: StoreQueries,
   projects: readonly OwnedProject[],

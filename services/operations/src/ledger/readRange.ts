@@ -51,7 +51,8 @@ export async function readRange(
         queue = queue.then(() => take(batch));
         await queue;
       }
-      // Delays further batches of this partition until the end, because all needed records of the partition have been read.
+      // All needed records of this partition have been read. Its further batches wait until the other partitions are finished,
+      // too.
       if (!remaining.has(batch.partition)) await finished.promise.catch(() => undefined);
     },
   });

@@ -1,4 +1,4 @@
-/** Serves POST /admin/links/retry: the linker searches again for events that reports list and that did not arrive in time. */
+/** Serves POST /admin/links/retry. The linker searches again for late events whose ids are listed in reports. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';

@@ -143,9 +143,9 @@ interface ExpiredRows {
 }
 
 /**
- * Removes files of expiring reports that no remaining report names. Searches only reports of the next two days, because a file
- * is at most a day older than its report. Must run before the reports are removed, because only a report names the project of a
- * file.
+ * Removes files that belong only to expiring reports. Among the remaining reports, searches only those of the next two days,
+ * because a file is at most a day older than its report. Must run before the reports are removed, because only a report
+ * contains the project of a file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,

@@ -1,4 +1,4 @@
-/** Removes uploaded files that no report names within a day, and descriptions of uploads whose file never arrived. */
+/** Removes uploaded files that belong to no report after a day. Removes descriptions of uploads whose file never arrived. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
@@ -43,7 +43,7 @@ function lastDays(nowMs: number): string[] {
   return Array.from({ length: SWEPT_DAYS }, (_, day) => dayOf(nowMs - (day + 1) * DAY_MS));
 }
 
-/** Removes old files that no report names. Returns the number of removed uploads. */
+/** Removes old files that belong to no report. Returns the number of removed uploads. */
 export async function sweepUploads(
   { store, projections, clock }: SweepContext,
   uploads: UploadStore,

@@ -125,7 +125,10 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-/** SQL condition for the rows of records below the offset `{start}` and of records that the log lost in a truncation. */
+/**
+ * SQL condition for the rows of two kinds of records: records below the offset `{start}`, and records that a truncation removed
+ * from the log.
+ */
 const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 

@@ -63,7 +63,8 @@ async function writeReports(
   { filed, later }: ReportsPlan,
   { confirm }: Attempt,
 ): Promise<number> {
-  // Checks that this process owns the partition, because a new owner can know of more erasures and hide more reports.
+  // Checks that this process still owns the partition. A new owner can know more erasures, so the rows of an old owner could
+  // show erased reports.
   await confirm();
   const source = { logId, partition, orphanIds };
   const links = new RowSink(store, linkTable(source));

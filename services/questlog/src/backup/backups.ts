@@ -19,16 +19,16 @@ export interface OpenBackups {
 const MAX_LISTED = 100;
 const MAX_FAILURES = 10;
 
-/** @param into the folder of the backups */
-export function openBackups(source: BackupSource | undefined, into: string, logger: Logger): OpenBackups {
-  const backups = source && new Backups(source, into, logger);
+/** @param folder the folder that contains the backups */
+export function openBackups(source: BackupSource | undefined, folder: string, logger: Logger): OpenBackups {
+  const backups = source && new Backups(source, folder, logger);
   const requireBackups = (): Backups => {
     if (backups !== undefined) return backups;
     throw new Rejected('backups_not_here', 'only embedded engines can be backed up here');
   };
   return {
     handlers: {
-      listBackups: async () => ({ into, backups: await requireBackups().list() }),
+      listBackups: async () => ({ into: folder, backups: await requireBackups().list() }),
       createBackup: () => requireBackups().start(),
     },
     close: async () => await backups?.close(),

@@ -58,7 +58,7 @@ export async function makeBackup(
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });
-    // Uploads are copied last, so that the backup contains every file that a bug report names.
+    // Uploads are copied last, so that the backup contains every file of its bug reports.
     await copyUploads(join(source.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
     await copyFile(source.credentialsPath, join(unfinished, basename(source.credentialsPath)));
     const ended = { logId: source.log.id, endedAt: new Date().toISOString() };

@@ -1,4 +1,7 @@
-/** Steps of an upgrade on Kafka that run before the processes of the new version: `migrate` and `wait-for-consumers`. */
+/**
+ * Upgrade steps of an installation with Kafka: `migrate` and `wait-for-consumers`. Both steps run before the processes of the
+ * new version start.
+ */
 import { waitForMembers } from '@questlog/runtime/log/kafka/group/waitForMembers';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';

@@ -30,7 +30,8 @@ export async function startWorkers(count: number, logger: Logger, lifecycle: Lif
 
   function spawn(worker: number): ChildProcess {
     const fork = cluster.fork({ [WORKER_ENV]: String(worker) });
-    // Ignores the error of passing a connection to an ended worker. Without a listener, the error would end this process.
+    // If a worker has ended, passing a connection to the worker fails. Ignores this error. Without a listener, the error would
+    // end this process.
     fork.on('error', () => {});
     const child = fork.process;
     releaseConnectionOnExit(fork);
@@ -76,7 +77,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // Must run before node:cluster's own listener, which sends the next connection and then sets `last` to this connection.
+  // Must run before node:cluster's own listener, which sends the next connection. Otherwise, this listener would forget the
+  // next connection.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

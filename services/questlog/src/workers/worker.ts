@@ -14,7 +14,10 @@ type WorkerResponse = { readonly response: unknown; readonly id: number };
 type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
-/** Time limit for the health of all workers: over a worker's 500 ms for warnings, under the 1,000 ms of a Kubernetes probe. */
+/**
+ * Time limit for the health of all workers. It is longer than the 500 ms that a worker has for its warnings, and shorter than
+ * the 1,000 ms that a Kubernetes probe waits.
+ */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;
 

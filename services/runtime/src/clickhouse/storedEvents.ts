@@ -35,9 +35,9 @@ export function storedEvents<Row>(
 }
 
 /**
- * Compares ClickHouse with the ledger, which counts accepted events, for the day before `settledMs`. Returns the number of
- * missing and additional events. `ageSeconds` is the age, at `nowMs`, of the oldest minute with a difference (0 if there is
- * none).
+ * Compares the events in ClickHouse with the accepted events in the ledger, for the 24 hours before `settledMs`. Returns the
+ * number of missing and additional events. `ageSeconds` is the time from the oldest minute with a difference until `nowMs`. It
+ * is 0 if there is no difference.
  * @param settledMs time before which ClickHouse must have all records
  */
 export async function ledgerDifference(

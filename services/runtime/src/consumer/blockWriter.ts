@@ -21,7 +21,7 @@ export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
   /** Inserts the rows of `plan`. @throws Invalid if ClickHouse rejects the data. @throws Unavailable if a retry can succeed. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends the record of a one-record block to the dead letters, unless the dead letters already contain the record. */
+  /** Sends the block's only record to the dead letters. Does nothing if the dead letters already contain the record. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 

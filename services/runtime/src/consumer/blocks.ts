@@ -40,8 +40,8 @@ export interface BlockOptions<Plan> {
   /** Runs `write` in the traces of the block's records. Undefined in tests without traces. */
   inTraces?(block: Block, write: () => Promise<void>): Promise<void>;
   /**
-   * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse: the
-   * tables contain the rows of all records below this offset.
+   * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse. The
+   * stored offset means that the tables contain the rows of all records below it.
    */
   publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
   onProjected(nextOffset: number, tablesId: string): void;
@@ -188,8 +188,8 @@ class BlockRun<Plan> {
 
   /**
    * Checks that the log still contains the block of the latest commit.
-   * @throws RestartRun if the last record of the block is missing. The process then reads the log again, because a former
-   * leader can report a wrong end offset.
+   * @throws RestartRun if the last record of the block is missing. A former leader can report such a wrong end offset, so the
+   * process reads the log again.
    * @throws LogTruncated if the log contains the last record, but not the transaction markers after it.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -201,9 +201,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before their insert. Normally, this is only the next block, because
-   * its rows can be stored without a commit. All blocks are compared if the group has no commit, or if rows at or above
-   * `position` are stored.
+   * Decides which blocks are compared with the stored rows before their insert. Usually, this is only the next block. After a
+   * crash before its commit, its rows can already be stored. All blocks are compared if the group has no commit, or if rows at
+   * or above `position` are stored.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -217,9 +217,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until an insert by the previous owner of the partition can no longer succeed. If a block's commit was lost, a late
-   * insert could add rows after the stored rows were read.
-   * @throws RestartRun after a wait, because a truncation of the log is possible while this process waits.
+   * Waits until an insert by the previous owner of the partition can no longer succeed. Otherwise, if the commit of a block was
+   * lost, a late insert could add rows after this process has read the stored rows.
+   * @throws RestartRun after a wait, because the log can be truncated during the wait.
    */
   async #waitForPreviousInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;
@@ -234,8 +234,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // A new partition gets blocks of one record, because its first commit can be lost. The next owner must then build an equal
-    // block, or it would insert rows twice. A block of one record is always equal.
+    // Uses blocks of one record for a new partition, because its first commit can be lost. The next owner must then build the
+    // same block. Otherwise, it would insert rows twice. Only a block of one record is certain to be the same.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -317,7 +317,9 @@ class BlockRun<Plan> {
     return this.#options.inTraces?.(block, write) ?? write();
   }
 
-  /** Writes a block. Splits a rejected block until each rejected record is alone, and dead-letters these records. */
+  /**
+   * Writes a block. Splits a rejected block until each rejected record is alone, and sends these records to the dead letters.
+   */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
@@ -336,7 +338,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // Leader epochs reveal truncations, so the commit contains the newest epoch, possibly that of a later transaction marker.
+    // The commit contains the newest leader epoch, because leader epochs reveal truncations. This epoch can come from a
+    // transaction marker after the last record.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

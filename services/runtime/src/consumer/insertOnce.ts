@@ -18,9 +18,9 @@ export interface BlockInsert {
 }
 
 /**
- * Inserts the rows of a block exactly once, by reading which rows are already stored. The deduplication token is not enough,
- * because ClickHouse can have a token without its rows after a crash. Rows that are still missing at the end cause no error,
- * because ClickHouse never stores rows older than the table's TTL.
+ * Inserts the rows of a block exactly once. Reads which rows are already stored, because a deduplication token is not enough.
+ * After a crash, ClickHouse can have a token without its rows. If rows are still missing at the end, they are older than the
+ * table's TTL. This is not an error, because ClickHouse never stores such rows.
  */
 export async function insertOnce(
   store: Store,

@@ -1,6 +1,6 @@
 /**
- * Selects the valid record if two records replace the same older record. The valid record has the lower offset. After a
- * deletion, the key of the entity must not be used again.
+ * Selects the valid record if two records replace the same older record. The valid record has the lower offset. The key of a
+ * deleted entity must not be used for another entity.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
@@ -36,7 +36,8 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // Ignores a header that names a higher offset, because a copy always has a higher offset than its original record.
+    // Ignores a header whose offset is not lower than the offset of this record. Such a header is wrong, because a copy always
+    // has a higher offset than its original.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // The replaced record usually has a lower offset. After a truncation, it can have a higher offset, because new records get

@@ -3,8 +3,8 @@ import { settledWithin } from '../process/waiting.ts';
 import type { Log, LogRecord, OffsetRange, TailOptions } from './log.ts';
 
 /**
- * Returns the first record of each range, by partition. Omits partitions without a record in their range.
- * @param limitMs maximum time of the read. If `limitMs` is defined, partitions that are not read in this time or fail are omitted.
+ * Returns the first record of each range, by partition. Omits a partition if its range contains no record.
+ * @param limitMs maximum time of the read. If `limitMs` is defined, also omits a partition if reading it fails or takes longer.
  */
 export async function firstRecords(
   log: Pick<Log, 'tail' | 'partitionCount'>,
@@ -29,7 +29,8 @@ export async function firstRecords(
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
-      // Waits for the first record of all partitions. The log reads no more batches while this call of `onBatch` waits.
+      // Waits until the first record of each partition has arrived. Meanwhile, the log reads no further batches of this
+      // partition.
       await allRead.promise;
     },
     onTruncated: (partition, offset) => {
@@ -37,7 +38,8 @@ export async function firstRecords(
       return onTruncated?.(partition, offset);
     },
   });
-  // Finishes ranges without records. `onBatch` is not called if retention has removed the records and no later record exists.
+  // Finishes ranges that contain no records. If retention has removed the records and no later record exists, the log never
+  // calls `onBatch`.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
   const read = Promise.race([allRead.promise, tail.failed]);

@@ -10,7 +10,10 @@ export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsA
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 
-/** Gauges of prom-client that wrongly end in `_total`, like counters. Other gauges have the same values by type. */
+/**
+ * Gauges of prom-client whose names wrongly end in `_total`, like the names of counters. Other gauges contain the same values,
+ * separately for each type.
+ */
 const MISNAMED = ['handles', 'requests', 'resources'].map((name) => `nodejs_active_${name}_total`);
 
 export interface RegistryOptions {

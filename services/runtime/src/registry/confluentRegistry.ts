@@ -148,7 +148,8 @@ async function fetchSchema(address: RegistryAddress, id: number): Promise<string
   if (isNotFound(answer)) return undefined;
   const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // An unexpected response does not prove that the schema is missing, so the consumer waits instead of using the dead letters.
+  // An unexpected response does not prove that the schema is missing. The consumer therefore waits, and does not send the
+  // record to the dead letters.
   throw new Unavailable(unavailableMessage(address, `status ${answer.status} for schema ${id}`));
 }
 
@@ -223,7 +224,10 @@ export class SchemaCache {
     return await running;
   }
 
-  /** Returns true if the id is cached as unknown. Ignores an entry that expires too late, because the clock was set back. */
+  /**
+   * Returns true if the id is cached as unknown. Ignores an entry whose expiry time is too far in the future. In this case, the
+   * clock was set back after the entry was stored.
+   */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknownUntilMs.touch(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_ID_CACHE_MS;

@@ -7,7 +7,10 @@ import type { Codec } from './registry.ts';
 export interface TailDecoder<T> {
   /** Decodes a record. @throws Invalid if the record is invalid. @throws Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Makes waiting calls of `decode` throw `Unavailable`. Must run before the topic reader closes, which waits for `decode`. */
+  /**
+   * Makes waiting calls of `decode` throw `Unavailable`. Must run before the topic reader is closed, because closing waits for
+   * `decode`.
+   */
   close(): void;
 }
 

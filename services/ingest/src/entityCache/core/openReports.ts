@@ -31,8 +31,8 @@ type FilingReport = RequestedLinks & Pick<ReportLink, 'reportId' | 'maxSessionLi
 
 export const MAX_OPEN_WINDOWS = 100_000;
 /**
- * Maximum number of cached ids of events that open reports list, about 260 bytes each. If an id is not cached, the response to
- * the event omits the report, but the linker still links the event.
+ * Maximum number of cached event ids that are listed in open reports. Each id needs about 260 bytes. If an id is not cached,
+ * the response to the event omits the report, but the linker still links the event.
  */
 export const MAX_NAMED_IDS = 100_000;
 /** Maximum number of cached ids of retracted reports. An id is needed until the linker has retracted the report's links. */

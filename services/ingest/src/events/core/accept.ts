@@ -170,7 +170,8 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // Includes the first event id, because a retry after a lost report has new event ids and is not a duplicate.
+    // If a report was lost, a retry of the report has new event ids. The hash includes the first event id, so that this retry
+    // does not count as a duplicate.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(sha256(tried));
   }

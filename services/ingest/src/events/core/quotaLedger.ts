@@ -12,7 +12,9 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_FRACTION = 0.05;
 
-/** Maximum number of appends in memory per partition, about 40 bytes each. More appends are merged. */
+/**
+ * Maximum number of appends in memory per partition. Each append needs about 40 bytes. Above this number, appends are merged.
+ */
 const MAX_OWN_APPENDS = 10_000;
 
 interface OwnAppend {
@@ -24,7 +26,7 @@ export class QuotaLedger {
   readonly #logId: string;
   readonly #maxOwn: number;
   #rollupUsed = 0;
-  /** For each partition of the current log, the highest offset whose events ClickHouse's count includes. */
+  /** For each partition of the current log, the offset up to which ClickHouse's count includes all events. */
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
   /** For each truncated partition, ClickHouse's event count before the truncation. ClickHouse can still return this count. */
@@ -49,9 +51,10 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces ClickHouse's counts by the counts in `rows`. Removes the events that `rows` include from this process's own count.
-   * @param projected offsets below which ClickHouse had all records before `rows` were read. Later offsets would remove events
-   * that `rows` do not include.
+   * Replaces ClickHouse's counts with the counts in `rows`. The events that `rows` include are then removed from the count of
+   * this process.
+   * @param projected for each partition, the offset below which ClickHouse had all records before `rows` were read. With higher
+   * offsets, events that `rows` do not include would also be removed.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

@@ -15,7 +15,8 @@ export function recordShape(
 ): RecordShape {
   if (!isLenient || idempotencyKey === undefined) return 'lane';
   const { buildIds, project } = principal;
-  // Uses one record per event if switches, rate limits, or the token can exclude single events, which a retry can then add.
+  // If switches, rate limits, or the token can exclude single events, uses one record per event. A retry can then add an event
+  // that the first attempt excluded.
   const canExclude = buildIds !== undefined || (project.switches ?? []).length > 0 || isRestricted(principal);
   return canExclude ? 'event' : 'session';
 }
@@ -53,7 +54,7 @@ export class RecordParts {
   #record: RecordPart | undefined;
   #key: string | number | null = null;
 
-  /** @param next array to fill with the index of the next event of the same record, for each event */
+  /** @param next the array to fill. For each event, it receives the index of the next event of the same record. */
   constructor(shape: RecordShape, next: Uint16Array) {
     this.#shape = shape;
     this.#next = next;

@@ -12,7 +12,7 @@ export interface OffendingPart {
 
 export const MAX_SAMPLE_BYTES = 256;
 const MAX_TYPE_BYTES = 100;
-/** Number of bytes before and after a sample in which secrets are also searched. */
+/** Number of bytes before a sample, and after the sample, that are also searched for secrets. */
 const MAX_SECRET_BYTES = 4096;
 
 export class BodyParts {

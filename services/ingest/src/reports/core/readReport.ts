@@ -56,7 +56,7 @@ export interface ReportDraft {
   readonly times: readonly SentTime[];
   readonly window: Partial<ReportWindowMs>;
   readonly eventIds: readonly string[];
-  /** True if the request lists too many event ids, so that only the last `MAX_NAMED_EVENTS` ids are used. */
+  /** True if the request contains too many event ids. Only the last `MAX_NAMED_EVENTS` ids are then used. */
   readonly eventIdsTruncated: boolean;
   /** Id that the client chooses for a report request and repeats in a retry. The report id is derived from this id. */
   readonly clientRequestId: string | null;
@@ -71,7 +71,7 @@ export interface ReportDraft {
 }
 
 const validator = Compile(ReportFields);
-/** Fields of a bug report request of which at least one must be present and not empty. */
+/** Fields of a bug report request. At least one of these fields must be present and not empty. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
 /** Parses a report. Problems of single fields are part of the result. @throws Rejected if the body is not a JSON object */
@@ -190,7 +190,8 @@ function smallFields({ fields }: ScannedObject): {
   const sentFields = omitEmptyFields(fields);
   const eventIds = sentFields['eventIds'];
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
-  // Accepts too many event ids, because some games send all event ids of a session after a lost connection.
+  // In a report with a `clientRequestId`, too many event ids are not an error, because some games send all event ids of a
+  // session after a lost connection.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in sentFields;
   const skipped = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
   if (isTooMany) sentFields['eventIds'] = eventIds.slice(skipped);

@@ -15,8 +15,8 @@ export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
   /**
-   * For each address, the rejections in this minute that the audit does not contain yet. Undefined after the first rejection,
-   * which the audit records immediately.
+   * Rejections of the current minute, by address. The first rejection of an address goes to the audit immediately, and the
+   * value is then undefined. Further rejections of the address are collected here.
    */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 

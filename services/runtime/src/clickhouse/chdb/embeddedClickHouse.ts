@@ -32,7 +32,9 @@ export interface EmbeddedClickHouseOptions {
   /** Maximum number of concurrent queries of the `reader` account. These queries do not count for `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
   maxReaderSeconds?: number;
-  /** Runs if the engine must be restarted, because it shut down, a file write failed, or a statement cannot be killed. */
+  /**
+   * Called when the engine needs a restart. The engine has shut down, a file write has failed, or a statement cannot be killed.
+   */
   onBroken?: (reason: string) => void;
 }
 

@@ -36,7 +36,7 @@ export class UnauthenticatedLimit implements AddressGuard {
   readonly #addresses = new BoundedMap<string, Address>(MAX_ADDRESSES);
   #anyUntilMs = 0;
 
-  /** @param credentialsOf checks the credentials of a request with little CPU time */
+  /** @param credentialsOf checks the credentials of a request. The check must need little CPU time. */
   constructor(
     clock: Clock,
     metrics: Pick<HttpMetrics, 'rateLimited'>,

@@ -188,7 +188,10 @@ function withNamedSchemas(modules: Api['schemas'], document: object): OpenApiDoc
   return { ...rest, components: { ...components, schemas } } as OpenApiDocument;
 }
 
-/** Maps the JSON text of each exported schema to its name. The variant that also accepts null has the same name. */
+/**
+ * Maps the JSON text of each exported schema to the name of the schema. The schema that also accepts null has a different text,
+ * but is mapped to the same name.
+ */
 function namesOf(modules: Api['schemas']): ReadonlyMap<string, string> {
   const named = modules
     .flatMap((module) => Object.entries(module))

@@ -21,7 +21,10 @@ export interface RequiredOffset {
 export interface ProjectionCheck {
   /** True if a commit above the log's end offset must not count. A group made such a commit before the log was truncated. */
   readonly checksEndOffset?: boolean;
-  /** True if the consumer group needs to reach only the log's end, because a truncation can have removed later records. */
+  /**
+   * True if the consumer group only has to reach the current end of the log. A truncation can have removed the records between
+   * this end and the required offset.
+   */
   readonly mayBeTruncated?: boolean;
 }
 
@@ -34,7 +37,10 @@ export interface ProjectionProgress {
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** For each partition, returns the offset below which ClickHouse has all records. */
   projected(): Promise<number[]>;
-  /** Returns the record that the group's commit names, for each partition. Its rows are possibly not stored yet. */
+  /**
+   * For each partition, returns the record that is named in the group's commit. The rows of this record are possibly not stored
+   * yet.
+   */
   lastRecords(): Promise<(RecordIdentity | undefined)[]>;
 }
 
@@ -87,7 +93,10 @@ export function watchProjection(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** ClickHouse table that the group fills. Undefined if there is none, or if the caller does not need restored rows. */
+  /**
+   * ClickHouse table that the group fills. Undefined if the group fills no table, or if the caller does not wait until the
+   * group has filled a restored table again.
+   */
   table?: ProjectedTable;
 }): Projection {
   const { log, clock, group, topic, table } = deps;
@@ -157,8 +166,8 @@ export function watchProjection(deps: {
 }
 
 /**
- * True if the leader epoch of the commit is older than the epoch of a required record. The log was then truncated and grew
- * again, but the projector has not detected the truncation. False if an epoch is unknown.
+ * True if the leader epoch of the commit is older than the required leader epoch. In this case, the log was truncated and has
+ * grown again, but the projector has not detected the truncation yet. False if an epoch is unknown.
  */
 function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null = null): boolean {
   const known = commit && leaderEpochOf(commit);
@@ -220,8 +229,8 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
 /**
  * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The offset
  * is 0 if the partition has neither a commit nor a leader.
- * @param isRelevant returns true for a partition whose offset the caller uses. Irrelevant partitions without a commit can get
- * the offset 0.
+ * @param isRelevant true for a partition whose offset the caller uses. Another partition without a commit can get 0 instead of
+ * its start offset.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

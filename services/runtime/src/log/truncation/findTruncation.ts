@@ -42,9 +42,9 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the log with the last committed record and with the stored rows. The comparison changes the read position. All
- * records after the last equal record count as truncated, even unchanged records without rows. This is safe, because processing
- * a record again adds no rows.
+ * Compares the log with the last committed record and with the stored rows. The comparison changes the read position. Finds the
+ * last record that is still the same in the log. All later records count as truncated, even records without rows that did not
+ * change. This is safe, because processing a record again adds no rows.
  * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */

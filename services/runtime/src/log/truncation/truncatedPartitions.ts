@@ -1,4 +1,7 @@
-/** Finds the truncated partitions when a process starts, by means of the records that the projector's commits name. */
+/**
+ * Finds the truncated partitions when a process starts. Checks whether the log still contains the records that are named in the
+ * projector's commits.
+ */
 import { firstRecords } from '../firstRecords.ts';
 import type { Log, OffsetRange } from '../log.ts';
 import { type RecordIdentity, recordIdOf } from '../projection/commitMetadata.ts';
@@ -21,8 +24,8 @@ export interface ProjectedState {
 }
 
 /**
- * Returns the first lost offset of each truncated partition. A partition is truncated if its log ends below the committed offset,
- * or has another record at the offset that the commit names.
+ * Returns the first lost offset of each truncated partition. A partition is truncated if its log ends below the committed
+ * offset. It is also truncated if the log has a different record at the offset of the committed record.
  */
 export async function truncatedPartitions(
   log: Pick<Log, 'tail' | 'partitionCount'>,

@@ -31,7 +31,10 @@ export interface ChildOptions<T> {
   readonly logger: Logger;
   readonly times?: { readonly probeMs: number; readonly startMs: number };
   readonly retryMs: readonly [first: number, most: number];
-  /** Supervision ends after `most` consecutive failures: failed starts, and exits within `withinMs` after a start. */
+  /**
+   * Supervision ends after a number of consecutive failures (`most`). A failed start is a failure. An exit within `withinMs`
+   * after a start is also a failure.
+   */
   readonly failures?: { readonly withinMs: number; readonly most: number };
 }
 

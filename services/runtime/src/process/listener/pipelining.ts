@@ -40,9 +40,9 @@ interface Parser {
 type ParserError = NodeJS.ErrnoException & { readonly bytesParsed?: number; readonly rawPacket?: Buffer };
 
 /**
- * Limits the number of requests that start in one turn of the event loop. Node starts all requests of a chunk, up to 1,800
- * small requests in 64 KiB, so this class stops the parser inside a chunk. Responses keep the order of the requests (RFC 9112,
- * section 9.3.2).
+ * Limits the number of requests that start in one turn of the event loop. Node would start all requests of a chunk in one turn,
+ * and a chunk of 64 KiB can contain 1,800 small requests. Therefore, this class pauses the parser in the middle of a chunk.
+ * Responses keep the order of the requests (RFC 9112, section 9.3.2).
  */
 export class Pipelines {
   readonly #handler: RequestListener;
@@ -151,7 +151,7 @@ export class Pipelines {
       this.#takeUnparsed(connection);
       return;
     }
-    // Continues parsing, because a part of the last waiting request can be in the bytes that are not parsed yet.
+    // Continues parsing, because the unparsed bytes can contain the rest of the last waiting request.
     const [last] = waiting;
     const isLast = waiting.length <= 1 && !(typeof last === 'object' && isChunked(last.req));
     if (isLast && connection.unparsed !== undefined) {

@@ -51,7 +51,7 @@ export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 export const MAX_EXECUTION_SECONDS = 60;
 export const MAX_READER_SECONDS = 30;
-/** The process is killed if a reader's query exceeds its time limit by this many seconds. */
+/** If a reader's query exceeds its time limit by more than this number of seconds, the process of the engine is killed. */
 export const READER_OVERTIME_SECONDS = 5;
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;

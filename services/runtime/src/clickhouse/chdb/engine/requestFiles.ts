@@ -139,8 +139,8 @@ function takeBody(path: string): ResultBody | undefined {
 }
 
 /**
- * Size of a memory page in bytes. On a full disk, the engine can write an incomplete result without an error. A result whose
- * size is a multiple of the page size can therefore be incomplete.
+ * Size of a memory page in bytes. On a full disk, the engine can stop writing a result after a whole page, without an error. A
+ * result is therefore possibly incomplete if its size is a multiple of the page size.
  */
 const PAGE_BYTES = 4096;
 const MIN_FREE_BYTES = 16 * 1024 * 1024;

@@ -42,7 +42,8 @@ export class BrokerRetries {
       } catch (error) {
         if (isSent && needsResponseBeforeRetry && !isBrokerResponse(error)) throw error;
         const isOutcomeUnknown = failure !== undefined;
-        // If an earlier attempt reached a broker, keeps its error. A later connection error would hide the unknown outcome.
+        // Keeps the error of an earlier attempt that reached a broker, because that attempt may have succeeded. A later
+        // connection error would suggest that the attempt failed.
         if (sharedClient !== undefined || !isOutcomeUnknown) failure = error;
         if (!isRetriable(error) && !(isOutcomeUnknown && error instanceof Unavailable)) throw failure;
         const pauseMs = backoff.next();

@@ -1,4 +1,7 @@
-/** Encodes Produce requests of version 7, the first with zstd (KIP-110, Kafka 2.1). kafkajs encodes InitProducerId requests. */
+/**
+ * Encodes Produce requests of version 7, which is the first version that supports zstd (KIP-110, Kafka 2.1). InitProducerId
+ * requests are encoded by kafkajs.
+ */
 import { allocateBytes } from '@questlog/schemas/buffers';
 import type { Broker } from 'kafkajs';
 import { protocolError, type Request, sendRequest, type Throttled } from '../client/sendRequest.ts';

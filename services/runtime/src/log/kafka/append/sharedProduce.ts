@@ -27,8 +27,9 @@ export class SharedProduce {
   }
 
   /**
-   * Returns the offset of the first record, or undefined if the batch was not sent and needs a separate request.
-   * @throws the broker's error for the partition, or another error after which the outcome of the append is unknown.
+   * Returns the offset of the first record. Returns undefined if the batch was not sent. The caller must then send the batch in
+   * a separate request.
+   * @throws the broker's error for the partition. After any other error, it is unknown whether the batch was appended.
    */
   async produce(nodeId: number, request: PartitionRequest): Promise<number | undefined> {
     if (!this.#hasOtherSends() || request.batch.length > MAX_BATCH_BYTES) return undefined;

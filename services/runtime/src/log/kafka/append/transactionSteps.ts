@@ -1,6 +1,6 @@
 /**
- * Requests of a transactional Kafka producer (KIP-98). A coordinator request is retried only after a response, because a late
- * duplicate could start, change, or end the next transaction.
+ * Requests of a transactional Kafka producer (KIP-98). A coordinator request is retried only if the coordinator has answered it
+ * with an error. After a timeout, it is not retried, because a late duplicate could start, change, or end the next transaction.
  */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import { createCluster } from '../client/clusterAccess.ts';

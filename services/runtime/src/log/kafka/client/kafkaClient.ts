@@ -59,7 +59,7 @@ const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Errors that are normal while a broker starts. If an error persists, Questlog logs the outage itself.
+  // Errors that are normal while a broker starts. If an error persists, Questlog logs its own message about the outage.
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',

@@ -13,7 +13,7 @@ export interface ClientCredentials {
 export class TokenRejected extends Unavailable {}
 
 const RESPONSE_LIMIT_MS = 10_000;
-/** Minimum remaining lifetime of a token for a new connection. */
+/** Minimum remaining lifetime of a cached token. If a token expires earlier, a new connection requests a new token. */
 const EXPIRY_MARGIN_MS = 60_000;
 /** Lifetime of a token if the response has no `expires_in`, which RFC 6749 only recommends. */
 const DEFAULT_LIFETIME_SECONDS = 300;

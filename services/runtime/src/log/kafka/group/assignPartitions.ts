@@ -42,7 +42,10 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** Returns the partitions that each member owned before. If several members report one, it goes to the lowest member id. */
+/**
+ * Returns the partitions that each member owned before the rebalance. If several members report the same partition, it belongs
+ * to the member with the lowest id.
+ */
 function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
   const left = new Set(partitions);
   return members

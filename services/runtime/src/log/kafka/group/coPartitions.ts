@@ -50,7 +50,7 @@ function ownedOf(userData: Buffer | undefined): number[] {
   return Array.isArray(owned) ? owned.filter((one) => Number.isInteger(one)) : [];
 }
 
-/** Returns the highest version of the records that a member reads. Returns 0 for a member that does not name a version. */
+/** Returns the highest record version that a member can read. Returns 0 if the member's metadata contains no version. */
 export function recordsVersionOf(memberMetadata: Buffer): number {
   const decoded = kafkajs.AssignerProtocol.MemberMetadata.decode(memberMetadata);
   const version = fieldOf(decoded?.userData, 'recordsVersion');

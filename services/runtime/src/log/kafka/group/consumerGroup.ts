@@ -176,7 +176,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Uses the start offset 0 until the first fetch if the partition has no leader, because its offset is then unknown.
+        // If the partition has no leader, its start offset is unknown. Uses 0 until the first fetch.
         startOffset: range?.startOffset ?? 0,
       }));
     };

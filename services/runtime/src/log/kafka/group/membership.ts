@@ -1,6 +1,7 @@
 /**
- * Keeps a member in its Kafka consumer group with a kafkajs consumer that never fetches records. After a crash, a new consumer
- * is created. kafkajs's own restarts are disabled, because they are unreliable and can even start a stopped consumer.
+ * Joins a Kafka consumer group and stays a member. Uses a kafkajs consumer that never fetches records. After a crash of this
+ * consumer, creates a new consumer. kafkajs's own restarts are disabled, because they are unreliable and can even start a
+ * stopped consumer.
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
@@ -17,7 +18,7 @@ export interface MembershipOptions {
   readonly group: string;
   readonly topics: readonly string[];
   readonly partitions: readonly number[];
-  /** Returns the partitions that the member owns, which the group leader uses for the next assignment. */
+  /** Returns the partitions that the member owns. The group leader uses them for the next assignment. */
   owned(): readonly number[];
   /** Reports a join and the numbers of the assigned partitions, which are the same in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
@@ -44,7 +45,10 @@ const SILENCE_CHECK_INTERVAL_MS = 1000;
 /** Maximum time to wait for the response to the leave request. A dead coordinator does not respond. */
 const LEAVE_LIMIT_MS = 2000;
 
-/** Errors that a retry cannot fix. Authentication errors are missing: kafkajs also reports temporary failures as such. */
+/**
+ * Errors that a retry cannot fix. Authentication errors are not in this list, because kafkajs also reports some temporary
+ * failures as authentication errors.
+ */
 const PERMANENT_ERRORS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',

@@ -6,11 +6,11 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 
 /**
- * Handles the error OFFSET_OUT_OF_RANGE of a fetch. A broker also sends this error if the broker does not know the request's
- * leader epoch. Returns true if the reader's position moved.
- * @param group the consumer group of the reader. A reader without a consumer group does not report expired records as a loss.
- * @param isRepeated true if the previous response had the same error. A former leader with fewer records can cause the first
- * error, so this error does not move back a position with a known leader epoch.
+ * Handles the error OFFSET_OUT_OF_RANGE of a fetch. Returns true if the reader's position moved. A broker also sends this error
+ * if it does not know the leader epoch of the request.
+ * @param group the consumer group of the reader. If undefined, expired records are not reported as a loss.
+ * @param isRepeated true if the previous response had the same error. The first error can come from a former leader that has
+ * fewer records. Therefore, if the leader epoch of the position is known, only a repeated error moves the position back.
  */
 export async function adjustPosition(
   deps: Deps,

@@ -8,7 +8,10 @@ import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
 const LONG_POLL_MS = 250;
-/** Maximum wait of a fetch that omits partitions with full buffers, which the next fetch can include again. */
+/**
+ * Maximum wait of a fetch that omits some partitions because their buffers are full. A short wait lets the next fetch include
+ * these partitions again.
+ */
 const SHORT_POLL_MS = 25;
 const PARTITION_BYTES = 1024 * 1024;
 const RESPONSE_BYTES = 4 * 1024 * 1024;

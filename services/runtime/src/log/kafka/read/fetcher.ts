@@ -53,7 +53,10 @@ export interface FetcherOptions {
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/** All connections are replaced after this number of failures in a row. A leader election causes fewer failures. */
+/**
+ * After this number of failures in a row, all connections are replaced. A leader election causes fewer failures than this
+ * number.
+ */
 const REPLACE_AFTER_FAILURES = 20;
 const NO_LEADER_ID = String(NO_LEADER);
 const CONNECTING = 'connecting';
@@ -310,7 +313,7 @@ export class Fetcher {
           REQUEST_LIMIT_MS,
         );
     } catch (error) {
-      // New connections would report an unknown topic or a denied access again, so the connections are not replaced.
+      // An unknown topic or a denied access is not a fault of the connections, so they are not replaced.
       if (!hasErrorType(error, 'UNKNOWN_TOPIC_OR_PARTITION', ACCESS_DENIED)) cluster.replace(sharedClient);
     }
   }

@@ -100,10 +100,10 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     } else if (maxLeaderEpoch !== UNKNOWN_EPOCH) {
-      // Removes newer epochs, because they belong to records that were fetched after a truncation, but before this call.
+      // Removes newer epochs. They belong to records that were fetched between a truncation and this call.
       this.#epochs = this.#epochs.filter(({ epoch }) => epoch <= maxLeaderEpoch);
     }
-    // If a leader epoch is known, the pending truncation is dropped, because the next fetch detects the truncation again.
+    // If a leader epoch is known, forgets the pending truncation, because the next fetch can detect it again.
     if (
       leaderEpoch !== undefined ||
       maxLeaderEpoch !== UNKNOWN_EPOCH ||
