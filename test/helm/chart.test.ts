@@ -63,10 +63,10 @@ describe.skipIf(helm === '')('the Helm chart', () => {
       const text = await renderText(helm, 'large');
       const problems = problemsOf(
         text
-          .replace('maxUnavailable: 0', 'maxUnavailabel: 0')
+          .replace('maxSurge: 1', 'maxSurges: 1')
           .replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
       );
-      expect(problems).toMatch(/Deployment questlog-projector: .*maxUnavailabel/);
+      expect(problems).toMatch(/Deployment questlog-projector: .*maxSurges/);
       expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
     },
   );
@@ -179,6 +179,14 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     const { metadata, spec } = objectOf(objects, 'Job', '-migrate');
     expect(metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade');
     expect(spec.template.spec.containers[0].args).toEqual(['migrate']);
+  });
+
+  test('waiting pods do not block the pods that they wait for on full nodes', async () => {
+    const objects = await render(helm, 'existing-kafka');
+    const unavailable = SERVICES.map(
+      (name) => objectOf(objects, 'Deployment', `-${name}`).spec.strategy.rollingUpdate.maxUnavailable,
+    );
+    expect(unavailable).toEqual([1, 1, 0, 0]);
   });
 
   test('a rollback starts with the ingests: a component has its own tag', async () => {
