@@ -62,9 +62,7 @@ describe.skipIf(helm === '')('the Helm chart', () => {
     async () => {
       const text = await renderText(helm, 'large');
       const problems = problemsOf(
-        text
-          .replace('maxSurge: 1', 'maxSurges: 1')
-          .replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
+        text.replace('maxSurge: 1', 'maxSurges: 1').replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
       );
       expect(problems).toMatch(/Deployment questlog-projector: .*maxSurges/);
       expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
