@@ -139,8 +139,8 @@ function statePath(folder: string): string {
 }
 
 /**
- * Returns 128 random bits in Kafka's format. The text never starts with a dash, because Kafka's commands would treat such an id
- * as an option.
+ * Returns 128 random bits in Kafka's format. The id never starts with a dash, because Kafka's commands would treat it as an
+ * option.
  */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');

@@ -133,8 +133,8 @@ export class ErasedData {
   }
 
   /**
-   * True if the projector writes the report. An erasure of sessions finds links with the help of their reports. Until the
-   * erasure has found a report of the sessions, the projector therefore still writes the report.
+   * True if the projector writes the report. An erasure of sessions reads the reports of the sessions to find links. The
+   * projector therefore still writes such a report until the erasure has found it.
    */
   isProjectedReport(record: ReportLink): boolean {
     const { tenantId, projectId, reportId } = record;

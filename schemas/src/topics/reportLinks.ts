@@ -30,8 +30,8 @@ export interface ReportLink {
   readonly occurredAt: bigint | null;
   readonly sessionId: string | null;
   /**
-   * Lane of the session, which determines the session's partition. Null if the producer did not know the lane. The linker then
-   * reads the lane from ClickHouse.
+   * Lane of the session. The lane determines the session's partition. Null if the producer did not know the lane. The linker
+   * then reads the lane from ClickHouse.
    */
   readonly sessionLane: number | null;
   /** Build id from the report. If the report contains no build id, the id of the session's build. */

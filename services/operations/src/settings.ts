@@ -25,7 +25,7 @@ export const operationsSettings = {
 
 /**
  * `allowedHosts` are further host names for the `Host` header. Loopback names are always allowed. `maxErasedIds` limits the
- * erased sessions and reports, because the process keeps all of their ids in memory.
+ * number of erased sessions and reports, because the process keeps all of their ids in memory.
  */
 export type OperationsOptions = ReturnType<typeof operationsOptions>;
 

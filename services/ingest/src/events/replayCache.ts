@@ -37,7 +37,7 @@ export interface CachedRequest {
   ended: PromiseWithResolvers<void> | undefined;
 }
 
-/** Maximum number of events in the cache, about 50 bytes each. */
+/** Maximum number of events in the cache. Each event needs about 50 bytes. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
@@ -131,7 +131,10 @@ export class ReplayCache {
 const OVER_QUOTA = 1;
 const SAMPLED_OUT = 2;
 
-/** Ring buffers with the latest events, about 50 bytes each. One object per event would slow down the garbage collector. */
+/**
+ * Ring buffers with the latest events. Each event needs about 50 bytes. One object per event would slow down the garbage
+ * collector.
+ */
 class PackedEvents {
   readonly #ids = Buffer.alloc(MAX_CACHED_EVENTS * UUID_LENGTH);
   readonly #micros = new BigInt64Array(MAX_CACHED_EVENTS);

@@ -7,7 +7,9 @@ import type { BoundedResource, BoundedResources } from '@questlog/runtime/proces
 
 /** Maximum number of concurrent reads. The embedded ClickHouse runs eight queries at a time, and two stay free for inserts. */
 const MAX_CONCURRENT_READS = 6;
-/** Number of reads that a tenant can always run, so that it can start a second read during a slow read. */
+/**
+ * Number of reads that a tenant can always run at the same time. A tenant can therefore start a second read during a slow read.
+ */
 const MIN_READS_PER_TENANT = 2;
 const MAX_CONCURRENT_LOOKUPS = 3;
 const MAX_WAITING_PER_TENANT = 256;

@@ -15,7 +15,7 @@ export type Job =
   | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
   /** A `close` lookup searches a report's events one last time, after ClickHouse has all events of the grace period. */
   | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
-  /** A `late` lookup finds the reports, open or closed, to which late events must be linked. */
+  /** A `late` lookup finds the reports to which late events must be linked. These reports can be open or closed. */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
 export interface LinkQuery {

@@ -43,7 +43,7 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
       project === undefined ? all : { rows: measurement.rows, bytes: bytesOfRows(all, measurement.rows) };
     tables.push(costOf({ what, name: table, project }, { ...measurement, ...ofIt }, nowMs));
   }
-  // Excludes expired files, because a report still contains the names of its files after the files were removed.
+  // Excludes expired files, because a report still contains the ids of its files after the files were removed.
   const files = `(
       SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
       WHERE ${ofProject(project, 'report_versions')}

@@ -1,4 +1,7 @@
-/** Removes uploaded files that belong to no report after a day. Removes descriptions of uploads whose file never arrived. */
+/**
+ * Removes uploaded files that still belong to no report one day after the upload. Removes descriptions of uploads whose file
+ * never arrived.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
@@ -10,7 +13,7 @@ import type { OperationsContext } from '../context.ts';
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /**
- * Minimum age at which the cleanup removes a file without a report. A report can name files of the last 24 hours, and the
+ * Minimum age at which the cleanup removes a file without a report. A report can contain files of the last 24 hours, and the
  * request with the report can take an hour.
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
@@ -69,7 +72,9 @@ export async function sweepUploads(
   return removed;
 }
 
-/** Returns the keys of uploads that reports name. Includes retracted reports, because clients can still read these reports. */
+/**
+ * Returns the keys of uploads that belong to reports. Includes retracted reports, because clients can still read these reports.
+ */
 export async function namedUploads(
   store: Pick<Store, 'query'>,
   uploads: readonly UploadKey[],

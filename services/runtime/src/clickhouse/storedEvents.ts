@@ -1,4 +1,4 @@
-/** Reads stored events by id, and compares the number of stored events with the ledger, which counts accepted events. */
+/** Reads stored events by id. Compares the number of stored events with the ledger, which counts accepted events. */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';

@@ -201,9 +201,9 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before their insert. Usually, this is only the next block. After a
-   * crash before its commit, its rows can already be stored. All blocks are compared if the group has no commit, or if rows at
-   * or above `position` are stored.
+   * Decides which blocks are compared with the stored rows before their insert. Usually, this is only the next block, because a
+   * crash before its commit can leave rows of the block. All blocks are compared if the group has no commit, or if rows at or
+   * above `position` are stored.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;

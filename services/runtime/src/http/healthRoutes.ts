@@ -10,7 +10,7 @@ import type { Logger } from '../process/logger.ts';
 import { type Exposition, OPEN_METRICS_TYPE, toOpenMetrics } from '../process/metrics.ts';
 import { addRoutes, type Handlers } from './routes.ts';
 
-/** Matches an `Accept` header that names OpenMetrics 1.0. Prometheus lists this format first. */
+/** Matches an `Accept` header that names OpenMetrics 1.0. Prometheus lists this format first in its header. */
 const ACCEPTS_OPEN_METRICS = /application\/openmetrics-text\s*;\s*version=1\.0\.0/;
 
 export interface HealthDeps {

@@ -7,7 +7,9 @@ export interface RecentSession extends Pick<CachedSession, 'sessionId' | 'buildI
   readonly build: Buffer | null;
 }
 
-/** Number of cached sessions, about 300 bytes each. A new session replaces the cached session in the same slot. */
+/**
+ * Number of cached sessions. Each session needs about 300 bytes. A new session replaces the cached session in the same slot.
+ */
 const SLOTS = 16_384;
 
 export class RecentSessions {

@@ -178,8 +178,8 @@ export class OrdinaryEvents {
     if (timeEnd >= end || body[timeEnd - 1] !== UPPER_Z || body[timeEnd] !== QUOTE) return FAILED;
     if (body[i + 10] !== UPPER_T || !this.#reader.read(body, i, timeEnd)) return FAILED;
     const { seconds } = this.#reader;
-    // Leaves the hour 24 and leap seconds to the slow path. The fast path returns the text of a time unchanged, but such a time
-    // must be normalized.
+    // Leaves the hour 24 and leap seconds to the slow path. The fast path returns the text of a time unchanged, but these times
+    // must first be normalized.
     const isNormal = body[i + 17] !== SIX && (body[i + 11] !== TWO || body[i + 12] !== FOUR);
     if (!isNormal || seconds < 0 || seconds >= YEAR_2255) return FAILED;
     this.timeAt[event] = i;

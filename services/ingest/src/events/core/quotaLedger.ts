@@ -44,7 +44,7 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** True if the quota is nearly used up, so that an exact count is needed. False if the quota is already exceeded. */
+  /** True if the quota is nearly used up. An exact count is then needed. False if the quota is already exceeded. */
   isNearQuota(quota: number): boolean {
     const distance = quota - this.used();
     return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_FRACTION);
@@ -128,7 +128,7 @@ export class QuotaLedger {
   }
 }
 
-/** Merges neighboring appends, so that at most `groupCount` + 1 entries remain. */
+/** Merges neighboring appends until at most `groupCount` + 1 entries remain. */
 function merged(own: readonly OwnAppend[], groupCount: number): OwnAppend[] {
   const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
   // Uses a power of two as group size, because a later merge then joins whole groups and splits no group.

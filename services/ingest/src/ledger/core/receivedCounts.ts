@@ -21,7 +21,7 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Maximum number of counts in memory, about 100 bytes each. At the maximum, further tenants are not counted. */
+/** Maximum number of counts in memory. Each count needs about 100 bytes. At the maximum, further tenants are not counted. */
 export const MAX_CELLS = 40_000;
 /** Seconds for which the counts of a minute stay in memory. Every request that starts in the minute ends within this time. */
 const RETENTION_SECONDS = 15 * 60;

@@ -174,7 +174,10 @@ export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
-/** Maximum number of cached append ids, about 100 bytes each. Duplicates without an idempotency key arrive within seconds. */
+/**
+ * Maximum number of cached append ids. Each id needs about 100 bytes. Duplicates without an idempotency key arrive within
+ * seconds.
+ */
 export const MAX_RECENT_APPENDS = 50_000;
 
 export class RecentAppends {

@@ -33,7 +33,8 @@ export interface EmbeddedClickHouseOptions {
   maxConcurrentReaders?: number;
   maxReaderSeconds?: number;
   /**
-   * Called when the engine needs a restart. The engine has shut down, a file write has failed, or a statement cannot be killed.
+   * Called when the engine needs a restart, because the engine has shut down, a file write has failed, or a statement cannot be
+   * killed.
    */
   onBroken?: (reason: string) => void;
 }

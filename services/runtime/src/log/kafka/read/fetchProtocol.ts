@@ -76,7 +76,7 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
     out.uint8(NO_TAGS);
     out.uint8(NO_TAGS);
   }
-  // Writes no forgotten topics, because only fetch sessions use them. Then writes an empty rack.
+  // Writes an empty list of forgotten topics, because only fetch sessions use this list. Then writes an empty rack.
   writeCount(out, 0);
   writeCount(out, 0);
   out.uint8(NO_TAGS);
