@@ -1,131 +1,12 @@
 /** Tests a log that is truncated while it is projected. Rows of lost records stay visible, and new records are written. */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
-import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import type { OwnedPartition } from '../log/log.ts';
 import { lastRecordOf, leaderEpochOf } from '../log/projection/commitMetadata.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
-import type { StoredRows, Truncation } from '../log/truncation/findTruncation.ts';
-import { systemClock } from '../process/clock.ts';
 import { Fenced, Unavailable } from '../process/errors.ts';
-import { type Logger, silentLogger } from '../process/logger.ts';
-import { runBlocks } from './blocks.ts';
-import type { Block } from './blockWriter.ts';
-import { ReadDrivenClock, WITHIN_MS } from './testing/readDrivenClock.ts';
-
-const TOPIC = 'cuts';
-const GROUP = 'cuts-test';
-
-interface Row {
-  readonly offset: number;
-  readonly name: string;
-}
-
-const nameOf = (record: LogRecord): string => record.value?.toString() ?? '';
-
-/** Tables in memory. A repair moves the rows of lost records to `moved`. */
-class Tables {
-  rows: Row[] = [];
-  readonly moved: Row[] = [];
-  readonly repairs: Truncation[] = [];
-  /** Truncation whose repair is not complete. */
-  begun: Truncation | undefined;
-  beforeRow = (_name: string): void => {};
-  /** Called during each repair. */
-  amidRepair = (): void => {};
-
-  held(): StoredRows {
-    return {
-      hasRowsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
-      highestRow: async (above) =>
-        this.rows
-          .filter(({ offset }) => offset > above)
-          .toSorted((a, b) => a.offset - b.offset)
-          .at(-1),
-      nearestRow: async ({ above, below, about }) =>
-        this.rows
-          .filter(({ offset }) => offset > above && offset < below)
-          .toSorted((a, b) => Math.abs(a.offset - about) - Math.abs(b.offset - about))[0],
-      rowNamesOf: async (record) => [nameOf(record)],
-      unfinishedRepair: async () => this.begun,
-      repair: async (cut, confirm) => {
-        await confirm();
-        this.repairs.push(cut);
-        this.begun = cut;
-        this.amidRepair();
-        const lost = this.rows.filter(({ offset }) => offset >= cut.offset);
-        this.rows = this.rows.filter((row) => !lost.includes(row));
-        this.moved.push(...lost);
-        return lost.length;
-      },
-      markRepaired: async () => {
-        this.begun = undefined;
-      },
-    };
-  }
-
-  async apply({ records }: Block, { verify }: { verify: boolean }): Promise<void> {
-    for (const record of records) {
-      const row = { offset: record.offset, name: nameOf(record) };
-      if (verify && this.rows.some(({ offset }) => offset === row.offset)) continue;
-      this.beforeRow(row.name);
-      this.rows.push(row);
-    }
-  }
-
-  names(): string[] {
-    return this.rows.toSorted((a, b) => a.offset - b.offset).map(({ name }) => name);
-  }
-}
-
-async function aProjection() {
-  const log = await aLog({ clock: systemClock });
-  await log.ensureTopics([topicSpec(TOPIC)]);
-  const tables = new Tables();
-  const truncations: { cut: Truncation; records: number }[] = [];
-  const logged: [event: string, fields: unknown][] = [];
-  const logger: Logger = { ...silentLogger, error: (event, _, fields) => void logged.push([event, fields]) };
-  const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
-  const clock = new ReadDrivenClock();
-  return {
-    ...{ log, tables, cuts: truncations, said: logged, committed },
-    /** Appends records with these names. The names are also the records' append ids. */
-    append: async (...names: string[]) => {
-      for (const name of names)
-        await log.append(TOPIC, 0, [
-          { key: null, value: Buffer.from(name), headers: { [APPEND_ID_HEADER]: name } },
-        ]);
-    },
-    start: (asAssigned = (owned: OwnedPartition) => owned) =>
-      log.consume({
-        group: GROUP,
-        topics: [TOPIC],
-        process: (owned) =>
-          runBlocks(asAssigned(clock.reads(owned)), {
-            ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs: 0 },
-            storedRows: tables.held(),
-            tablesId: async () => 'as made',
-            cachedTablesId: async () => 'as made',
-            openWriter: async () => ({
-              plan: async (block: Block) => block,
-              apply: (block, attempt) => tables.apply(block, attempt),
-              deadLetter: async () => {},
-            }),
-            onWritten: () => {},
-            publishStart: async () => {},
-            onProjected: () => {},
-            onTruncation: (cut, records) => void truncations.push({ cut, records }),
-          }),
-      }),
-    /** Runs a consumer until every record is committed or an error occurs. */
-    async run(asAssigned?: (owned: OwnedPartition) => OwnedPartition) {
-      const consumer = await this.start(asAssigned);
-      const [end] = await log.endOffsets(TOPIC);
-      const done = expect.poll(committed, { timeout: WITHIN_MS, interval: 2 }).toBe(end);
-      await Promise.race([done, consumer.failed]).finally(() => consumer.stop());
-    },
-  };
-}
+import { WITHIN_MS } from './testing/readDrivenClock.ts';
+import { aProjection, GROUP, TOPIC } from './testing/truncatedProjection.ts';
 
 const crash = (): never => {
   throw new Error('crash');
@@ -371,6 +252,55 @@ test.each([
     ]).finally(() => consumer.stop());
   },
 );
+
+test.each([
+  ['none', []],
+  ['others', ['x']],
+])(
+  'repairs a log that is truncated after the search for truncations, without a commit (new records at its offsets: %s)',
+  async (_, since) => {
+    const projection = await aProjection();
+    const { log, tables, append } = projection;
+    await append('a', 'b');
+    tables.rows.push({ offset: 0, name: 'a' }, { offset: 1, name: 'b' });
+    tables.beforeVerification = async () => {
+      tables.beforeVerification = async () => {};
+      await log.truncate(TOPIC, 0, 1);
+      await append(...since);
+    };
+    const consumer = await projection.start();
+    onTestFinished(() => consumer.stop());
+    await expect.poll(() => tables.moved, { timeout: WITHIN_MS }).toEqual([{ offset: 1, name: 'b' }]);
+    await append('y');
+    await expect.poll(() => tables.names(), { timeout: WITHIN_MS }).toEqual(['a', ...since, 'y']);
+  },
+);
+
+test('repairs a log that loses records which were compared and are not read again yet', async () => {
+  const projection = await aProjection();
+  const { log, tables, append } = projection;
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  await append(...names);
+  tables.rows.push(...names.map((name, offset) => ({ offset, name })));
+  let isCompared = false;
+  tables.beforeVerification = async () => {
+    isCompared = true;
+  };
+  await projection.run((owned) =>
+    withMethods(owned, {
+      read: async (options) => {
+        if (!isCompared || owned.position(TOPIC) !== 0) return await owned.read(options);
+        isCompared = false;
+        const batch = await owned.read({ ...options, maxRecords: 2 });
+        await log.truncate(TOPIC, 0, 3);
+        await append('X', 'Y');
+        return batch;
+      },
+    }),
+  );
+  expect(tables.names()).toEqual(['a', 'b', 'c', 'X', 'Y']);
+  expect(tables.moved.map(({ name }) => name)).toEqual(['d', 'e']);
+});
 
 test('writes the rest of a pending block that was truncated, and the records after it', async () => {
   const projection = await aProjection();

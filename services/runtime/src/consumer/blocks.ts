@@ -204,6 +204,7 @@ class BlockRun<Plan> {
    * Decides which blocks are compared with the stored rows before their insert. Usually, this is only the next block, because a
    * crash before its commit can leave rows of the block. All blocks are compared if the group has no commit, or if rows at or
    * above `position` are stored.
+   * @throws RestartRun if the log ends before a stored row, because the log lost records after the search for truncations.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -213,7 +214,10 @@ class BlockRun<Plan> {
     this.#isNewPartition = !this.#hasCommit && !holds;
     if (this.#hasCommit && !holds) this.#verifyBelow = position + 1;
     else this.#verifyBelow = await this.#retry(() => log.endOffset(topic, partition));
-    if (holds && position < this.#verifyBelow) await this.#waitForPreviousInserts();
+    if (!holds) return;
+    const highest = await this.#retry(() => storedRows.highestRow(position - 1));
+    if (highest !== undefined && highest.offset >= this.#verifyBelow) throw new RestartRun();
+    if (position < this.#verifyBelow) await this.#waitForPreviousInserts();
   }
 
   /**
@@ -273,8 +277,7 @@ class BlockRun<Plan> {
   }
 
   async #read(waitMs: number, maxBytes: number, maxRecords = MAX_BLOCK_RECORDS): Promise<Batch | undefined> {
-    const { topic } = this.#options;
-    const batch = await this.#owned.read({ topic, waitMs, maxBytes, maxRecords });
+    const batch = await this.#owned.read({ topic: this.#options.topic, waitMs, maxBytes, maxRecords });
     this.#leaderEpoch = batch?.leaderEpoch ?? this.#leaderEpoch;
     return batch;
   }
@@ -325,6 +328,7 @@ class BlockRun<Plan> {
     const startedAtMs = clock.now();
     const { start, end, last } = block;
     if (last !== undefined) {
+      if (verify) await this.#checkStoredRows(block);
       await this.#commit({ offset: start, pendingTo: end, last });
       if (!this.#isStartPublished) await this.#publishStart(start);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
@@ -345,6 +349,20 @@ class BlockRun<Plan> {
     const known = upToEpoch === undefined ? {} : { upToEpoch };
     await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
     this.#options.onProjected(end, this.#tablesId ?? '');
+  }
+
+  /**
+   * Compares a block with the last of its stored rows. After the search for truncations, the log can lose records that this
+   * process has not read again yet. Reads of the new records at their offsets then report no truncation.
+   * @throws LogTruncated if the row belongs to a lost record
+   */
+  async #checkStoredRows({ topic, partition, records, start, end }: Block): Promise<void> {
+    const { storedRows } = this.#options;
+    const row = await this.#retry(() => storedRows.nearestRow({ above: start - 1, below: end, about: end }));
+    const record = records.find(({ offset }) => offset === row?.offset);
+    if (row === undefined || record === undefined) return;
+    if ((await storedRows.rowNamesOf(record)).includes(row.name)) return;
+    throw new LogTruncated({ topic, partition, offset: row.offset, position: end });
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
