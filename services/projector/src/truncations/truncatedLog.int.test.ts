@@ -185,6 +185,46 @@ test('a log that is truncated below a partially written block without a commit, 
   expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 2, lost), ids: [] }]);
 });
 
+test.each(['before', 'after'])(
+  'a log that is truncated after a projector with reset offsets has compared it, %s it grows again',
+  async (when) => {
+    const start = await endOf(TOPICS.events);
+    const [kept, lost] = [accepted(1), accepted(1)];
+    // The receive times are equal, because the search for stored rows uses the offsets and receive times of records.
+    const fresh = accepted(1).map((one) => ({ ...one, receivedAt: lost[0]?.receivedAt ?? 0 }));
+    for (const block of [kept, lost]) {
+      await append(block);
+      await bench.projectAll(bench.store);
+    }
+    bench.loseOffsets(start + 1);
+    let isCompared = false;
+    const store: Store = {
+      ...bench.store,
+      query: async <Row>(sql: string, params = {}, settings = {}) => {
+        if (sql.startsWith('SELECT 1 FROM appends') && !isCompared) {
+          isCompared = true;
+          await bench.log.truncate(TOPICS.events, 0, start + 1);
+          if (when === 'after') await append(fresh);
+        }
+        return await bench.store.query<Row>(sql, params, settings);
+      },
+    };
+    const projector = await bench.start(store);
+    await Promise.race([until(async () => isCompared), projector.failed]);
+    if (when === 'before') {
+      await Promise.race([
+        until(async () => (await truncations(TOPICS.events, start)).length > 0),
+        projector.failed,
+      ]);
+      await append(fresh);
+    }
+    const isStored = async () => JSON.stringify(await stored()) === JSON.stringify(once(kept, lost, fresh));
+    await Promise.race([until(isStored), projector.failed]).finally(() => projector.stop());
+    await expectOnce(kept, lost, fresh);
+    expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 1, lost)]);
+  },
+);
+
 test('an older copy of the log’s files, restored with its commits', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];
