@@ -12,6 +12,7 @@ import {
 } from '../log/log.ts';
 import { type CommitMetadata, metadataOf, recordIdOf, resumeAt } from '../log/projection/commitMetadata.ts';
 import {
+  checkStoredRows,
   findTruncation,
   offsetRangeOf,
   type StoredRows,
@@ -328,7 +329,7 @@ class BlockRun<Plan> {
     const startedAtMs = clock.now();
     const { start, end, last } = block;
     if (last !== undefined) {
-      if (verify) await this.#checkStoredRows(block);
+      if (verify) await this.#retry(() => checkStoredRows(this.#options.storedRows, block));
       await this.#commit({ offset: start, pendingTo: end, last });
       if (!this.#isStartPublished) await this.#publishStart(start);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
@@ -349,20 +350,6 @@ class BlockRun<Plan> {
     const known = upToEpoch === undefined ? {} : { upToEpoch };
     await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
     this.#options.onProjected(end, this.#tablesId ?? '');
-  }
-
-  /**
-   * Compares a block with the last of its stored rows. After the search for truncations, the log can lose records that this
-   * process has not read again yet. Reads of the new records at their offsets then report no truncation.
-   * @throws LogTruncated if the row belongs to a lost record
-   */
-  async #checkStoredRows({ topic, partition, records, start, end }: Block): Promise<void> {
-    const { storedRows } = this.#options;
-    const row = await this.#retry(() => storedRows.nearestRow({ above: start - 1, below: end, about: end }));
-    const record = records.find(({ offset }) => offset === row?.offset);
-    if (row === undefined || record === undefined) return;
-    if ((await storedRows.rowNamesOf(record)).includes(row.name)) return;
-    throw new LogTruncated({ topic, partition, offset: row.offset, position: end });
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {

@@ -86,6 +86,30 @@ export async function findTruncation(
   };
 }
 
+interface RereadRecords {
+  readonly topic: string;
+  readonly partition: number;
+  readonly records: readonly LogRecord[];
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Compares records with the stored row of the highest offset. After `findTruncation`, the log can lose records that the reader
+ * has not reached yet. The reader then gets the new records at their offsets without an error.
+ * @throws LogTruncated if the row belongs to a lost record
+ */
+export async function checkStoredRows(
+  storedRows: Pick<StoredRows, 'nearestRow' | 'rowNamesOf'>,
+  { topic, partition, records, start, end }: RereadRecords,
+): Promise<void> {
+  const row = await storedRows.nearestRow({ above: start - 1, below: end, about: end });
+  const record = records.find(({ offset }) => offset === row?.offset);
+  if (row === undefined || record === undefined) return;
+  if ((await storedRows.rowNamesOf(record)).includes(row.name)) return;
+  throw new LogTruncated({ topic, partition, offset: row.offset, position: end });
+}
+
 export async function offsetRangeOf(
   log: Pick<Log, 'offsetRanges'>,
   topic: string,
