@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { measurePeer, type PathBench, profileOf } from './measurePath.ts';
-import type { AgainstRow, ProfileEntry } from './pathFigures.ts';
+import { measurePeer, type PathBench } from './measurePath.ts';
+import type { AgainstRow } from './pathFigures.ts';
 import { nameOf, type Shape } from './pathOptions.ts';
 import { OWN_TREE, type QuestlogPeer } from './questlogPeer.ts';
 
@@ -52,27 +52,6 @@ export async function compareRow(
   const first = await cost(parent, 'parent');
   const candidateMicros = await cost(candidate, 'candidate');
   return { ...shape, parentMicros: [first, await cost(parent, 'parent again')], candidateMicros };
-}
-
-/** Profiles after all measurements, because an open inspector costs CPU. */
-export async function profileBoth(
-  bench: PathBench,
-  parent: QuestlogPeer,
-  candidate: QuestlogPeer,
-  rows: readonly AgainstRow[],
-): Promise<AgainstRow[]> {
-  const [ofParent, ofCandidate] = [await parent.inspect(), await candidate.inspect()];
-  const profiled: AgainstRow[] = [];
-  for (const row of rows) {
-    const profile = (what: string, peer: QuestlogPeer, url: string): Promise<ProfileEntry[]> => {
-      bench.say(`${nameOf(row)}: the profile of the ${what}`);
-      return profileOf(bench, peer, url, row);
-    };
-    const before = await profile('parent', parent, ofParent);
-    const after = await profile('candidate', candidate, ofCandidate);
-    profiled.push({ ...row, profiles: { parent: before, candidate: after } });
-  }
-  return profiled;
 }
 
 /** Returns the verdict as text. */

@@ -11,7 +11,7 @@ import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
 import { measureRest } from '../rest/measureRest.ts';
-import { checkOut, compareRow, profileBoth } from './againstCommit.ts';
+import { checkOut, compareRow } from './againstCommit.ts';
 import {
   type BenchStack,
   benchEnding,
@@ -21,7 +21,7 @@ import {
   say,
   startBenchStack,
 } from './benchStack.ts';
-import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
+import { measureProjector, measureRow, warmUp } from './measurePath.ts';
 import {
   type AgainstResult,
   type AgainstRow,
@@ -96,11 +96,10 @@ async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFact
     while (runs.length < options.runs) runs.push(await measure(shape));
     rows.push(medianRow(runs));
   }
-  const profiles = options.isProfiled ? await profileRows(bench, questlog, rows) : rows;
   const projector = await measureProjector(bench, questlog).catch((error: unknown) => {
     return { absent: messageOf(error) };
   });
-  return { run, peers: facts, rows: profiles, projector };
+  return { run, peers: facts, rows, projector };
 }
 
 async function besideCommit(
@@ -113,10 +112,9 @@ async function besideCommit(
   say('the servers start');
   const parent = await startQuestlog(stack, { root: before.root, name: 'parent' });
   const candidate = await startQuestlog(stack, { root: OWN_TREE, name: 'candidate' });
-  const measured: AgainstRow[] = [];
+  const rows: AgainstRow[] = [];
   const bench = { stack, options, say };
   for (const shape of [...options.shapes, ...options.kindShapes])
-    measured.push(await compareRow(bench, parent, candidate, shape));
-  const rows = options.isProfiled ? await profileBoth(bench, parent, candidate, measured) : measured;
+    rows.push(await compareRow(bench, parent, candidate, shape));
   return { run, parent: before.commit, candidate: candidate.version, rows };
 }

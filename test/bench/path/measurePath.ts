@@ -4,10 +4,9 @@ import type { Peer } from '../peers/peer.ts';
 import { cpuMicrosOf, sampleMemory } from '../processFigures.ts';
 import { openTelemetry } from '../telemetry.ts';
 import type { BenchStack } from './benchStack.ts';
-import type { CostFigures, PeerFigures, ProfileEntry, ProjectorFigures, RowFigures } from './pathFigures.ts';
+import type { CostFigures, PeerFigures, ProjectorFigures, RowFigures } from './pathFigures.ts';
 import { closedLoad, type OpenFigures, openLoad, type Target } from './pathLoad.ts';
 import { nameOf, type PathOptions, type Shape } from './pathOptions.ts';
-import { profiled } from './profile.ts';
 import type { QuestlogPeer } from './questlogPeer.ts';
 
 export interface PathBench {
@@ -59,21 +58,6 @@ export async function measureRow(
     figures.push([peer.name, { closed, open }]);
   }
   return { ...shape, openPerSecond, peers: Object.fromEntries(figures) };
-}
-
-/** Profiles after all measurements, because an open inspector costs CPU. */
-export async function profileRows(
-  bench: PathBench,
-  questlog: QuestlogPeer,
-  rows: readonly RowFigures[],
-): Promise<RowFigures[]> {
-  const inspectorUrl = await questlog.inspect();
-  const profiles: RowFigures[] = [];
-  for (const row of rows) {
-    bench.say(`${nameOf(row)}: the profile`);
-    profiles.push({ ...row, profile: await profileOf(bench, questlog, inspectorUrl, row) });
-  }
-  return profiles;
 }
 
 /** Measures the cost of one peer at full speed. */
@@ -157,23 +141,6 @@ export async function measureCost(
     refused: load.refused,
     timedOut: load.timedOut,
   };
-}
-
-/** @param inspectorUrl URL of Questlog's inspector */
-export async function profileOf(
-  bench: PathBench,
-  questlog: QuestlogPeer,
-  inspectorUrl: string,
-  shape: Shape,
-): Promise<ProfileEntry[]> {
-  const target = await targetOf(bench, questlog, questlog, shape);
-  const load = (): Promise<unknown> =>
-    closedLoad(
-      target,
-      () => {},
-      () => {},
-    );
-  return await profiled(inspectorUrl, load);
 }
 
 /** Returns the same events for every peer: seed and sessions are the same. */

@@ -70,8 +70,6 @@ export interface RowFigures extends Shape {
   /** Rate of the open load, the same for all peers. */
   readonly openPerSecond: number;
   readonly peers: Readonly<Partial<Record<PeerName, PeerFigures>>>;
-  /** The ten functions of Questlog with the highest own time. */
-  readonly profile?: readonly ProfileEntry[];
 }
 
 export interface PeerFigures {
@@ -89,13 +87,6 @@ export interface CostFigures {
   readonly logBytesPerEvent?: number;
   readonly refused: number;
   readonly timedOut: number;
-}
-
-export interface ProfileEntry {
-  readonly function: string;
-  readonly file: string;
-  /** Share of the time in which the process was busy, without called functions. */
-  readonly percent: number;
 }
 
 export interface ProjectorFigures {
@@ -116,13 +107,6 @@ export interface AgainstResult {
 export interface AgainstRow extends Shape {
   readonly parentMicros: readonly [number, number];
   readonly candidateMicros: number;
-  readonly profiles?: Profiles;
-}
-
-/** Profiles of the same load. */
-export interface Profiles {
-  readonly parent: readonly ProfileEntry[];
-  readonly candidate: readonly ProfileEntry[];
 }
 
 /** Combines rows of the same shape: medians of the figures, and the maximum of rejected and timed-out requests. */

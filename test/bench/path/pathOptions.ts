@@ -27,7 +27,6 @@ export interface PathOptions {
   /** JSON file for the result. */
   readonly json: string | undefined;
   readonly isChecked: boolean;
-  readonly isProfiled: boolean;
   /** Compares this tree with a commit, instead of with the peers. */
   readonly against: string | undefined;
   /** Measures larger deployments instead of the peers. */
@@ -63,7 +62,6 @@ export function pathOptions(args: readonly string[]): PathOptions {
       runs: { type: 'string', default: '1' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
-      profile: { type: 'boolean', default: false },
       against: { type: 'string' },
       flat: { type: 'boolean', default: false },
       only: { type: 'string' },
@@ -80,12 +78,9 @@ export function pathOptions(args: readonly string[]): PathOptions {
   if (alone > 1) throw new Error('--flat goes with neither --against nor --rest');
   if (alone === 1 && (values.check || runs > 1))
     throw new Error('--against, --flat and --rest measure no peers: they go without --check and --runs');
-  if (values.profile && (values.flat || values.rest)) throw new Error('--profile: not with --flat or --rest');
   if (values.only !== undefined && !values.flat) throw new Error('--only: with --flat alone');
   if (values.kinds !== undefined && (values.flat || values.rest))
     throw new Error('--kinds: not with --flat or --rest');
-  if (values.kinds !== undefined && values.profile && !isAgainst)
-    throw new Error('--kinds and --profile: with --against alone');
   const rows = values.rows ?? (values.flat ? FLAT_ROWS : Object.keys(TO_REACH).join(','));
   const kinds = values.kinds?.split(',').map(kindOf) ?? (alone === 0 ? KIND_NAMES : []);
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
@@ -95,7 +90,6 @@ export function pathOptions(args: readonly string[]): PathOptions {
     ...{ seconds, runs },
     json: values.json,
     isChecked: values.check,
-    isProfiled: values.profile,
     against: values.against,
     isFlat: values.flat,
     only: values.only ?? '',

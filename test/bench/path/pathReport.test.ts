@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import { medianRow, type PathResult, type PeerFigures, type RowFigures } from './pathFigures.ts';
-import { againstReport, judge, pathReport } from './pathReport.ts';
+import { judge, pathReport } from './pathReport.ts';
 
 test('--check fails if a ratio to the Collector exceeds its maximum by more than 10 %', () => {
   expect(judge(aResult({ questlog: 1.4, collector: 1 }))).toEqual({ failures: [], notJudged: [] });
@@ -59,17 +59,6 @@ test('is inconclusive if the two runs of the commit differ by more than 5 %', ()
   const found = verdict({ ...shape, parentMicros: [100, 106], candidateMicros: 50 });
   expect(found).toBe('inconclusive: the parent differs from itself by 6.0 %');
   expect(verdict({ ...shape, parentMicros: [98, 102], candidateMicros: 50 })).toBe('0.50 of the parent');
-});
-
-test('shows the profiles of a commit and of this tree in one table', () => {
-  const entry = (name: string) => ({ function: name, file: 'services/a.ts:1', percent: 12.34 });
-  const shape = { events: 20, connections: 64 };
-  const profiles = { parent: [entry('before'), entry('gone')], candidate: [entry('after')] };
-  const { run } = aResult({ questlog: 1 });
-  const rows = [{ ...shape, parentMicros: [2, 2], candidateMicros: 1, profiles }] as const;
-  const report = againstReport({ run, parent: 'aaa', candidate: 'bbb', rows });
-  expect(report).toContain('| `before` services/a.ts:1 | 12.3 % | `after` services/a.ts:1 | 12.3 % |');
-  expect(report).toContain('| `gone` services/a.ts:1 | 12.3 % |  |  |');
 });
 
 function aResult(micros: Partial<Record<PeerName, number>>, { refused = 0 } = {}): PathResult {

@@ -4,11 +4,9 @@ import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import type {
   AgainstResult,
-  AgainstRow,
   MachineFacts,
   PathResult,
   PeerFigures,
-  ProfileEntry,
   RowFigures,
   RunFacts,
 } from './pathFigures.ts';
@@ -57,15 +55,7 @@ function speedOf(figures: PeerFigures | undefined): string {
   return `${grouped(closed.requestsPerSecond)}; ${latency}${failed === 0 ? '' : `; ${failed} failed`}`;
 }
 
-/** Returns a table for each row with a profile; empty if there are no profiles. */
-export function profileTables(rows: readonly RowFigures[]): string[] {
-  return rows.flatMap(({ profile, ...shape }) =>
-    profile === undefined ? [] : [`### ${shape.events} events × ${shape.connections}`, profileTable(profile)],
-  );
-}
-
-export function againstReport(result: AgainstResult): string {
-  const { run, parent, candidate, rows } = result;
+export function againstReport({ run, parent, candidate, rows }: AgainstResult): string {
   return [
     `${factsLine(run)}\nCPU µs per event of ${parent}, ${candidate}, and ${parent} again.`,
     table(
@@ -78,23 +68,7 @@ export function againstReport(result: AgainstResult): string {
         verdict(row),
       ]),
     ),
-    ...rows.flatMap((row) => profilesBeside(result, row)),
   ].join('\n\n');
-}
-
-function profilesBeside({ parent, candidate }: AgainstResult, row: AgainstRow): string[] {
-  if (row.profiles === undefined) return [];
-  const { parent: before, candidate: after } = row.profiles;
-  const cells = (entry: ProfileEntry | undefined): string[] =>
-    entry === undefined ? ['', ''] : [`\`${entry.function}\` ${entry.file}`, share(entry)];
-  const length = Math.max(before.length, after.length);
-  return [
-    `### ${titleOf(row)}, both commits`,
-    table(
-      [`${parent}`, 'own time', `${candidate}`, 'own time'],
-      Array.from({ length }, (_, i) => [...cells(before[i]), ...cells(after[i])]),
-    ),
-  ];
 }
 
 export interface Judged {
@@ -139,17 +113,6 @@ function projectorLine({ projector }: PathResult): string {
   if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
   return `For each of ${grouped(events)} events, the projector used ${micros(cpuMicrosPerEvent)} µs of CPU, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs.`;
-}
-
-function profileTable(profile: readonly ProfileEntry[]): string {
-  return table(
-    ['function', 'where', 'own time'],
-    profile.map((entry) => [`\`${entry.function}\``, entry.file, share(entry)]),
-  );
-}
-
-function share({ percent }: ProfileEntry): string {
-  return `${percent.toFixed(1)} %`;
 }
 
 /** Undefined if a figure is missing. */

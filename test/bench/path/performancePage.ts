@@ -4,7 +4,7 @@ import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
 import { KINDS_WORDS, kindsReport } from '../kinds/kindsReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
-import { againstReport, pathReport, profileTables } from './pathReport.ts';
+import { againstReport, pathReport } from './pathReport.ts';
 
 export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
 export const RESULTS = 'docs/evidence/performance.json';
@@ -26,7 +26,6 @@ export function performancePage(): string {
 export function resultBlocks(results: BenchResults): string[] {
   return [
     ...SECTIONS.flatMap(({ report }) => report(results) ?? []),
-    ...profileTables(results.beside?.rows ?? []),
     ...(results.against === undefined ? [] : [againstReport(results.against)]),
   ];
 }
@@ -49,7 +48,7 @@ that receive the same events, one after the other, on one machine with one Kafka
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
-  `[The results](performance.json) also contain memory, bytes in the log, and CPU profiles. The option \`--against COMMIT\` compares
+  `[The results](performance.json) also contain memory and bytes in the log. The option \`--against COMMIT\` compares
 with an earlier commit. The option \`--json FILE\` replaces the figures of the same machine. The options \`--rows 500x8,1x64\` and
 \`--seconds 5\` shorten a run. Stop other programs before a run.`,
 ];
@@ -63,7 +62,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'Compared with other servers',
-    flags: '--runs 3 --profile',
+    flags: '--runs 3',
     words: `shows the medians of three runs. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
 the target. The command \`npm run test:all\` also runs a short benchmark.
 

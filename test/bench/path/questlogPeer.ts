@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached, type TestProject } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
-import { collectOutput, type Output, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
+import { collectOutput, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
 import { openConnections, registerSessions } from '../connections.ts';
 import { fileReports } from '../flat/fillDeployment.ts';
 import { PLAIN, type RequestKind } from '../kinds/requestKinds.ts';
@@ -17,8 +17,6 @@ export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).repl
 export interface QuestlogPeer extends Peer {
   /** Returns the project for requests of a kind. */
   senderOf(kind: RequestKind): Promise<Sender>;
-  /** Opens the inspector permanently. @returns its URL */
-  inspect(): Promise<string>;
   /** Starts a projector, which ends with the benchmark. Resolves with its process id when it is ready. */
   startProjector(): Promise<number>;
   /** Resolves with the number of events when ClickHouse has all events. */
@@ -40,7 +38,6 @@ export interface QuestlogOptions {
 const ADMIN_TOKEN = 'qla_of_the_bench_and_long_enough';
 const READY_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 180_000;
-const INSPECTED_WITHIN_MS = 10_000;
 const PROJECT = { revision: 'A', monthlySoftQuota: 1_000_000_000 } as const;
 const SESSIONS = 1_000;
 const SESSION_CONNECTIONS = 16;
@@ -48,7 +45,7 @@ const SESSION_CONNECTIONS = 16;
 export async function startQuestlog(stack: BenchStack, options: QuestlogOptions): Promise<QuestlogPeer> {
   const start = openDeployment(stack, options);
   const ingest = await start('ingest');
-  const { pid, reached, baseUrl, output } = ingest;
+  const { pid, reached, baseUrl } = ingest;
   const project = await aProject(reached, PROJECT);
   const plain = await aSender(ingest, project, PLAIN);
   const senders = new Map<RequestKind, Sender>();
@@ -61,11 +58,6 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
       const sender = senders.get(kind) ?? (await aSender(ingest, await aProject(reached, PROJECT), kind));
       senders.set(kind, sender);
       return sender;
-    },
-    inspect: async () => {
-      process.kill(pid, 'SIGUSR1');
-      const url = async () => /Debugger listening on (ws:\S+)/.exec(output.stderr)?.[1];
-      return (await eventually(url, Boolean, INSPECTED_WITHIN_MS)) ?? '';
     },
     startProjector: async () => (await start('projector')).pid,
     // Reads the quota; the response waits until the projection has passed the end of the log.
@@ -141,7 +133,6 @@ export interface StartedService {
   readonly pid: number;
   readonly baseUrl: string;
   readonly reached: Reached;
-  readonly output: Output;
 }
 
 async function startService(
@@ -150,9 +141,8 @@ async function startService(
   root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {
-  // Opens the inspector on SIGUSR1 only, because an open inspector costs CPU.
   const given = startedWith(root);
-  const args = [...given.flags, '--inspect-port=127.0.0.1:0', given.entry, service];
+  const args = [...given.flags, given.entry, service];
   const child = spawnFor(ending, process.execPath, args, {
     ...ownEnvironment(),
     ...given.env,
@@ -167,5 +157,5 @@ async function startService(
     request: (method, path, options) => send(baseUrl + path, method, '', options),
     admin: (method, path, body) => send(adminUrl + path, method, ADMIN_TOKEN, { body }),
   };
-  return { pid: child.pid ?? 0, baseUrl, reached, output };
+  return { pid: child.pid ?? 0, baseUrl, reached };
 }
