@@ -28,7 +28,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     'a75db423ad',
     'a probe was answered 503',
-    'An error in the test: it expected no 503. After the kill, the new ingest process needs ClickHouse for sessions that are not in its cache.',
+    'An error in the test: it expected no 503 while ClickHouse was unavailable. A new ingest process needs ClickHouse for sessions that are not in its cache.',
   ],
   [
     '1c666a5bfc',
