@@ -16,28 +16,30 @@ const NOT_SAMPLED = `00-${TRACE_ID}-${CLIENT_SPAN_ID}-00`;
 const WORK: NewSpan = { name: 'work', kind: 'client', attributes: {} };
 
 test('neither the flag nor the trace id of a client decides whether a request is sampled', () => {
-  const off = aTracing({ sampler: 'traceidratio', ratio: 0, isParentBased: true });
+  const off = aTracing({ ratio: 0, isParentBased: true });
   expect(off.tracing.startRequest('POST', SAMPLED)).toBeUndefined();
 
   // A decision by the trace id would select all of these requests, because they have the same low trace id.
-  const half = aTracing({ sampler: 'traceidratio', ratio: 0.5 });
+  const half = aTracing({ ratio: 0.5 });
   const sampled = Array.from({ length: 1_000 }, () => half.tracing.startRequest('POST', SAMPLED));
   const selected = sampled.filter((span) => span !== undefined).length;
   expect(selected).toBeGreaterThan(0);
   expect(selected).toBeLessThan(1_000);
 
-  const on = aTracing({ sampler: 'always_on', isParentBased: true });
+  const on = aTracing({ ratio: 1, isParentBased: true });
   expect(on.tracing.startRequest('POST', NOT_SAMPLED)).toBeDefined();
 });
 
-test('with a trusted flag, a parent-based sampler follows the flag, and another sampler ignores it', () => {
+test('with a trusted flag, a parent-based sampler follows the flag, and another sampler the trace id', () => {
   const trustsSampling = true;
-  const parentBased = aTracing({ sampler: 'always_off', isParentBased: true, trustsSampling });
+  const parentBased = aTracing({ ratio: 0, isParentBased: true, trustsSampling });
   expect(parentBased.tracing.startRequest('POST', SAMPLED)).toBeDefined();
   expect(parentBased.tracing.startRequest('POST', NOT_SAMPLED)).toBeUndefined();
   expect(parentBased.tracing.startRequest('POST', undefined)).toBeUndefined();
-  const other = aTracing({ sampler: 'always_off', trustsSampling });
-  expect(other.tracing.startRequest('POST', SAMPLED)).toBeUndefined();
+  const byTraceId = aTracing({ ratio: 0.5, trustsSampling });
+  expect(byTraceId.tracing.startRequest('POST', NOT_SAMPLED)).toBeDefined();
+  const high = `00-${'0'.repeat(24)}ffffffff-${CLIENT_SPAN_ID}-01`;
+  expect(byTraceId.tracing.startRequest('POST', high)).toBeUndefined();
 });
 
 test.each(['', 'x', '00-0-0-01', `00-${'0'.repeat(32)}-${CLIENT_SPAN_ID}-01`])(
@@ -172,12 +174,7 @@ async function recordsOf(log: Log): Promise<LogRecord[]> {
 
 function aTracing(options: Partial<TracingOptions> = {}) {
   const exporter = new InMemorySpanExporter();
-  const defaults: TracingOptions = {
-    sampler: 'always_on',
-    ratio: 1,
-    isParentBased: false,
-    trustsSampling: false,
-  };
+  const defaults: TracingOptions = { ratio: 1, isParentBased: false, trustsSampling: false };
   const tracing = tracingTo({ ...defaults, ...options }, new SimpleSpanProcessor({ exporter }));
   return { tracing, spans: (): ReadableSpan[] => exporter.getFinishedSpans() };
 }

@@ -18,12 +18,8 @@ import { parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import {
-  AlwaysOffSampler,
   AlwaysOnSampler,
   BatchSpanProcessor,
-  ParentBasedSampler,
-  RandomIdGenerator,
-  type Sampler,
   SamplingDecision,
   type SpanProcessor,
   TraceIdRatioBasedSampler,
@@ -90,22 +86,21 @@ interface Current {
 class OpenTelemetryTracing implements Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
-  readonly #sampler: Sampler;
-  readonly #trustsSampling: boolean;
-  readonly #ids = new RandomIdGenerator();
+  readonly #options: TracingOptions;
+  readonly #byTraceId: TraceIdRatioBasedSampler;
   readonly #current = new AsyncLocalStorage<Current | undefined>();
 
   constructor(options: TracingOptions, provider: TracerProvider) {
     this.#provider = provider;
     this.#tracer = provider.getTracer('questlog');
-    this.#sampler = samplerOf(options);
-    this.#trustsSampling = options.trustsSampling;
+    this.#options = options;
+    this.#byTraceId = new TraceIdRatioBasedSampler(options.ratio);
   }
 
   startRequest(method: string, traceparent: string | undefined): RequestSpan | undefined {
     // An untrusted client must not influence the decision, neither by the flag nor by its choice of the trace id.
-    const trusted = this.#trustsSampling ? parentOf(traceparent) : undefined;
-    if (!this.#isSampled(method, trusted)) return undefined;
+    const trusted = this.#options.trustsSampling ? parentOf(traceparent) : undefined;
+    if (!this.#isSampled(trusted)) return undefined;
     const parent = trusted ?? parentOf(traceparent);
     const attributes = { 'http.request.method': method, 'url.scheme': 'http' };
     const span = this.#tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, contextOf(parent));
@@ -120,17 +115,13 @@ class OpenTelemetryTracing implements Tracing {
     };
   }
 
-  #isSampled(name: string, parent: SpanContext | undefined): boolean {
-    const traceId = parent?.traceId ?? this.#ids.generateTraceId();
-    const { decision } = this.#sampler.shouldSample(
-      contextOf(parent),
-      traceId,
-      name,
-      SpanKind.SERVER,
-      {},
-      [],
+  #isSampled(parent: SpanContext | undefined): boolean {
+    const { ratio, isParentBased } = this.#options;
+    if (parent === undefined) return Math.random() < ratio;
+    if (isParentBased) return isSampled(parent);
+    return (
+      this.#byTraceId.shouldSample(ROOT_CONTEXT, parent.traceId).decision !== SamplingDecision.NOT_RECORD
     );
-    return decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
 
   isActive(): boolean {
@@ -158,7 +149,7 @@ class OpenTelemetryTracing implements Tracing {
   async inTraces<T>(start: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T> {
     const [first, ...others] = traceparents.flatMap((one) => {
       const parent = parentOf(one);
-      return parent !== undefined && (parent.traceFlags & TraceFlags.SAMPLED) !== 0 ? [parent] : [];
+      return parent !== undefined && isSampled(parent) ? [parent] : [];
     });
     if (first === undefined) return await work();
     const span = this.#start(start, contextOf(first), []);
@@ -191,14 +182,8 @@ class OpenTelemetryTracing implements Tracing {
 
 const KINDS = { client: SpanKind.CLIENT, consumer: SpanKind.CONSUMER, producer: SpanKind.PRODUCER } as const;
 
-function samplerOf({ sampler, ratio, isParentBased }: TracingOptions): Sampler {
-  const samplers = {
-    always_on: () => new AlwaysOnSampler(),
-    always_off: () => new AlwaysOffSampler(),
-    traceidratio: () => new TraceIdRatioBasedSampler(ratio),
-  };
-  const root = samplers[sampler]();
-  return isParentBased ? new ParentBasedSampler({ root }) : root;
+function isSampled({ traceFlags }: SpanContext): boolean {
+  return (traceFlags & TraceFlags.SAMPLED) !== 0;
 }
 
 /** Returns the trace context in a `traceparent`. Drops the `tracestate`, because clients can write any text into the header. */

@@ -15,14 +15,14 @@ test.each([
 });
 
 test.each([
-  [{}, { sampler: 'always_on', ratio: 1, isParentBased: true, trustsSampling: false }],
+  [{}, { ratio: 1, isParentBased: true, trustsSampling: false }],
   [
     { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.01' },
-    { sampler: 'traceidratio', ratio: 0.01, isParentBased: false, trustsSampling: false },
+    { ratio: 0.01, isParentBased: false, trustsSampling: false },
   ],
   [
     { OTEL_TRACES_SAMPLER: 'parentbased_always_off', QUESTLOG_TRUST_TRACE_SAMPLING: 'on' },
-    { sampler: 'always_off', ratio: 1, isParentBased: true, trustsSampling: true },
+    { ratio: 0, isParentBased: true, trustsSampling: true },
   ],
 ])('with the variables %j, the options are %j', (env, options) => {
   expect(optionsOf({ ...OTLP, ...env })).toEqual(options);

@@ -2,7 +2,6 @@
 import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 import { StartRefused } from '../process/errors.ts';
 
-const SAMPLERS = ['always_on', 'always_off', 'traceidratio'] as const;
 const PARENT_BASED = 'parentbased_';
 
 export const tracingSettings = {
@@ -33,10 +32,11 @@ export const tracingSettings = {
 } as const;
 
 export interface TracingOptions {
-  readonly sampler: (typeof SAMPLERS)[number];
+  /** Share of the requests without a trusted parent that are sampled, from 0 to 1. */
   readonly ratio: number;
+  /** True if the sampling flag of a trusted parent decides. */
   readonly isParentBased: boolean;
-  /** True if the sampling flag of a client's `traceparent` is a parent's decision. */
+  /** True if the `traceparent` of a client is a trusted parent. */
   readonly trustsSampling: boolean;
 }
 
@@ -44,15 +44,17 @@ export interface TracingOptions {
 export function tracingOptions(values: SettingsOf<typeof tracingSettings>): TracingOptions | undefined {
   const { tracesExporter: exporter, tracesSampler, tracesSamplerArg, trustTraceSampling } = values;
   rejectIf(!['', 'none', 'otlp'].includes(exporter), 'OTEL_TRACES_EXPORTER: must be otlp or none');
+  const share = tracesSamplerArg === '' ? 1 : Number(tracesSamplerArg);
+  rejectIf(!(share >= 0 && share <= 1), 'OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1');
+  const ratios = { always_on: 1, always_off: 0, traceidratio: share };
   const name = tracesSampler === '' ? 'parentbased_always_on' : tracesSampler;
   const isParentBased = name.startsWith(PARENT_BASED);
-  const sampler = SAMPLERS.find((one) => one === (isParentBased ? name.slice(PARENT_BASED.length) : name));
-  const ratio = tracesSamplerArg === '' ? 1 : Number(tracesSamplerArg);
-  rejectIf(!(ratio >= 0 && ratio <= 1), 'OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1');
-  if (sampler === undefined)
+  const ratio = new Map(Object.entries(ratios)).get(isParentBased ? name.slice(PARENT_BASED.length) : name);
+  const samplers = Object.keys(ratios).join(', ');
+  if (ratio === undefined)
     throw new StartRefused(
-      `OTEL_TRACES_SAMPLER: must be one of ${SAMPLERS.join(', ')}, with or without ${PARENT_BASED}`,
+      `OTEL_TRACES_SAMPLER: must be one of ${samplers}, with or without ${PARENT_BASED}`,
     );
   if (exporter !== 'otlp' || values.otelDisabled.toLowerCase() === 'true') return undefined;
-  return { sampler, ratio, isParentBased, trustsSampling: trustTraceSampling === 'on' };
+  return { ratio, isParentBased, trustsSampling: trustTraceSampling === 'on' };
 }
