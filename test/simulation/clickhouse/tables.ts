@@ -18,6 +18,7 @@ let schema: Schema | undefined;
 const queries = new Map<string, Query>();
 
 export class Tables implements Catalog {
+  #restores = 0;
   readonly #tables = new Map<string, Table>();
 
   constructor() {
@@ -79,6 +80,23 @@ export class Tables implements Catalog {
   merge(name: string): void {
     const table = this.#table(name);
     table.rows = [...this.rowsOf(name, true)];
+  }
+
+  /** UUID of every table. Each restore gives the tables another UUID. */
+  get uuid(): string {
+    return `00000000-0000-4000-8000-${String(this.#restores).padStart(12, '0')}`;
+  }
+
+  /** Copies all rows. Returns a function that restores the copy. */
+  backup(): () => void {
+    const copies = [...this.#tables.values()].map((table) => ({ table, rows: [...table.rows] }));
+    return () => {
+      this.#restores++;
+      for (const { table, rows } of copies) {
+        table.rows = [...rows];
+        table.tokens.clear();
+      }
+    };
   }
 
   names(): string[] {

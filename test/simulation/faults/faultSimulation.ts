@@ -58,6 +58,7 @@ class FaultSimulation {
   readonly #tables = new Tables();
   readonly #games: Games;
   readonly #erasures: Erasures;
+  readonly #isRestoring: boolean;
   /** True for a quarter of the seeds. The other seeds check the counts and links, which an erasure changes. */
   readonly #isErasing: boolean;
   readonly #ingests: readonly Service<Ingest>[];
@@ -76,6 +77,7 @@ class FaultSimulation {
     const isProjected = () => this.#lags(PROJECTED).length === 0;
     this.#erasures = new Erasures(world, this.#tables, isProjected);
     this.#isErasing = world.seed % 4 === 3;
+    this.#isRestoring = world.seed % 8 === 1;
     const engines = {
       ...{ world, log: this.#log, tables: this.#tables },
       ...{ directory: this.#erasures.directory, isErasing: this.#isErasing },
@@ -91,10 +93,11 @@ class FaultSimulation {
 
   async run(): Promise<Outcome> {
     const { world, dice } = { world: this.#world, dice: this.#dice };
-    const longer = this.#isErasing ? 2 : 1;
+    const longer = this.#isErasing || this.#isRestoring ? 2 : 1;
     for (const game of named('game', 2)) this.#games.play(game, longer * dice.between(3, 8));
     for (const _ of this.#isErasing ? named('erasure', 3) : [])
       world.in(dice.between(500, 5_000), world.outside, 'nemesis', () => this.#erase());
+    if (this.#isRestoring) world.in(dice.between(500, 3_000), world.outside, 'nemesis', () => this.#backUp());
     const nemesis = dice.chance(0.95) ? this.#nemesis() : () => {};
     await world.play(2 * MINUTE_MS, () => this.#games.areOver);
     nemesis();
@@ -126,7 +129,7 @@ class FaultSimulation {
   /** Injects the faults that the seed chooses, at random times. @returns a function that ends them */
   #nemesis(): () => void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
-    const cuts = this.#isErasing || dice.chance(0.4) ? this.#cuts() : [];
+    const cuts = this.#isErasing || this.#isRestoring || dice.chance(0.4) ? this.#cuts() : [];
     const deeds = [...this.#deeds(), ...cuts].filter(() => dice.chance(0.5));
     this.#games.loss = dice.from([0, 0.05, 0.2]);
     const some = (): number => dice.from([0, 0, 0.01, 0.05]);
@@ -203,6 +206,21 @@ class FaultSimulation {
     this.#erasures.erase(session.principal, session.id);
     const topic = dice.from([TOPICS.events, TOPICS.sessions, TOPICS.reportLinks, TOPICS.reportLinks]);
     world.in(dice.between(0, 1_000), world.outside, 'nemesis', () => this.#cut(topic));
+  }
+
+  /**
+   * Restores a backup of ClickHouse, and truncates a topic at about the same time. All processes are stopped during the restore,
+   * as in the runbook `clickhouse-lost.md`.
+   */
+  #backUp(): void {
+    const { world, dice } = { world: this.#world, dice: this.#dice };
+    const restore = this.#tables.backup();
+    const topic = dice.from([TOPICS.events, TOPICS.sessions, TOPICS.reportLinks]);
+    world.in(dice.between(500, 3_000), world.outside, 'ClickHouse is restored', () => {
+      for (const service of this.#services) service.kill();
+      restore();
+    });
+    world.in(dice.between(500, 3_000), world.outside, 'nemesis', () => this.#cut(topic));
   }
 
   #cut(topic: string): void {

@@ -54,13 +54,14 @@ interface Published {
   readonly topic: string;
   readonly partition: number;
   readonly next_offset: number;
+  readonly table_uuid: string;
   readonly truncated_log_id: string | null;
 }
 
-/** Returns the published offsets as a reader sees them, without the rows of lost records. */
+/** Returns the published offsets as a reader sees them, without the rows of lost records and of tables before a restore. */
 function publishedOf(tables: Tables): readonly Published[] {
   const rows = tables.rowsOf(PUBLISHED, true) as readonly unknown[] as readonly Published[];
-  return rows.filter((row) => row.truncated_log_id === null);
+  return rows.filter((row) => row.truncated_log_id === null && row.table_uuid === tables.uuid);
 }
 
 function eventsOf(value: Buffer | null, erased: ErasedData): readonly string[] {

@@ -12,26 +12,30 @@ export function storeOf(
   by: Process,
   onInsert: (table: string) => void = () => {},
 ): Store {
+  const ask = <T>(what: string, work: () => T, mayBeLate = false): Promise<T> => {
+    const { uuid } = tables;
+    const workUnlessLost = (): T => {
+      // A restored ClickHouse is another server, so that a request to the lost server has no effect.
+      if (tables.uuid !== uuid) throw new Unavailable('the server of the request is lost');
+      return work();
+    };
+    return world.ask({ by, what, mayBeLate, work: workUnlessLost });
+  };
   return {
     database: 'questlog',
     insertsEndWithinMs: LATEST_MS,
     query: <Row>(sql: string, params = {}) =>
-      world.ask({
-        by,
-        what: `query ${tableIn(sql)}`,
-        work: () => rowsOf(world, tables, sql, params) as Row[],
-      }),
-    command: (sql) => world.ask({ by, what: sql.slice(0, 40), work: () => tables.command(sql) }),
+      ask(`query ${tableIn(sql)}`, () => rowsOf(world, tables, sql, params) as Row[]),
+    command: (sql) => ask(sql.slice(0, 40), () => tables.command(sql)),
     insert: (insert) =>
-      world.ask({
-        by,
-        what: `insert ${insert.table}`,
-        mayBeLate: true,
-        work: () => {
+      ask(
+        `insert ${insert.table}`,
+        () => {
           put(world, tables, insert);
           onInsert(insert.table);
         },
-      }),
+        true,
+      ),
     queryRaw: async () => {
       throw new Error('the simulated ClickHouse does not support this call');
     },
@@ -50,7 +54,7 @@ function rowsOf(
   if (sql === LEDGER_DIFFERENCE) return [];
   // A mutation has ended when its statement returns.
   if (sql.includes('FROM system.mutations')) return [];
-  if (sql.includes('FROM system.tables')) return tables.names().map((name) => ({ name, uuid: 'as made' }));
+  if (sql.includes('FROM system.tables')) return tables.names().map((name) => ({ name, uuid: tables.uuid }));
   try {
     return tables.query(sql, params);
   } catch (error) {
