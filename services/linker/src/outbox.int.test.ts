@@ -74,6 +74,21 @@ test('keeps its producer open until the outbox is closed', async () => {
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
 
+test('shows no open reports of a partition that it has lost', async () => {
+  const { deps } = await aLinker({});
+  const outbox = await openOutbox(aPartition(), deps);
+  outbox.advance(TOPICS.events, 1);
+  await outbox.commit();
+  const { openReports, openReportEventIds } = deps.metrics;
+  const partitions = async () =>
+    (await Promise.all([openReports.get(), openReportEventIds.get()])).flatMap(({ values }) =>
+      values.map(({ labels }) => labels.partition),
+    );
+  expect(await partitions()).toEqual([0, 0]);
+  await outbox.close();
+  expect(await partitions()).toEqual([]);
+});
+
 test('a new owner fences the previous owner, which can no longer commit links', async () => {
   const { deps } = await aLinker({});
   const older = await openOutbox(aPartition(), deps);

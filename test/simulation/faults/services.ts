@@ -60,9 +60,10 @@ export interface Engines {
 const BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
 /** Created once, because no service reads counters. */
 const counters = createMetricsRegistry();
+const ofIngest = ingestMetrics(counters);
 const metrics = {
-  ingest: ingestMetrics(counters),
-  linker: linkerMetrics(counters),
+  ingest: ofIngest,
+  linker: linkerMetrics(counters, ofIngest.resources),
   projector: projectorMetrics(counters),
 };
 

@@ -72,6 +72,19 @@ test('a retry after a crash finds the report without any cache', async () => {
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
+test('a repeated request waits for the first filing while the restored table lacks rows, and stores nothing', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const body = aBody({ clientRequestId: randomUUID(), events: bench.inline });
+  bench.projected = idsIn((await createReport(deps, bench.principal, body)).body);
+  bench.isRestored = true;
+  const again = createReport(deps, bench.principal, body);
+  await expect(again).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 10 });
+  bench.isRestored = false;
+  expect(await createReport(deps, bench.principal, body)).toMatchObject({ isReplay: true });
+  expect([(await bench.reports()).length, (await bench.events()).length]).toEqual([1, 4]);
+});
+
 test('a repeated append has the append id of the first one, so that consumers drop it', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();

@@ -26,6 +26,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
 import { isVisibleIn, visibleReports, visibleSessions } from '../entityCache/openCaches.ts';
 import { openReportCache } from '../entityCache/reportCache.ts';
+import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { RandomPool } from '../events/storeEvents.ts';
@@ -41,6 +42,8 @@ export interface ReportBench {
   readonly inline: readonly object[];
   /** True if appends to the topic fail at the moment. */
   isDown: (topic: string) => boolean;
+  /** True if ClickHouse's table of reports was restored and lacks rows. */
+  isRestored: boolean;
   /** Ids of the events that are in ClickHouse. */
   projected: readonly string[];
   /** Ids of inline events with an unresolved link in ClickHouse. The ids apply to all reports. */
@@ -74,6 +77,7 @@ export async function aReportBench(): Promise<ReportBench> {
     directory,
     inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
     isDown: () => false,
+    isRestored: false,
     projected: [],
     unresolved: [],
     nowMs: NOON_MS,
@@ -95,6 +99,10 @@ export async function aReportBench(): Promise<ReportBench> {
       const reports = await openReportCache({
         ...{ log: failing, store, registry, projection, logger: silentLogger, clock, readTimeoutMs },
         isVisible: isVisibleIn(bench.directory),
+        table: {
+          errorIfIncomplete: async () =>
+            bench.isRestored ? new TableIncomplete('rows are missing', { retryAfterS: 10 }) : undefined,
+        },
       });
       onTestFinished(() => reports.close());
       const metrics = ingestMetrics(createMetricsRegistry());
