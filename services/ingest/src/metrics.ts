@@ -74,11 +74,11 @@ function tenantMetrics(registers: MetricsRegistry[]) {
   return {
     tenantAccepted: tenantCounter(registers, {
       name: 'questlog_tenant_events_accepted_total',
-      help: `Events that the log confirmed, counted every two seconds, of the ${MAX_TENANTS} tenants with the most events. The series with the tenant \`other\` counts the events of all other tenants.`,
+      help: `Events that the log confirmed, by tenant: one series for each of the ${MAX_TENANTS} tenants with the most events, and one (\`other\`) for the rest. Updated every two seconds.`,
     }),
     tenantRateLimited: tenantCounter(registers, {
       name: 'questlog_tenant_rate_limited_total',
-      help: `The part of \`questlog_rate_limited_total\` that belongs to tenants, of the ${MAX_TENANTS} tenants with the highest counts, and of \`other\` tenants.`,
+      help: `Like \`questlog_rate_limited_total\`, but by tenant: one series for each of the ${MAX_TENANTS} tenants with the highest counts, and one (\`other\`) for the rest.`,
     }),
   };
 }
@@ -99,7 +99,7 @@ function rejectionMetrics(registers: MetricsRegistry[]) {
   return {
     switched: new Counter({
       name: 'questlog_events_switched_total',
-      help: 'Events that a switch rejected, or accepted without storing them because they are outside its sample, by action.',
+      help: 'Events by action of the switch: rejected, or accepted but not stored because they are outside the sample.',
       labelNames: ['action'],
       registers,
     }),
@@ -121,7 +121,7 @@ function truncationMetrics(registers: MetricsRegistry[]) {
     }),
     appendedAgain: new Counter({
       name: 'questlog_records_appended_again_total',
-      help: 'Records that a truncated log had lost and that this process appended again. Every process that has lost records in memory appends them again.',
+      help: 'Records that a truncated log had lost and that this process appended again. If several processes have a copy of a lost record, each process appends it again.',
       labelNames: ['topic'],
       registers,
     }),

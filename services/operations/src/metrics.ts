@@ -29,7 +29,7 @@ export function operationsMetrics(
     }),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
-      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of operations reports the same value.',
+      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of the service `operations` reports the same value.',
       labelNames: ['group'],
       registers,
     }),
@@ -41,7 +41,7 @@ function groupLagMetrics(registers: MetricsRegistry[]) {
   return {
     groupLagRecords: new Gauge({
       name: 'questlog_group_lag_records',
-      help: 'Records that a consumer group has not processed yet. Each process of operations reports the same value, also while no process of the group runs: do not add the values.',
+      help: 'Records that a consumer group has not processed yet. Each process of the service `operations` reports the same value, so do not add the values. The metric is also reported while no process of the group runs.',
       ...of,
     }),
     groupLagSeconds: new Gauge({

@@ -28,7 +28,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Events of the last day that the log confirmed and that are neither projected, duplicates, nor dead letters, or that were accepted but not confirmed. Each projector reports the total, so do not add up the values.',
+      help: 'Events of the last day that are missing in ClickHouse, although they were accepted: the log did not confirm them, or it confirmed them, but they were not projected and are neither duplicates nor dead letters. Each projector reports the total, so do not add up the values.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({

@@ -37,17 +37,17 @@ const processSettings = {
     minimum: 1,
     maximum: 64,
     description:
-      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. More than one `ingest` process needs Kafka and fixed ports.',
+      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. To run several processes, you need Kafka and fixed ports.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
     description:
-      'Address of the listener for operators, for the commands of `questlog`. If empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for operators, for the commands of `questlog`. If this setting is empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If this setting is empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',
@@ -84,7 +84,7 @@ const processSettings = {
     alias: { env: 'QUESTLOG_LOG', isDeprecated: true },
     default: 'auto',
     description:
-      '`embedded` (in the data folder, only for `standalone`) or `kafka`. `auto`: `kafka` if brokers are set, and for every other service.',
+      '`embedded` (in the data folder, only for `standalone`) or `kafka`. `auto`: `embedded` for `standalone` without brokers, otherwise `kafka`.',
   }),
   prefix: setting.optional({
     env: 'QUESTLOG_PREFIX',
@@ -96,7 +96,7 @@ const processSettings = {
     default: 0,
     minimum: 0,
     maximum: 1000,
-    description: 'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
+    description: 'Partitions of the topics, fixed at the first start. The value 0 means 4 partitions on the embedded log and 12 on Kafka.',
   }),
 } as const;
 

@@ -13,8 +13,8 @@ const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment, in about 20 minutes.
 
-The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads other sessions from ClickHouse, many
-with one query. Ingest compares an event with each open report of its session.
+The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads
+sessions that are not in the cache from ClickHouse, and one query reads many sessions. Ingest compares an event with each open report of its session.
 Ingest appends one record for each partition of a request's sessions.
 The time to process an event does not depend on the number of tenants or partitions.`;
 

@@ -49,7 +49,7 @@ that receive the same events, one after the other, on one machine with one Kafka
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
   `[The results](performance.json) also contain memory and bytes in the log. The option \`--against COMMIT\` compares
-with an earlier commit. The option \`--json FILE\` replaces the figures of the same machine. The options \`--rows 500x8,1x64\` and
+with an earlier commit. The option \`--json FILE\` writes the figures to FILE, and overwrites earlier figures of this machine. The options \`--rows 500x8,1x64\` and
 \`--seconds 5\` shorten a run. Stop other programs before a run.`,
 ];
 
@@ -66,8 +66,8 @@ const SECTIONS: readonly Section[] = [
     words: `shows the medians of three runs. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
 the target. The command \`npm run test:all\` also runs a short benchmark.
 
-The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms at half of the rate of the slowest
-server. A latency includes the time by which the benchmark sent the request too late.`,
+The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of the latencies, every
+server gets half of the maximum rate of the slowest server. If the benchmark sends a request late, the delay is part of the latency.`,
     report: ({ beside }) => beside && pathReport(beside),
   },
   {
@@ -79,7 +79,7 @@ server. A latency includes the time by which the benchmark sent the request too 
   {
     title: 'At rest',
     flags: '--rest',
-    words: 'measures six starts with the same data folder, and the idle processes.',
+    words: 'measures six starts with the same data folder, and then measures the processes while they are idle.',
     report: ({ rest }) => rest && restReport(rest),
   },
 ];

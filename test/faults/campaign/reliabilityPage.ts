@@ -13,7 +13,7 @@ with the tables and topics. The column \`passed\` has the passed runs and the re
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
 The option \`--missing\` injects only faults with too few passed runs. With \`--together\`, one deployment gets several faults, one after the other. If a
-check fails, every fault of the deployment counts as failed.`;
+check fails, the run counts as failed for every fault of the deployment.`;
 
 const LATE_COMMIT =
   'Probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group, so a lookup and the next commit waited for each other.';
@@ -23,7 +23,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'A bug that the commit 9223460 fixed: after a stop, ingest closed connections with unread requests as idle, because timers ran before sockets.',
+    'A bug that the commit 9223460 fixed: when ingest was stopped, it treated connections with unread requests as idle and closed them, because timers ran before sockets.',
   ],
   [
     'a75db423ad',
@@ -40,7 +40,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     'bcce94bb34',
     'verify found ',
-    'An error in the test: an ingest whose clock is ten minutes behind verifies events only up to its own time.',
+    'An error in the test: it expected that all events are verified, but an ingest whose clock is ten minutes behind verifies events only up to its own time.',
   ],
 ];
 

@@ -54,7 +54,7 @@ export function clickhousePages(): Readonly<Record<string, string>> {
 
 const INTRODUCTION = [
   'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query it. ClickHouse also stores the texts\non this page, as comments. Columns of a view have the types of its tables. Further pages describe the tables of\n[bug reports](clickhouse-reports.md) and [the tables for operators](clickhouse-operations.md).',
-  'In every table, `tenant_id` and `project_id` are the owner of a row, and `log_id`, `log_partition`, `log_offset`, and `log_index` are the\nposition of its record in the log. Quotas and counts use `received_at`.',
+  'In every table, `tenant_id` and `project_id` are the owner of a row. The record of a row has the position `log_partition`, `log_offset`,\nand `log_index` in the log `log_id`. A log that is created again has another id. Quotas and counts use `received_at`.',
   'Query the views of tables with the suffixes `_by_partition` and `_versions`, because these tables can contain outdated rows until a merge.\nThe tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal\nuse. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
 ];
 
@@ -75,8 +75,15 @@ function relationsOfMigrations(): Map<string, Relation> {
   return relations;
 }
 
-/** Columns that the introduction explains. Tables only list further facts about them. */
-const OWNER_AND_POSITION = /^(?:tenant_id|project_id|log_id|log_partition|log_offset|log_index)$/;
+/** Columns and comments that only repeat the introduction. */
+const EXPLAINED = [
+  /^tenant_id: Tenant(?:; filter by it.*)?$/,
+  /^project_id: Project(?:; filter by it.*)?$/,
+  /^log_id: Id of the log that contains the record; /,
+  /^log_partition: Partition of the topic questlog/,
+  /^log_offset: Offset of the record(?:, which.*)?$/,
+  /^log_index: /,
+];
 
 /** @param explained relation and type of each column that has a line already, by name and meaning; grows. */
 function blocksOf(
@@ -89,11 +96,12 @@ function blocksOf(
   const elsewhere = new Map<string, string[]>();
   for (const [column, { type, comment: meaning }] of columns) {
     const key = `${column}: ${meaning}`;
+    if (EXPLAINED.some((pattern) => pattern.test(key))) continue;
     const first = explained.get(key);
     if (first === undefined) {
       lines.push(entry(`${code(`${name}.${column}`)}${type === '' ? '' : ` ${code(type)}`}`, meaning));
       explained.set(key, { place: name, type });
-    } else if (!OWNER_AND_POSITION.test(column)) {
+    } else {
       const shown = type === '' || type === first.type ? code(column) : `${code(column)} ${code(type)}`;
       elsewhere.set(first.place, [...(elsewhere.get(first.place) ?? []), shown]);
     }

@@ -10,7 +10,7 @@ export function httpPage(): string {
   return page('HTTP', 'schemas/src/http/operations', [
     'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Each listener also serves its document as `GET /openapi.json`. Every error is a\n[problem document](problems.md).',
     '## The public listener',
-    'Games use this listener. A bearer token belongs to one project and has scopes, which are in parentheses.',
+    'Games use this listener. A bearer token belongs to one project and has scopes. The scope that an operation needs is in parentheses.',
     endpoints(GAMES),
     '## The admin listener',
     'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints need no token.',

@@ -40,7 +40,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` include the 250 ms between two measurements of prom-client. If the event loop\nhas no lag, these metrics are 0.25.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25.',
 
       list(lines),
     ],

@@ -39,7 +39,7 @@ export const DIRECTORY = {
   },
   changeTenant: {
     route: 'PATCH /admin/tenants/{id}',
-    summary: 'Changes the fields of a tenant that the body has.',
+    summary: 'Changes those fields of a tenant that are in the body.',
     body: TenantPatch,
     responses: { 200: answer('The changed entity.', TenantOutput), 404: NOT_THERE },
   },
@@ -61,7 +61,7 @@ export const DIRECTORY = {
   },
   changeProject: {
     route: 'PATCH /admin/projects/{id}',
-    summary: 'Changes the fields of a project that the body has.',
+    summary: 'Changes those fields of a project that are in the body.',
     body: ProjectPatch,
     responses: { 200: answer('The changed entity.', ProjectOutput), 404: NOT_THERE },
   },

@@ -52,15 +52,15 @@ export const QUERIES = {
   getLag: {
     route: 'GET /admin/lag',
     summary:
-      'Returns the lag of each consumer group in records, in time, and as a share of the retention time, ' +
-      'and the free space on the disk of the data folder.',
+      'Returns the free disk space of the data folder, and the lag of each consumer group: ' +
+      'in records, in time, and as a share of the retention time.',
     responses: { 200: answer('The lag, at most one second old.', LagOutput) },
   },
   getTraffic: {
     route: 'GET /admin/traffic',
     summary:
-      'Returns the number of accepted events, the number of requests and their durations since the start of the process, ' +
-      'the number of open dead letters, and the memory. With several workers, the sum of all workers.',
+      'Returns the memory of the process, the number of open dead letters, and counts since the start of the process: ' +
+      'accepted events, requests, and durations of requests. With several workers, the sum of all workers.',
     responses: { 200: answer('The totals.', TrafficOutput) },
   },
   getRetention: {

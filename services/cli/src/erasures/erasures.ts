@@ -39,7 +39,7 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
   example(
     group
       .command('create')
-      .description('erase the smallest scope that the options name; an erasure cannot be undone')
+      .description('erase the data of a tenant, project, session, or player: the smallest of these that the options name; this cannot be undone')
       .requiredOption('--tenant <id>', 'tenant; without other options, all its data is erased')
       .option('--project <id>', 'project; without further options, all its data is erased')
       .option('--session <id>', 'session to erase')

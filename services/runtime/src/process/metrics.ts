@@ -64,7 +64,7 @@ export function resourceMetrics(registry: MetricsRegistry) {
   };
   gauge(
     'questlog_resource_used',
-    'Used part of a memory budget, a queue, a cache, or a number of slots. Bytes if the name of the resource ends with `_bytes`, and a count otherwise.',
+    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. In bytes if the name of the resource ends with `_bytes`, otherwise a count.',
     (resource) => resource.used(),
   );
   gauge(
