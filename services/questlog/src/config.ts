@@ -96,7 +96,8 @@ const processSettings = {
     default: 0,
     minimum: 0,
     maximum: 1000,
-    description: 'Partitions of the topics, fixed at the first start. The value 0 means 4 partitions on the embedded log and 12 on Kafka.',
+    description:
+      'Partitions of the topics, fixed at the first start. The value 0 means 4 partitions on the embedded log and 12 on Kafka.',
   }),
 } as const;
 

@@ -79,7 +79,8 @@ server gets half of the maximum rate of the slowest server. If the benchmark sen
   {
     title: 'At rest',
     flags: '--rest',
-    words: 'measures six starts with the same data folder, and then measures the processes while they are idle.',
+    words:
+      'measures six starts with the same data folder, and then measures the processes while they are idle.',
     report: ({ rest }) => rest && restReport(rest),
   },
 ];

@@ -39,7 +39,9 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
   example(
     group
       .command('create')
-      .description('erase the data of a tenant, project, session, or player: the smallest of these that the options name; this cannot be undone')
+      .description(
+        'erase the data of a tenant, project, session, or player: the smallest of these that the options name; this cannot be undone',
+      )
       .requiredOption('--tenant <id>', 'tenant; without other options, all its data is erased')
       .option('--project <id>', 'project; without further options, all its data is erased')
       .option('--session <id>', 'session to erase')
