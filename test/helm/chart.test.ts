@@ -25,6 +25,12 @@ const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (l
 const { version: VERSION }: ReturnType<typeof manifestOf> & { version?: string } = manifestOf('');
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
+const OAUTH = {
+  mechanism: 'oauthbearer',
+  existingSecret: 'questlog-kafka',
+  tokenUrl: 'https://login.example/token',
+  scope: 'kafka',
+};
 /** Versions of Kubernetes whose schemas the objects must match. */
 const VERSIONS = '1.31,1.37';
 /** The image has a version, so a pull on every start is not needed. A CPU limit would slow down a pod on an idle node. */
@@ -46,8 +52,14 @@ describe.skipIf(helm === '')('the Helm chart', () => {
     'renders valid objects without critical findings of kube-score',
     async () => {
       const { kubeScore } = checkers as Checkers;
-      const scaled = { values: { ingest: { autoscaling: { enabled: true } } } };
-      const variants = [{}, scaled, { ...scaled, ...KEDA }];
+      const scaled = { autoscaling: { enabled: true, maxReplicas: 4 } };
+      const values = { ingest: scaled, linker: scaled, projector: scaled };
+      const variants = [
+        {},
+        { values },
+        { values, ...KEDA },
+        { values: { ...values, kafka: { tls: { enabled: true }, sasl: OAUTH } }, ...KEDA },
+      ];
       const texts = await Promise.all(
         EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
       );
@@ -125,6 +137,21 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
             limits: { memory: expect.any(String) },
           });
         }
+      }
+    }
+  });
+
+  test('a private certificate authority can be mounted in every container', async () => {
+    const values = {
+      extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }],
+      extraVolumes: [{ name: 'ca', secret: { secretName: 's3-ca' } }],
+      extraVolumeMounts: [{ name: 'ca', mountPath: '/ca', readOnly: true }],
+    };
+    for (const { spec } of podsOf(await render(helm, 'small', { values }))) {
+      expect(spec.volumes).toContainEqual(values.extraVolumes[0]);
+      for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
+        expect(container.volumeMounts).toContainEqual(values.extraVolumeMounts[0]);
+        expect(container.env).toContainEqual(values.extraEnv[0]);
       }
     }
   });
@@ -267,6 +294,7 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
       topic: `game-a.${TOPICS.events}`,
       sasl: 'scram_sha512',
       tls: 'enable',
+      version: '2.7.0',
     });
     const { metadata, spec } = objectOf(objects, 'TriggerAuthentication', '-kafka');
     expect(trigger.authenticationRef.name).toBe(metadata.name);
@@ -274,6 +302,20 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
       'username',
       'password',
       'ca',
+    ]);
+  });
+
+  test('KEDA reads the address and the scope of OAUTHBEARER from the variables of the container', async () => {
+    const values = { kafka: { sasl: OAUTH }, projector: { autoscaling: { enabled: true } } };
+    const objects = await render(helm, 'existing-kafka', { ...KEDA, values });
+    const { env } = objectOf(objects, 'TriggerAuthentication', '-kafka').spec;
+    const [container] = objectOf(objects, 'Deployment', '-projector').spec.template.spec.containers;
+    const valueOf = (name: string) =>
+      container.env.find((entry: { name: string }) => entry.name === name).value;
+    const parameters = env.map(({ parameter, name }: KubernetesObject) => [parameter, valueOf(name)]);
+    expect(parameters).toEqual([
+      ['oauthTokenEndpointUri', OAUTH.tokenUrl],
+      ['scopes', OAUTH.scope],
     ]);
   });
 

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
@@ -49,6 +49,10 @@ describeKafka('the pods of the Helm chart', (engines) => {
       // A hook can run again after an upgrade that failed.
       for (const _ of ['install', 'upgrade']) await succeeds(run(job, job.containers[0], {}));
       expect(await clickhouse(engines, `EXISTS TABLE ${name}.events`)).toBe('1\n');
+      for (const subject of readdirSync(join(ROOT, 'schemas/released'))) {
+        const url = `${engines.registryUrl}/subjects/${name}.${subject}/versions/latest`;
+        expect([subject, (await fetch(url)).status]).toEqual([subject, 200]);
+      }
 
       const free = await freePorts(2 * SERVICES.length);
       const pods: { spec: KubernetesObject; pod: Pod; adminPort: number }[] = [];

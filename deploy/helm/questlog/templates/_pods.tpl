@@ -17,6 +17,9 @@
   mountPath: /etc/questlog/{{ $name }}
   readOnly: true
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "questlog.volumes" -}}
@@ -27,6 +30,9 @@
 - name: {{ $name }}-certificates
   secret:
     secretName: {{ $secret }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
