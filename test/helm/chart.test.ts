@@ -310,9 +310,9 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     const objects = await render(helm, 'existing-kafka', { ...KEDA, values });
     const { env } = objectOf(objects, 'TriggerAuthentication', '-kafka').spec;
     const [container] = objectOf(objects, 'Deployment', '-projector').spec.template.spec.containers;
-    const valueOf = (name: string) =>
+    const variable = (name: string) =>
       container.env.find((entry: { name: string }) => entry.name === name).value;
-    const parameters = env.map(({ parameter, name }: KubernetesObject) => [parameter, valueOf(name)]);
+    const parameters = env.map(({ parameter, name }: KubernetesObject) => [parameter, variable(name)]);
     expect(parameters).toEqual([
       ['oauthTokenEndpointUri', OAUTH.tokenUrl],
       ['scopes', OAUTH.scope],
