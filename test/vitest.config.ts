@@ -82,6 +82,8 @@ const LONGEST_FIRST = [
   'test/abuse/schemathesis.',
   'test/dataGuide/largeViews.',
   'test/upgrade/',
+  // Mostly waits for alerts.
+  'test/cluster/alerts.',
   // Tests that start no processes run at the same time as the upgrade tests, which start many.
   'services/runtime/src/log/kafka/',
   'test/cluster/clickhouseLost.',

@@ -27,8 +27,9 @@ const queries = panels.flatMap(({ name, targets = [] }) =>
   targets.map((target): Query => ({ ...target, panel: name })),
 );
 
+const reference = readFileSync(join(ROOT, 'docs/reference/metrics.md'), 'utf8');
+
 test('the dashboards use only metrics of the reference', () => {
-  const reference = readFileSync(join(ROOT, 'docs/reference/metrics.md'), 'utf8');
   const rules = readFileSync(join(ROOT, 'deploy/monitoring/rules.yaml'), 'utf8');
   for (const { expr = '' } of queries)
     for (const [name] of expr.matchAll(/questlog[\w:]+/g))
@@ -48,7 +49,7 @@ test.skipIf(program === undefined)('every query of the dashboards returns values
   const sessionId = await game.session();
   const body = [anEvent({ sessionId })];
   const { adminUrl } = shared.product.credentials;
-  const prometheus = await startPrometheus(program ?? '', [new URL(adminUrl).host]);
+  const prometheus = await startPrometheus(program ?? '', { targets: [new URL(adminUrl).host] });
   onTestFinished(prometheus.stop);
   expect((await game.report({ sessionId, report: { title: 'Stuck', severity: 'critical' } })).status).toBe(
     201,
@@ -69,6 +70,9 @@ test.skipIf(program === undefined)('every query of the dashboards returns values
     return found.flat();
   };
   expect(await eventually(unanswered, (found) => found.length === 0, WITHIN_MS)).toEqual([]);
+  const resources = await prometheus.query('group by (resource) (questlog_resource_limit)');
+  const documented = [...reference.matchAll(/`([a-z_]+)`(?=[^\n]*:)/g)].map(([, name]) => name);
+  for (const { metric } of resources) expect(documented).toContain(metric['resource']);
   const sql = queries.filter(({ rawSql }) => rawSql !== undefined).length;
   console.log(
     `${DASHBOARDS.length} dashboards, ${panels.length} panels, ${queries.length - sql} PromQL and ${sql} SQL queries`,

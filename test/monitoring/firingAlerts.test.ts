@@ -18,7 +18,7 @@ test.skipIf(program === undefined)('alerts fire during a failure only', async ()
     await product.stop();
     await removeDataDir(product);
   });
-  const prometheus = await startPrometheus(program ?? '', [`127.0.0.1:${port}`]);
+  const prometheus = await startPrometheus(program ?? '', { targets: [`127.0.0.1:${port}`] });
   onTestFinished(prometheus.stop);
   const firing = (expected: readonly string[]) =>
     eventually(prometheus.firing, (found) => String(found) === String(expected), WITHIN_MS);

@@ -1,8 +1,9 @@
-/** Starts a real Prometheus that scrapes processes of Questlog and evaluates the rules of `deploy/monitoring`. */
+/** Starts a real Prometheus and a real Alertmanager with the rules and the configuration of `deploy/monitoring`. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { eventually } from '../e2e/builders.ts';
 import { collectOutput, end } from '../e2e/product.ts';
@@ -22,46 +23,35 @@ export interface Sample {
 }
 
 const RULES = new URL('../../deploy/monitoring/rules.yaml', import.meta.url);
+const ALERTMANAGER = new URL('../../deploy/monitoring/alertmanager.yaml', import.meta.url);
 /** Prometheus scrapes and evaluates once a second, instead of once a minute. */
 const FASTER = 60;
 
-/** @param program path of the program `prometheus` @param targets host and port of each process */
-export async function startPrometheus(program: string, targets: readonly string[]): Promise<Prometheus> {
-  const [port = 0] = await freePorts(1);
-  const folder = mkdtempSync(join(tmpdir(), 'questlog-prometheus-'));
-  const rules = join(folder, 'rules.yaml');
-  const config = join(folder, 'prometheus.json');
-  writeFileSync(rules, withShorterTimes(readFileSync(RULES, 'utf8')));
-  writeFileSync(
-    config,
-    JSON.stringify({
-      global: { scrape_interval: '1s', evaluation_interval: '1s' },
-      rule_files: [rules],
-      scrape_configs: [{ job_name: 'questlog', static_configs: [{ targets }] }],
-    }),
-  );
-  const flags = {
-    'config.file': config,
-    'storage.tsdb.path': join(folder, 'data'),
-    'web.listen-address': `127.0.0.1:${port}`,
-  };
-  const child = spawn(
-    program,
-    Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
-  );
-  const output = collectOutput(child);
-  const url = `http://127.0.0.1:${port}`;
-  const isReady = () =>
-    fetch(`${url}/-/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  await eventually(isReady, (ready) => {
-    if (child.exitCode !== null) throw new Error(`Prometheus has ended: ${output.stderr}`);
-    return ready;
+interface PrometheusOptions {
+  /** Host and port of each process. */
+  readonly targets: readonly string[];
+  /** Host and port of the Alertmanager that receives the alerts. */
+  readonly alertmanager?: string;
+}
+
+/** @param program path of the program `prometheus` */
+export async function startPrometheus(
+  program: string,
+  { targets, alertmanager }: PrometheusOptions,
+): Promise<Prometheus> {
+  const started = await startProgram(program, (folder, address) => {
+    const rules = join(folder, 'rules.yaml');
+    const config = join(folder, 'prometheus.json');
+    writeFileSync(rules, withShorterTimes(readFileSync(RULES, 'utf8')));
+    writeFileSync(config, JSON.stringify(configOf(rules, targets, alertmanager)));
+    return {
+      'config.file': config,
+      'storage.tsdb.path': join(folder, 'data'),
+      'web.listen-address': address,
+    };
   });
   const query: Prometheus['query'] = async (expr) => {
-    const response = await fetch(`${url}/api/v1/query`, {
+    const response = await fetch(`http://${started.address}/api/v1/query`, {
       method: 'POST',
       body: new URLSearchParams({ query: expr }),
     });
@@ -75,6 +65,70 @@ export async function startPrometheus(program: string, targets: readonly string[
       const found = await query('group by (alertname) (ALERTS{alertstate="firing"})');
       return found.map(({ metric }) => metric['alertname'] ?? '').toSorted();
     },
+    stop: started.stop,
+  };
+}
+
+function configOf(rules: string, targets: readonly string[], alertmanager: string | undefined) {
+  const alertmanagers = alertmanager === undefined ? [] : [{ static_configs: [{ targets: [alertmanager] }] }];
+  return {
+    global: { scrape_interval: '1s', evaluation_interval: '1s' },
+    rule_files: [rules],
+    alerting: { alertmanagers },
+    scrape_configs: [{ job_name: 'questlog', static_configs: [{ targets }] }],
+  };
+}
+
+export interface Alertmanager {
+  /** Host and port. */
+  readonly address: string;
+  /** Returns the severity of each alert that fires, by name. */
+  firing(): Promise<ReadonlyMap<string, string>>;
+  stop(): Promise<void>;
+}
+
+/** @param program path of the program `prometheus-alertmanager` */
+export async function startAlertmanager(program: string): Promise<Alertmanager> {
+  const started = await startProgram(program, (folder, address) => ({
+    'config.file': fileURLToPath(ALERTMANAGER),
+    'storage.path': folder,
+    'web.listen-address': address,
+    'cluster.listen-address': '',
+  }));
+  return {
+    ...started,
+    firing: async () => {
+      const response = await fetch(`http://${started.address}/api/v2/alerts`);
+      const alerts = (await response.json()) as { labels: { alertname: string; severity: string } }[];
+      return new Map(alerts.map(({ labels }) => [labels.alertname, labels.severity]));
+    },
+  };
+}
+
+type Flags = Readonly<Record<string, string>>;
+
+/** Starts Prometheus or Alertmanager on a free port, with its files in a new folder. */
+async function startProgram(program: string, flagsOf: (folder: string, address: string) => Flags) {
+  const [port = 0] = await freePorts(1);
+  const address = `127.0.0.1:${port}`;
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-monitoring-'));
+  const flags = Object.entries(flagsOf(folder, address));
+  const child = spawn(
+    program,
+    flags.map(([name, value]) => `--${name}=${value}`),
+  );
+  const output = collectOutput(child);
+  const isReady = () =>
+    fetch(`http://${address}/-/ready`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await eventually(isReady, (ready) => {
+    if (child.exitCode !== null) throw new Error(`${program} has ended: ${output.stderr}`);
+    return ready;
+  });
+  return {
+    address,
     stop: async () => {
       await end(child, 'SIGTERM');
       rmSync(folder, { recursive: true });
@@ -82,7 +136,10 @@ export async function startPrometheus(program: string, targets: readonly string[
   };
 }
 
-/** Divides ranges, offsets, and the times before an alert fires by `FASTER`, so that a test need not wait for minutes. */
+/**
+ * Divides ranges, offsets, and the times before an alert fires by `FASTER`, so that a test need not wait for minutes. Thresholds
+ * in seconds, for example of the lag, do not change.
+ */
 function withShorterTimes(rules: string): string {
   const secondsOf = { m: 60, h: 60 * 60, d: 24 * 60 * 60 };
   return rules.replace(

@@ -36,17 +36,20 @@ export interface Refusal {
 export interface ClickHouseProxy {
   readonly url: string;
   plan(fault: PlannedInsertFault): InsertPlan;
-  /** Breaks all requests until the end of the fault. */
-  refuse(): Refusal;
+  /** Breaks all requests until the end of the fault, except requests whose body matches `passes`. */
+  refuse(passes?: RegExp): Refusal;
   close(): void;
 }
 
 /** @param target URL of ClickHouse; account and database come from the clients */
 export async function startClickHouseProxy(target: string): Promise<ClickHouseProxy> {
   const plans = new Set<RunningInsertPlan>();
-  let refusal: { refused: number } | undefined;
+  let refusal: { refused: number; passes: RegExp | undefined } | undefined;
   const server = createServer((request, response) => {
     if (refusal !== undefined) {
+      const { passes } = refusal;
+      if (passes !== undefined)
+        return void forwardMatching(passes, target, request, response).catch(() => response.destroy());
       refusal.refused += 1;
       return void request.socket.destroy();
     }
@@ -66,11 +69,11 @@ export async function startClickHouseProxy(target: string): Promise<ClickHousePr
       plans.add(plan);
       return plan;
     },
-    refuse: () => {
+    refuse: (passes) => {
       const mend = (): void => {
         refusal = undefined;
       };
-      const counted = { refused: 0, mend };
+      const counted = { refused: 0, mend, passes };
       refusal = counted;
       return counted;
     },
@@ -127,12 +130,30 @@ class RunningInsertPlan implements InsertPlan {
   }
 }
 
-async function forward(target: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** Forwards the request if its body matches `passes`, and breaks the connection otherwise. */
+async function forwardMatching(
+  passes: RegExp,
+  target: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const body = await buffer(request);
+  if (passes.test(body.toString())) await forward(target, request, response, body);
+  else request.socket.destroy();
+}
+
+async function forward(
+  target: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  body?: Buffer,
+): Promise<void> {
   const passedOn = passOn(target, request);
   response.on('close', () => {
     if (!response.writableFinished) passedOn.destroy();
   });
-  request.pipe(passedOn);
+  if (body === undefined) request.pipe(passedOn);
+  else passedOn.end(body);
   const [answer] = (await once(passedOn, 'response')) as [IncomingMessage];
   response.writeHead(answer.statusCode ?? 0, answer.headers);
   answer.pipe(response);

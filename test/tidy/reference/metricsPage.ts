@@ -38,14 +38,28 @@ export async function metricsPage(): Promise<string> {
     });
   return page(
     'Metrics',
-    'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src/log/partitionHealth.ts',
+    'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25.',
-
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25.',
       list(lines),
+      'The label `resource` has these values:',
+      list(RESOURCES),
     ],
   );
 }
+
+/** The values of the label `resource`. A test compares them with the metrics of a running Questlog. */
+const RESOURCES = [
+  '`request_body_bytes`, `body_decoders`: request bodies in memory, and decoders of large compressed bodies.',
+  '`reads`, `lookups`: concurrent queries of ingest.',
+  '`uploads`, `linked_event_streams`: open uploads and streams.',
+  '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have. At the limit, ingest rejects new sessions and reports.',
+  '`open_report_windows`, `open_report_event_ids`: sessions with open reports, and events that open reports name. Ingest evicts the oldest entries above the limit.',
+  '`replayable_events`: events in the cache of recent requests with an idempotency key, which is full in normal operation.',
+  '`log_append_bytes`: appends that are not durable yet.',
+  '`linker_open_reports`, `linker_open_event_ids`: open reports, and the events that they name, in the partition with the most.',
+  '`data_folder_bytes`: disk of the data folder.',
+];
 
 /** Returns the label names, for which the Prometheus client has no type. */
 function labelsOf(metric: object | undefined): string[] {

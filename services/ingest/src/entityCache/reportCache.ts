@@ -8,6 +8,7 @@ import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schem
 import type { IsVisible } from '@questlog/schemas/visibility';
 import {
   type LinkableEvent,
+  MAX_NAMED_IDS,
   MAX_OPEN_WINDOWS,
   type OpenReport,
   OpenReports,
@@ -63,6 +64,9 @@ export async function openReportCache(
 ): Promise<ReportCache> {
   const { store, clock, isVisible = () => true } = deps;
   const openReports = new OpenReports(undefined, isVisible);
+  const add = deps.metrics?.resources.add;
+  add?.({ resource: 'open_report_windows', limit: MAX_OPEN_WINDOWS, used: () => openReports.counts.windows });
+  add?.({ resource: 'open_report_event_ids', limit: MAX_NAMED_IDS, used: () => openReports.counts.namedIds });
   const projects = new Set<string>();
   const cache = await openEntityCache(deps, reportType({ store, openReports, projects, clock, isVisible }));
   // Treats every project as a project with reports if ClickHouse's table of reports was incomplete at the start of the process.

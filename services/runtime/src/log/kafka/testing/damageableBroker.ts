@@ -30,8 +30,16 @@ export interface DamageableBroker {
   /**
    * Kills the broker, deletes the batches from the offset on, and restarts the broker.
    * @param topic the topic name with the prefix.
+   * @param whileDown called before the restart.
    */
-  truncate(topic: string, partition: number, offset: number): Promise<void>;
+  truncate(
+    topic: string,
+    partition: number,
+    offset: number,
+    whileDown?: () => Promise<unknown>,
+  ): Promise<void>;
+  /** Changes the retention time of a topic, and resets the topic's other settings. */
+  setRetention(topic: string, retentionMs: number): Promise<void>;
   /** Flips a bit of the partition's last byte. A second call restores the bit. */
   flipBit(topic: string, partition: number): void;
   stop(): Promise<void>;
@@ -71,11 +79,18 @@ export async function startDamageableBroker({
   return {
     address: addresses.join(','),
     takeOver: (topic) => withAdmin(first.address, (admin) => moveTo(admin, topic, damageable.id)),
-    truncate: async (topic, partition, offset) => {
+    truncate: async (topic, partition, offset, whileDown) => {
       await damageable.kill();
+      await whileDown?.();
       truncateSegments({ logFolder, topic, partition }, offset);
       await damageable.start(addresses);
     },
+    setRetention: (name, retentionMs) =>
+      withAdmin(first.address, async (admin) => {
+        const configEntries = [{ name: 'retention.ms', value: String(retentionMs) }];
+        const type = kafkajs.ConfigResourceTypes.TOPIC;
+        await admin.alterConfigs({ validateOnly: false, resources: [{ type, name, configEntries }] });
+      }),
     flipBit: (topic, partition) => {
       const { path = '' } = segmentsOf(join(logFolder, `${topic}-${partition}`)).at(-1) ?? {};
       const bytes = readFileSync(path);

@@ -1,0 +1,330 @@
+/**
+ * Tests the alerts in a cluster with a real Prometheus and Alertmanager. Breaks the deployment, and expects that the alerts of
+ * the fault fire, that no other critical alert fires, and that the alerts end after the repair. Several faults run at the same
+ * time, because most of the time is spent waiting.
+ */
+import { execFileSync } from 'node:child_process';
+import {
+  type DamageableBroker,
+  startDamageableBroker,
+} from '@questlog/runtime/log/kafka/testing/damageableBroker';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { plainClient } from '@questlog/runtime/log/kafka/testing/plainClient';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { anUnknownId, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
+import { bugsIn } from '../e2e/product.ts';
+import { type ClickHouseProxy, startClickHouseProxy } from '../faults/proxy/clickhouseProxy.ts';
+import { findProgram } from '../games/gamePages.ts';
+import {
+  type Alertmanager,
+  type Prometheus,
+  startAlertmanager,
+  startPrometheus,
+} from '../monitoring/prometheus.ts';
+import { Deployment, type Service, type ServiceName } from './deployment.ts';
+
+const [prometheusProgram, alertmanagerProgram, promtool] = [
+  'prometheus',
+  'prometheus-alertmanager',
+  'promtool',
+].map(findProgram);
+const hasPrograms = prometheusProgram !== undefined && alertmanagerProgram !== undefined;
+if (!hasPrograms) console.log('skipped: this test needs Prometheus and Alertmanager (Debian packages)');
+
+const START_WITHIN_MS = 300_000;
+const WITHIN_MS = 150_000;
+/** At this retention time, a lag of 30 s is a tenth of the retention time. */
+const SHORT_RETENTION_MS = 300_000;
+/** These warnings compare the last 2 or 6 hours with an objective, which are 2 or 6 minutes here. */
+const LONG_WARNINGS = ['QuestlogSomeEventsFail', 'QuestlogProjectionSometimesLate'];
+
+interface Fault {
+  readonly fault: string;
+  readonly alerts: readonly string[];
+  /** Other alerts that can fire because of the fault, and for some time after the repair. */
+  readonly others?: readonly string[];
+  begin(): unknown;
+  /** Called repeatedly until all alerts fire. */
+  repeat?(): Promise<unknown>;
+  repair(): unknown;
+}
+
+describeKafka('alerts', (engines) => {
+  let broker: DamageableBroker | undefined;
+  let deployment: Deployment;
+  let clickhouse: ClickHouseProxy;
+  let alertmanager: Alertmanager;
+  let prometheus: Prometheus;
+  let game: TestProject;
+  let limited: TestProject;
+  const services = {} as Record<ServiceName, Service>;
+  /** Alerts that can fire because of a fault. */
+  const expected = new Set<string>();
+  const rows: string[] = [];
+  const unexpected: string[] = [];
+  let firing: ReadonlyMap<string, string> = new Map();
+  let isEnding = false;
+
+  beforeAll(async () => {
+    if (!hasPrograms) return;
+    broker = await startDamageableBroker({ hasSecondBroker: true });
+    if (broker === undefined) return;
+    deployment = new Deployment({ ...engines, brokers: broker.address });
+    clickhouse = await startClickHouseProxy(engines.clickhouseUrl);
+    const throughProxy = { CLICKHOUSE_URL: new URL(`/${deployment.name}`, clickhouse.url).href };
+    const started = await Promise.all([
+      deployment.start('ingest'),
+      deployment.start('operations'),
+      deployment.start('projector'),
+      deployment.start('linker', throughProxy),
+    ]);
+    for (const service of started) services[service.name] = service;
+    await broker.takeOver(deployment.prefix + TOPICS.sessions);
+    await broker.setRetention(deployment.prefix + TOPICS.reportLinks, SHORT_RETENTION_MS);
+    game = await aProject(services.ingest, { revision: 'A' });
+    limited = await aProject(services.ingest, { revision: 'B' });
+    const limits = { eventsPerSecond: 1, burstSeconds: 1 };
+    await services.operations.admin('PATCH', `/admin/projects/${limited.projectId}`, { limits });
+    alertmanager = await startAlertmanager(alertmanagerProgram ?? '');
+    prometheus = await startPrometheus(prometheusProgram ?? '', {
+      targets: started.map(({ adminUrl }) => new URL(adminUrl).host),
+      alertmanager: alertmanager.address,
+    });
+  }, START_WITHIN_MS);
+  afterAll(async () => {
+    isEnding = true;
+    console.log(['alert | fault | seconds to fire | seconds to resolve', ...rows].join('\n'));
+    await prometheus?.stop();
+    await alertmanager?.stop();
+    await deployment?.remove();
+    clickhouse?.close();
+    await broker?.stop();
+  });
+
+  /** Reads the alerts, and collects critical alerts without a fault, until the end of the test. */
+  async function watchAlerts(): Promise<void> {
+    await untilEnd(async () => {
+      firing = await alertmanager.firing();
+      for (const [alert, severity] of firing)
+        if (severity === 'critical' && !expected.has(alert) && !unexpected.includes(alert))
+          unexpected.push(alert);
+    });
+  }
+
+  async function sendEvents(): Promise<void> {
+    await untilEnd(() => game.post(events(3, { sessionId: game.sessionId })).catch(() => undefined));
+  }
+
+  /** Repeats `work` about every half second until the test ends. */
+  async function untilEnd(work: () => Promise<unknown>): Promise<void> {
+    const poll = async (): Promise<boolean> => {
+      await work();
+      return isEnding;
+    };
+    await eventually(poll, Boolean, Number.POSITIVE_INFINITY);
+  }
+
+  async function provoke({ fault, alerts, others = [], begin, repeat, repair }: Fault): Promise<void> {
+    for (const alert of [...alerts, ...others]) expected.add(alert);
+    await begin();
+    const fired = await timesUntil(alerts, (alert) => firing.has(alert), repeat);
+    await repair();
+    const ending = alerts.filter((alert) => !LONG_WARNINGS.includes(alert));
+    const ended = await timesUntil(ending, (alert) => !firing.has(alert));
+    for (const alert of alerts) {
+      expected.delete(alert);
+      rows.push([alert, fault, fired.get(alert), ended.get(alert) ?? 'not awaited'].join(' | '));
+    }
+  }
+
+  /** Returns the seconds until each alert met the condition. */
+  async function timesUntil(
+    alerts: readonly string[],
+    isMet: (alert: string) => boolean,
+    repeat?: () => Promise<unknown>,
+  ): Promise<ReadonlyMap<string, number>> {
+    const startMs = performance.now();
+    const times = new Map<string, number>();
+    await eventually(
+      async () => {
+        await repeat?.();
+        for (const alert of alerts)
+          if (!times.has(alert) && isMet(alert))
+            times.set(alert, Math.round((performance.now() - startMs) / 1000));
+        return alerts.filter((alert) => !times.has(alert));
+      },
+      isEmpty,
+      WITHIN_MS,
+    );
+    return times;
+  }
+
+  async function breakProjector(): Promise<void> {
+    const { projector } = services;
+    await provoke({
+      fault: 'the projector does not respond',
+      alerts: ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate'],
+      begin: () => projector.freeze(),
+      repair: () => projector.thaw(),
+    });
+  }
+
+  /** The projector compares the counts once a minute. */
+  async function loseEvents(): Promise<void> {
+    const minuteS = Math.floor(Date.now() / 60_000 - 20) * 60;
+    const count = (events: number, version: number) =>
+      deployment.command(
+        `INSERT INTO received_by_process (tenant_id, minute, what, process_id, count, events, version)
+         SELECT '${game.tenantId}', toDateTime(${minuteS}, 'UTC'), 'logged', '${game.projectId}', 1, ${events}, ${version}`,
+      );
+    await provoke({
+      fault: 'ClickHouse lacks events',
+      alerts: ['QuestlogEventsMissing'],
+      begin: () => count(5, 1),
+      repair: () => count(0, 2),
+    });
+  }
+
+  async function addDeadLetter(): Promise<void> {
+    const { operations } = services;
+    const topic = deployment.prefix + TOPICS.audit;
+    const record = { key: null, value: Buffer.from('no Avro'), headers: {} };
+    const discard = async (): Promise<void> => {
+      const { deadLetters } = (await operations.admin('GET', '/admin/dead-letters')).json();
+      for (const { id } of deadLetters)
+        expect((await operations.admin('DELETE', `/admin/dead-letters/${id}`)).status).toBeLessThan(300);
+    };
+    await provoke({
+      fault: `a record of ${GROUPS.projectAudit} cannot be decoded`,
+      alerts: ['QuestlogDeadLetters'],
+      begin: () => plainClient(broker?.address ?? '').appendBatch(topic, 0, record, 1),
+      repair: discard,
+    });
+  }
+
+  async function breakLinker(): Promise<void> {
+    const { linker } = services;
+    const fileReport = async () =>
+      expect((await game.report({ sessionId: game.sessionId })).status).toBe(201);
+    await provoke({
+      fault: 'the linker does not respond',
+      alerts: ['QuestlogGroupBehind', 'QuestlogRecordsExpire'],
+      begin: async () => {
+        linker.freeze();
+        await fileReport();
+      },
+      repair: () => linker.thaw(),
+    });
+    let refusal: ReturnType<ClickHouseProxy['refuse']> | undefined;
+    await provoke({
+      fault: 'ClickHouse does not answer lookups',
+      alerts: ['QuestlogLookupsFail'],
+      begin: async () => {
+        // The linker waits without lookups if ClickHouse does not return the ids of the tables.
+        refusal = clickhouse.refuse(/FROM system\.tables/);
+        await fileReport();
+      },
+      repair: () => refusal?.mend(),
+    });
+  }
+
+  /** Event requests with an unknown session read the topic of sessions to its end. */
+  async function breakBroker(): Promise<void> {
+    const [row] = await deployment.sql<{ partition: number; offset: number }>(
+      `SELECT log_partition AS partition, toUInt32(log_offset) AS offset FROM sessions ORDER BY registered_at DESC LIMIT 1`,
+    );
+    const { partition, offset } = row ?? { partition: 0, offset: 0 };
+    const restarted = Promise.withResolvers<void>();
+    let truncated: Promise<void> | undefined;
+    const postUnknown = () => game.post(events(1, { sessionId: anUnknownId() }));
+    await Promise.all([
+      provoke({
+        fault: 'a broker fails',
+        alerts: ['QuestlogPartitionOutage', 'QuestlogEventsFail', 'QuestlogSomeEventsFail'],
+        begin: () => {
+          const topic = deployment.prefix + TOPICS.sessions;
+          truncated = broker?.truncate(topic, partition, offset, () => restarted.promise);
+        },
+        repeat: postUnknown,
+        repair: async () => {
+          restarted.resolve();
+          await truncated;
+        },
+      }),
+      provoke({
+        fault: 'the broker restarts without its last records',
+        alerts: ['QuestlogLogTruncated'],
+        begin: () => restarted.promise,
+        repair: () => undefined,
+      }),
+    ]);
+  }
+
+  async function failRequests(): Promise<void> {
+    await provoke({
+      fault: 'a project exceeds its rate limit',
+      alerts: ['QuestlogRateLimited'],
+      begin: () => undefined,
+      repeat: () => limited.post(events(100)),
+      repair: () => undefined,
+    });
+    await provoke({
+      fault: 'a view is missing in ClickHouse',
+      alerts: ['QuestlogBugs'],
+      begin: () => deployment.command('RENAME TABLE builds TO builds_away'),
+      // Reads get a 503 while the projector does not respond, and then a 500.
+      repeat: () => game.get('/v1/builds'),
+      repair: () => deployment.command('RENAME TABLE builds_away TO builds'),
+    });
+  }
+
+  test.skipIf(!hasPrograms)('fire during their fault, and only then', async ({ skip }) => {
+    if (broker === undefined) skip('no broker can be started here; the line above says why');
+    for (const { name, adminUrl } of deployment.services) {
+      const input = await (await fetch(`${adminUrl}/metrics`)).text();
+      expect([name, input]).toEqual([name, expect.stringContaining('questlog_resource_limit')]);
+      execFileSync(promtool ?? '', ['check', 'metrics'], { input });
+    }
+    const lag = 'max by (group) (questlog_group_lag_seconds)';
+    await eventually(
+      () => prometheus.query(lag),
+      ({ length }) => length > 5,
+      WITHIN_MS,
+    );
+    const watching = Promise.all([watchAlerts(), sendEvents()]);
+
+    await Promise.all([
+      breakProjector().then(addDeadLetter),
+      loseEvents(),
+      breakLinker(),
+      breakBroker(),
+      failRequests(),
+    ]);
+    const { operations } = services;
+    await provoke({
+      fault: 'operations does not respond',
+      alerts: ['QuestlogLagUnknown'],
+      others: ['QuestlogProjectionLate'],
+      begin: () => operations.freeze(),
+      repair: () => operations.thaw(),
+    });
+    const all = Object.values(services);
+    await provoke({
+      fault: 'no process responds',
+      alerts: ['QuestlogAbsent'],
+      others: ['QuestlogLagUnknown', 'QuestlogProjectionLate'],
+      begin: () => all.map((service) => service.freeze()),
+      repair: () => all.map((service) => service.thaw()),
+    });
+    isEnding = true;
+    await watching;
+    expect(unexpected).toEqual([]);
+    const bugs = deployment.services.flatMap(({ stderr }) => bugsIn(stderr()));
+    expect(bugs.filter((line) => !line.includes('builds'))).toEqual([]);
+  });
+});
+
+function isEmpty(list: readonly unknown[]): boolean {
+  return list.length === 0;
+}
