@@ -1,11 +1,4 @@
-/** `docs/reference/topics.md`: the topics with key, cleanup, and maximum record size, and the Avro schemas of their records. */
-import { auditEntry } from '@questlog/schemas/topics/auditEntry';
-import type { MessageContract } from '@questlog/schemas/topics/contract';
-import { deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+/** `docs/reference/topics.md`: the topics with key, cleanup, and maximum record size. */
 import {
   APPEND_ID_HEADER,
   GROUPS,
@@ -14,8 +7,7 @@ import {
   type TopicDefinition,
   topicDefinitions,
 } from '@questlog/schemas/topics/topics';
-import { idlOf } from './avroIdl.ts';
-import { code, fence, page, table } from './markdown.ts';
+import { code, page, table } from './markdown.ts';
 
 /** The definitions do not hold this. A topic that is missing here stops the generator. */
 const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
@@ -70,21 +62,10 @@ const LOG_ROW = [
   'On Kafka only: the id of the log, and the original number of partitions of each topic.',
 ];
 
-/** Only Questlog itself reads the linker's state and the directory. */
-const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] = [
-  eventsAccepted,
-  reportLinks,
-  linkedEvents,
-  sessionRegistered,
-  deadLetter,
-  auditEntry,
-];
-
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MIB = 1024 * 1024;
 
 export function topicsPage(): string {
-  const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
     "Records on Kafka and in the embedded log have Confluent's wire format for Avro: a zero byte, the schema id in 4 bytes (big-endian), and\nthe Avro body.",
     table(
@@ -94,11 +75,7 @@ export function topicsPage(): string {
     `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. Sessions of a large tenant have
 different lanes, so that the tenant uses several partitions. Sessions of all other tenants have lane 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends. Records of traced requests also have the header \`traceparent\`.`,
     `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
-    'This page shows the schemas in Avro IDL. A `timestamp_us` is a long with microseconds since 1970. A field with `?` is null by default. The\nregistry and [schemas/released](../../schemas/released) have the schemas in JSON. The subject of a schema is the name of the topic with the\nsuffix `-value`. To generate classes, use the copies of the schemas in\n[schemas/readers](../../schemas/readers/README.md). In the copies, each record type has a unique name.',
-    ...CONTRACTS.flatMap(({ topic, schema }) => [
-      `## ${topic}`,
-      fence('avdl', idlOf(JSON.parse(schema), shown).join('\n')),
-    ]),
+    'The subject of a schema is the name of the topic with the suffix `-value`. The registry and [schemas/released](../../schemas/released) have\nthe schemas. To read them or to generate classes, use the copies in [schemas/readers](../../schemas/readers/README.md), in which each\nrecord type has a unique name.',
   ]);
 }
 
