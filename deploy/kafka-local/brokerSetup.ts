@@ -53,12 +53,13 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // Fewer partitions of internal topics. With Kafka's defaults, three brokers would recover 300 replicas after a crash.
+    // Creates internal topics with 10 partitions. With Kafka's defaults, three brokers would recover 300 replicas after a
+    // crash.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
     // If Kafka created missing topics, the topics would not have the number of partitions and the settings that Questlog needs.
     'auto.create.topics.enable': false,
-    // No wait for other consumers. With Kafka's default, the first consumer of a group waits three seconds for other consumers.
+    // Starts a consumer group at once. With Kafka's default, the first consumer of a group waits three seconds for others.
     'group.initial.rebalance.delay.ms': 0,
   };
   return Object.entries(lines)

@@ -96,7 +96,10 @@ export class ByteWriter {
     this.#length = writeBigVarint(this.buffer, this.#length, value < 0n ? -2n * value - 1n : 2n * value);
   }
 
-  /** Extends the written bytes by a number of bytes, which the caller must write. Returns the position of the first byte. */
+  /**
+   * Reserves a number of bytes after the written bytes. The caller must fill the reserved bytes. Returns the position of the
+   * first reserved byte.
+   */
   protected extend(bytes: number): number {
     const at = this.#length;
     if (at + bytes > this.buffer.length) this.#grow(bytes);

@@ -133,8 +133,8 @@ export class ErasedData {
   }
 
   /**
-   * True if the projector writes the report. An erasure of sessions reads the reports of the sessions to find links. The
-   * projector therefore still writes such a report until the erasure has found it.
+   * True if the projector writes the report. The projector writes even a report of an erased session until the erasure has
+   * found this report. The erasure reads the stored reports to find links.
    */
   isProjectedReport(record: ReportLink): boolean {
     const { tenantId, projectId, reportId } = record;
@@ -144,8 +144,8 @@ export class ErasedData {
   }
 
   /**
-   * True if the report's retractions and unresolved links are visible. For an unknown report: true if its project and its
-   * tenant were never erased.
+   * True if the report's retractions and unresolved links are visible. If the report is unknown, they are hidden after any
+   * erasure of the whole project or tenant.
    */
   areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
     if (report !== undefined) return this.isVisibleReport(report);

@@ -11,7 +11,7 @@ export function parseOccurredAt(text: string): ParsedOccurredAt {
 
 /** Parses times without creating an object for each time. */
 export class TimeReader {
-  /** Whole seconds since 1970 of the time that `read` has parsed, and the microseconds after them. */
+  /** Result of `read`: the time in whole seconds since 1970, and the remaining microseconds. */
   seconds = 0;
   micros = 0;
 
@@ -49,7 +49,10 @@ export class TimeReader {
   }
 }
 
-/** Formats a time of the years 0 to 9999 in UTC, with milliseconds. Has microseconds if the time is not a whole millisecond. */
+/**
+ * Formats a time of the years 0 to 9999 in UTC, with milliseconds. If the time is not a whole millisecond, the text contains
+ * microseconds.
+ */
 export function formatMicros(micros: bigint): string {
   const approximate = Number(micros);
   if (Number.isSafeInteger(approximate)) {

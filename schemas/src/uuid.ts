@@ -157,7 +157,10 @@ function writeHex(to: Buffer, at: number, value: number, digits: number): void {
   for (let i = at + digits - 1, rest = value; i >= at; i--, rest >>>= 4) to[i] = DIGITS[rest & 15] ?? 0;
 }
 
-/** For each byte in ClickHouse's order, the position of its first hexadecimal digit in the text of a UUID. */
+/**
+ * ClickHouse orders the bytes of a UUID differently than the text. For each byte in ClickHouse's order, this list contains the
+ * position of the byte's first hexadecimal digit in the text.
+ */
 const DIGITS_OF_HALVES = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
 const HYPHEN = 0x2d;
 const EIGHT = 0x38;

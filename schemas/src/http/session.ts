@@ -109,7 +109,10 @@ export type ListedSession = Static<typeof ListedSession>;
 
 export const MAX_GAPS = 1_000;
 
-/** A range of sequence numbers is not a tuple, because TypeBox writes a tuple in a form that OpenAPI 3.1 does not allow. */
+/**
+ * Range of sequence numbers. The schema is an array of two numbers. It is not a tuple, because TypeBox writes a tuple in a
+ * form that OpenAPI 3.1 does not allow.
+ */
 const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
   received: Type.Integer({ description: 'Count of distinct numbers that were received.' }),

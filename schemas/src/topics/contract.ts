@@ -137,7 +137,7 @@ export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
 /** Fraction of events that sampling keeps. One kept event represents 1 / rate events. */
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
-/** Server times from this time on are rejected. ClickHouse's DateTime ends in 2106. */
+/** Server times at or after this limit are rejected, because ClickHouse's DateTime ends in 2106. */
 export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;

@@ -203,7 +203,7 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.zigzag();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // Skips the field `revision` with `hasValue`, because this enum is encoded as one byte, 0 or 2.
+  // Skips the field `revision`. `hasValue` also reads this enum, because the enum is encoded as one byte, 0 or 2.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

@@ -11,7 +11,10 @@ import { TOPICS } from './topics.ts';
 /** Reason why an event belongs to a report. If several reasons apply, the first reason of this list is used. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
-/** Version number for each state of a link. A state changes only in this order, so the highest version is the latest state. */
+/**
+ * Version number for each state of a link. A link only changes to a state with a higher number, so the highest version is the
+ * latest state.
+ */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
 

@@ -121,7 +121,8 @@ export class LiveTail {
           continue;
         }
         subscriber.receive(accepted, { partition, offset: record.offset });
-        // Moves a served subscriber to the end of the list, because the first subscribers use up the shared byte limit.
+        // Moves a served subscriber to the end of the list. Otherwise, the first subscribers would always use up the shared
+        // byte limit.
         if (subscriber.parsesPayloads && this.#subscribers.delete(subscriber))
           this.#subscribers.add(subscriber);
       }

@@ -21,7 +21,8 @@ export function signIn(adminToken: string): Middleware {
   const isSignedIn = (ctx: Context): boolean => {
     const received = ctx.cookies.get(cookieName(ctx.host)) ?? '';
     const [expiresMs = '', nonce = ''] = received.split('.');
-    // Compares the whole cookie, because several base64 texts decode to the same signature.
+    // Compares the whole text of the cookie. If only the decoded signature was compared, several base64 texts of the same
+    // signature would be valid.
     const cookie = cookieOf(ctx.host, expiresMs, nonce);
     const isValid = Number(expiresMs) > Date.now() && isEqual(Buffer.from(received), Buffer.from(cookie));
     if (isValid) ctx.state['consoleSession'] = cookie;
@@ -71,8 +72,8 @@ function cookieName(host: string): string {
 }
 
 /**
- * Returns true if a page of another origin sent the request. The cookie does not prove the origin. A browser also sends the
- * cookie with requests of pages on other ports of the host (RFC 6265bis, 5.2; Fetch Metadata, 2.4).
+ * Returns true if a page of another origin sent the request. The cookie alone is not enough. A browser sends the cookie even
+ * with requests from pages on other ports of the same host (RFC 6265bis, 5.2; Fetch Metadata, 2.4).
  */
 function isFromOtherOrigin(ctx: Context): boolean {
   return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));

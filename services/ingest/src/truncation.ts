@@ -1,6 +1,6 @@
 /**
- * Reports each truncation of the log once. A reader detects truncations of its own topic. For the events topic, ingest compares
- * the end offsets of the log with the offsets of its own appends.
+ * Detects truncations of the log, and reports each truncation once. The reader of a topic detects truncations of this topic.
+ * For the events topic, ingest compares the end offsets of the log with the offsets of its own appends.
  */
 import type {
   TruncatedRange,

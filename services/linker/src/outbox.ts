@@ -15,8 +15,8 @@ import type { PartitionDeps } from './deps.ts';
 const MAX_TRANSACTION_BYTES = 8 * 1024 * 1024;
 
 /**
- * Opens the partition's transactional producer, and then reads the state. The producer fences the previous owner. Therefore,
- * the previous owner can no longer commit a change that this read would miss.
+ * Opens the partition's transactional producer, which fences the previous owner. Then reads the state. In this order, the
+ * previous owner cannot commit a change after the read.
  * @throws Unavailable if the log does not answer
  */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
@@ -201,8 +201,8 @@ export class Outbox {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
     ].filter(({ records }) => records.length > 0);
-    // If only the offsets have changed, writes nothing. A new owner then reads the same records again, without an effect. After
-    // a truncation, however, the lower offset is always written.
+    // Writes nothing if only the offsets have changed. A new owner then reads the same records again, which changes nothing.
+    // After a truncation, always writes the offsets, because the stored offsets are too high.
     if (outputs.length === 0 && changelog.length === 0 && !this.#isRewound) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#nextPosition)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];

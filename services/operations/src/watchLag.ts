@@ -8,7 +8,7 @@ import type { OperationsContext } from './context.ts';
 import type { OperationsMetrics } from './metrics.ts';
 
 const INTERVAL_MS = 10_000;
-/** Share of the retention time above which a consumer group's lag causes a warning. The web console uses the same value. */
+/** Maximum lag of a consumer group without a warning, as a share of the retention time. The web console uses the same value. */
 const NEAR_LOSS_RATIO = 0.1;
 const HOUR_MS = 60 * 60 * 1000;
 
@@ -29,7 +29,7 @@ function watchGroup({ clock, health, metrics }: LagContext, of: GroupLag): () =>
   const standstill = new StallDetector(group, topic);
   let warning: string | undefined;
   let worstMs = 0;
-  // Uses the name of a readiness check of the linker or projector as the name of the warning.
+  // Gives the warning the same name as the readiness check of the linker or projector.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
   return async () => {
     const nowMs = clock.now();

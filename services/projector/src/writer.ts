@@ -26,7 +26,7 @@ export interface WriterDeps<Message> {
 export interface Source {
   readonly logId: string;
   readonly partition: number;
-  /** Log ids of the rows in ClickHouse whose records the log lost in a truncation. */
+  /** Log ids of orphaned rows. ClickHouse still has these rows, but the log lost their records in a truncation. */
   readonly orphanIds: readonly string[];
 }
 

@@ -86,7 +86,10 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
-/** Restricts a folder after its files, so that the next start repeats the work if the process is killed in between. */
+/**
+ * Restricts the access to a folder after the access to its files. If the process is killed in between, the next start finds the
+ * folder unrestricted and repeats the work.
+ */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);
   for (const subfolder of SUBFOLDERS.filter(
@@ -107,6 +110,7 @@ function isOpenToOthers(path: string): boolean {
 
 function restrictToOwner(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
-  // Ignores a missing file, which another process can have removed. Opening the log later fails with a clear error.
+  // Ignores a missing file, because another process can have removed it. If the log is missing, opening the log fails later
+  // with a clear error.
   if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

@@ -138,7 +138,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     baseUrl = urlOf(options.ingest.toGames, ingest.port);
     failures.push(ingest.failed);
   }
-  // Prefers this process's own address, because `QUESTLOG_URL` can name another deployment for the `questlog` commands.
+  // Prefers this process's own address, because `QUESTLOG_URL` can be the address of another deployment.
   const gamesUrl = baseUrl ?? settings.url.replace(/\/$/, '');
   const adminUrl = isOperators
     ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
@@ -160,7 +160,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   return { ...running, local: { ...local, credentials } };
 }
 
-/** Returns the engines with measured appends and inserts. */
+/** Returns the engines. Adds metrics of appends and inserts to them. */
 function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistry) {
   const resources = resourceMetrics(metrics);
   measureAppends(metrics, resources, engines.log);
@@ -177,7 +177,7 @@ function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceD
   warnOfUnavailablePartitions(engines.log, health);
 }
 
-/** Starts operations with the console. Returns the URL of the operators' listener. */
+/** Starts the operations service and the web console. Returns the URL of the operators' listener. */
 async function startOperators(
   deps: WiringDeps,
   parts: Omit<OperationsContext, 'metrics' | 'adminToken' | 'projections' | 'reader'> & {

@@ -78,7 +78,8 @@ export const JOBS = {
     description:
       'The counts of the quota, of `event_counts_by_minute`, and of the ledger stay. The log is not rewritten. Erased data in the log is not read again, and expires.',
     body: ErasureInput,
-    // An omitted session id means the whole project. A null session id can come from a failed lookup, and is rejected.
+    // To erase the whole project, a request omits the session id. A null session id is rejected, because it can come from a
+    // failed lookup.
     bodyMode: 'exact',
     shownBody: ShownErasureInput,
     responses: {

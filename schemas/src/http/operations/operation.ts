@@ -11,7 +11,7 @@ export interface Operation {
   readonly access?: Scope | 'anyone';
   readonly summary: string;
   readonly description?: string;
-  /** Parameters in the query and in headers. A parameter of the path is listed only if it is not a UUID. */
+  /** Parameters of the request. Omits a path parameter that is a UUID, because the OpenAPI document adds these parameters. */
   readonly parameters?: readonly Parameter[];
   readonly body?: TSchema;
   /**

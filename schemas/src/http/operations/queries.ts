@@ -1,4 +1,4 @@
-/** Operations that show an operator the state of Questlog, and the retry of links. */
+/** Operations that show the state of Questlog to an operator, and the operation that retries links. */
 import Type from 'typebox';
 import { RetentionOutput, SQL_LIMITS, SqlInput } from '../admin.ts';
 import { AuditPage } from '../audit.ts';

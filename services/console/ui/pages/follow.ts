@@ -20,7 +20,10 @@ const EVENT_QUERY = `SELECT project_id AS projectId, session_id AS sessionId, ev
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
-/** Reads the time at which ClickHouse wrote a data part. A merged part is newer than its rows. */
+/**
+ * Reads the time at which ClickHouse wrote the data part of a row. After a merge, this time is later than the insert of the
+ * row.
+ */
 const PART_QUERY = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
   WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
 const LINKS_QUERY = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,

@@ -1,7 +1,7 @@
 /** Checks whether an access token can write data of a game build. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
-/** Returns a problem if the token cannot write data of one of the builds. A request without a build is allowed. */
+/** Returns a problem for the first build whose data the token may not write. A request without a build is allowed. */
 export function buildProblems(
   buildIds: readonly string[] | undefined,
   builds: Readonly<Record<string, string | null | undefined>>,

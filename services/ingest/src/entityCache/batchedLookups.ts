@@ -1,4 +1,4 @@
-/** Combines concurrent lookups of rows, so that each project runs one ClickHouse query at a time. */
+/** Combines concurrent lookups of rows. At most one ClickHouse query per project runs at a time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS_PER_QUERY } from '@questlog/runtime/clickhouse/store';
 

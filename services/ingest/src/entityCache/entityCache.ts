@@ -312,7 +312,8 @@ async function followPartitions<Message, Entity>(
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
   for (const [partition, offset] of await truncatedPartitions(log, topic, ranges, initial)) {
-    // Reads a truncated partition from its first record, because the committed offset was valid only before the truncation.
+    // After a truncation, reads the partition from its first record. The committed offset refers to records that the log has
+    // lost.
     from[partition] = ranges[partition]?.startOffset ?? 0;
     index.truncate(partition, offset);
     onTruncated?.({ topic, partition, offset });

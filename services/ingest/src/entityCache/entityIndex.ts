@@ -38,7 +38,7 @@ export interface EntityRules<Entity> {
 }
 
 export interface IndexBounds {
-  /** Memory limit of all entities in units of about 600 bytes. */
+  /** Limit for the total memory of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
   /** Memory use in units of about 600 bytes at which this process rejects new registrations. */
   readonly maxUnprojectedWeight: number;
@@ -138,7 +138,8 @@ export class EntityIndex<Entity> {
   ): Entity {
     const cached = this.get(projectId, id);
     const merged = cached === undefined ? entity : this.#rules.merge(cached.entity, entity);
-    // Ignores a record that does not change the entity. The entity then stays in the index if a truncation removes this record.
+    // Ignores a record that does not change the entity, because the entity must stay in the index if a truncation removes this
+    // record.
     if (merged === cached?.entity) return merged;
     const isCached = cached !== undefined && this.#rules.isComplete(cached.entity);
     const firstOffset = isCached ? cached.firstOffset : offset;

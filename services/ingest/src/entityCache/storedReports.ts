@@ -30,7 +30,10 @@ interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
   readonly receivedAt: string;
 }
 
-/** Returns reports with a possibly open time window, newest first. Omits their event ids, which can take 80 KB per report. */
+/**
+ * Returns the reports whose time window may still be open, newest first. Omits their event ids, which can take 80 KB per
+ * report.
+ */
 export async function storedOpenReports(
   store: Store,
   { sinceMs, limit }: { sinceMs: number; limit: number },

@@ -40,9 +40,9 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes the records below the offsets of the previous call. The offsets of this call are applied in the next call, because
-   * this process may not have detected a truncation yet. After a truncation, offsets can include new records that replaced lost
-   * records.
+   * Removes the records below the offsets of the previous call. The offsets of this call are applied in the next call. After a
+   * truncation, the offsets can include new records in place of lost records. The delay gives this process time to detect the
+   * truncation.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

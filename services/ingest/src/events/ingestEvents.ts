@@ -208,7 +208,8 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event if sampling dropped events, because a retry can add these events after a change of sampling.
+    // Writes one record per event if sampling dropped events. If the sampling changes, a retry can then add the dropped events
+    // without repeating the other events.
     shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);

@@ -154,7 +154,10 @@ export class OrdinaryIngest {
     return undefined;
   }
 
-  /** Returns undefined if the request must take the slow path. After the return, other requests can use `arrays`. */
+  /**
+   * Returns undefined if the request must take the slow path. `arrays` are valid only during the call, because other requests
+   * use the same arrays.
+   */
   #store(
     request: OrdinaryRequest,
     arrays: RequestArrays,
@@ -206,7 +209,8 @@ export class OrdinaryIngest {
 
   #reportIds(batch: OrdinaryBatch, sessions: readonly (RecentSession | null)[]): ReportIds {
     const { projectId, idempotency, ids } = batch;
-    // A report can list a future event only if the event's id is derived from an idempotency key. Other event ids are random.
+    // A report can list the id of a future event only if the client can compute the id. This requires an idempotency key,
+    // because other event ids are random.
     const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents(projectId);
     let found: Map<number, readonly string[]> | undefined;
     let open: readonly OpenReport[] = [];

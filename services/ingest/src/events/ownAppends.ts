@@ -1,4 +1,6 @@
-/** Keeps the latest appends of this process. Detects a truncation of the log, and finds the appends that it removed. */
+/**
+ * Keeps the latest appends of this process. Detects truncations of the log, and finds the appends that a truncation removed.
+ */
 
 export interface OwnAppend {
   readonly appendId: string;

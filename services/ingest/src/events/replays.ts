@@ -147,9 +147,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // If ClickHouse does not answer, accepts a key only if it was created after ClickHouse's latest answer. Events with such
-      // a key cannot have been stored before that answer. If they were stored later, consumers drop the duplicate. A key with a
-      // future time is rejected, because its age is unknown.
+      // Without an answer of ClickHouse, stored duplicates cannot be found. Accepts only a key that was created after
+      // ClickHouse's latest answer. If events with this key are stored, they were stored recently, and consumers drop the
+      // duplicate. A key with a future time is rejected, because its age is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

@@ -105,8 +105,8 @@ export interface ProjectIds {
 export type AcquirePermit = (project: ProjectIds) => () => void;
 
 /**
- * Limits the concurrent use of a resource. A tenant gets a permit only if the number of free permits is greater than the number
- * of permits that the tenant already has.
+ * Limits the concurrent use of a resource. A tenant gets another permit only while more permits are free than the tenant
+ * already has.
  */
 export function limitConcurrency(
   resource: string,
@@ -191,7 +191,10 @@ export class BodyBudget {
     if (this.#bodies.delete(body)) this.#add(-body.bytes);
   }
 
-  /** Evicts the body that has received no data for the longest time. A tenant keeps its bodies if it uses only its share. */
+  /**
+   * Evicts the body that has received no data for the longest time. If several tenants have bodies, evicts only a body of a
+   * tenant that uses more than its share.
+   */
   #evict(requester: PendingBody, nowMs: number): void {
     const bytesByTenant = new Map<string, number>();
     for (const { tenantId, bytes } of this.#bodies)

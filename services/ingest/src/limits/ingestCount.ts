@@ -1,13 +1,11 @@
-/** Counts, from the ledger, the ingest processes that received requests of a tenant in the last minute. */
+/** Counts the ingest processes that received requests of a tenant in the last minute. Reads these processes from the ledger. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { IngestContext } from '../context.ts';
 import { minuteOf } from '../ledger/core/receivedCounts.ts';
 
 const REFRESH_MS = 2_000;
-/**
- * Maximum time after the start of a minute until every busy process has written its first counts of this minute to the ledger.
- */
+/** At this time after the start of a minute, every busy process has written its first counts of the minute to the ledger. */
 const SETTLE_MS = 10_000;
 
 /** Returns a function that counts the ingest processes that serve a tenant, including this process. */

@@ -14,7 +14,7 @@ export interface Limits {
   admit(principal: Principal, headers: IncomingHttpHeaders): void;
   /** Counts the bytes of a body if the request had no `Content-Length`. @throws Rejected if a rate limit is exceeded */
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
-  /** @param minimum if the rate limit allows fewer events than this number, all events are rejected */
+  /** @param minimum the smallest useful number of events. If the rate limit allows fewer events, all events are rejected */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
   /** True if the rate limit currently allows all of the events. */
   allowsEvents(principal: Principal, count: number): boolean;

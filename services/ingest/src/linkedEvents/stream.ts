@@ -38,8 +38,9 @@ export interface LinkedEventStream {
 }
 
 /**
- * Starts a stream. `gap` is the time range of the records that expired after the client's position. @throws errors of
- * `log.tail`
+ * Starts a stream. `gap` is the time range of the expired records between the client's position and the first record of the
+ * log.
+ * @throws errors of `log.tail`
  */
 export async function startLinkedEventStream(
   deps: StreamDeps,

@@ -76,8 +76,7 @@ export function hasUnresolvedInlineEvents(links: readonly ShownLink[]): boolean 
 }
 
 /**
- * Time before the end of a report's grace period. If an event is stored in this time, the linker's last search can miss the
- * event.
+ * Length of the last part of a report's grace period. The linker's last search can miss an event that is stored in this part.
  */
 const LAST_LOOK_UP_MARGIN_MS = 60_000;
 

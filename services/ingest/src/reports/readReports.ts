@@ -174,7 +174,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Keeps the report's time. Without this field, the retraction would get the current time.
+      // Copies the report's time. Otherwise, the retraction would get the current time.
       occurredAt: reportTimeOf(filed),
     });
   });

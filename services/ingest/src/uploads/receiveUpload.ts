@@ -11,7 +11,7 @@ import { type AcquirePermit, FairQueue, limitConcurrency, type ProjectIds } from
 const MAX_CONCURRENT_UPLOADS = 512;
 /** Maximum bytes per second of all uploads together. The limit leaves CPU and disk time for events. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
-/** Maximum delay of a timer that is compensated. If a timer is late, the next chunks wait less. */
+/** If a timer fires late, the next chunks wait less. This is the maximum delay that is compensated. */
 const MAX_CATCH_UP_MS = 50;
 const IDLE_TIMEOUT_MS = 30_000;
 

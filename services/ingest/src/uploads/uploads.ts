@@ -17,7 +17,7 @@ import { FairQueue } from '../limits/fairSharing.ts';
 import { credentialOf } from '../tokens/credential.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 
-/** Creates an upload and its address. @throws Rejected if a field is invalid or no session with this id can be registered */
+/** Creates an upload and its address. @throws Rejected if a field is invalid, or if the session cannot exist */
 export async function createUpload(
   { store, clock, sessions }: { store: UploadStore; clock: Clock; sessions: Pick<SessionCache, 'canExist'> },
   principal: Principal,

@@ -8,7 +8,10 @@ import type { Answer, FoundEvent, ProjectedReport } from './jobs.ts';
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** Interval at which the linker queries ClickHouse for the events of a report above the limit of open reports. */
+/**
+ * Interval at which the linker queries ClickHouse for the events of a report in the phase `spilled`. A report gets this phase
+ * if too many reports are open.
+ */
 export const SPILLED_LOOK_UP_INTERVAL_MS = 10_000;
 
 export interface AnswerContext {
@@ -57,7 +60,8 @@ function decideCheck(
  * True if the linker opens the new report. `report` is the first report in ClickHouse that has the same id.
  * - If the new report is a retry, or `report` is from another log: true if `report` is not retracted.
  * - If `report` has a lower offset in the same log: false, because the new report is a duplicate.
- * - If `report` has the same offset: true. If it has a higher offset: true, because `report` was stored before a truncation.
+ * - If `report` has the same offset in the same log: true, because both are the same record.
+ * - If `report` has a higher offset in the same log: true, because `report` was stored before a truncation.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;

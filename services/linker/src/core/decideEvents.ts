@@ -15,7 +15,9 @@ import {
 import { type LinkerState, SessionLinkBudget } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
-/** Maximum total size of the new links of one log record. For a larger size, the linker looks up the events in ClickHouse. */
+/**
+ * Maximum total size of the new links of one log record. If the links are larger, the linker looks up the events in ClickHouse.
+ */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {

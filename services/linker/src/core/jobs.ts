@@ -128,7 +128,10 @@ export function nextJob(
   return undefined;
 }
 
-/** No lookup for events starts while an `ask` or `close` lookup is suspended, because both would write the same links. */
+/**
+ * While an `ask` or `close` lookup is suspended, only `check` and `unlink` lookups may start. Another lookup for events would
+ * write the same links.
+ */
 function mayOvertake(kind: Job['kind'], suspended: SuspendedJobs): boolean {
   return kind === 'check' || kind === 'unlink' || !(suspended.has('ask') || suspended.has('close'));
 }

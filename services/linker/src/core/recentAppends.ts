@@ -58,7 +58,7 @@ export class RecentAppends {
   }
 
   /**
-   * Evicts append ids, but keeps more than `maxIds` ids. A cache with fewer ids would count as complete, as if no id had been
+   * Evicts the oldest append ids, but keeps more than `maxIds` ids. With fewer ids, `since` would be 0, as if no id had been
    * evicted.
    */
   #evict(): number[] {

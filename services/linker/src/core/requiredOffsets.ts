@@ -11,8 +11,9 @@ export type RequiredOffsets = {
 };
 
 /**
- * Offsets of one commit. The linker has read all events below the offset `events`. The links of these events have offsets below
- * `links`.
+ * Offsets of one commit.
+ * - `events`: the linker has read all lower offsets of the events topic.
+ * - `links`: the links of these events have lower offsets in the topic of linked events.
  */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {

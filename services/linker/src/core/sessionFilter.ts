@@ -63,7 +63,7 @@ export class SessionsWithReports {
   }
 }
 
-/** Hashes the session id, because a game can choose session ids that are not random. */
+/** Hashes the session id. The filter needs random bits, and a game can choose session ids that are not random. */
 function hashesOf(text: string): { first: number; step: number } {
   let first = 0x811c9dc5;
   let step = 0x1b873593;

@@ -28,8 +28,10 @@ export async function removeFiles(
 }
 
 /**
- * Finds erased files that belong to no report. If a project or tenant is erased, these are all files from before the erasure
- * request. If sessions are erased, these are the recent files of the sessions, and all recent files without a description.
+ * Finds erased files that belong to no report.
+ * - If a project or tenant is erased: all files from before the erasure request.
+ * - If sessions are erased: the files of these sessions, and all files without a description, which can belong to any session.
+ *   Searches only recent files, because older files were already removed.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,

@@ -138,9 +138,9 @@ export async function hideRows(
 }
 
 /**
- * Time for which ClickHouse keeps replaced data parts during an erasure. ClickHouse's default is 8 minutes, because a crash can
- * destroy new parts that are not on disk yet. Here, the changed settings write new parts to disk immediately, so a short time
- * is safe.
+ * Time for which ClickHouse keeps replaced data parts during an erasure. The default is 8 minutes, because the new parts may
+ * not be on disk yet, and a crash would destroy them. During an erasure, changed settings write new parts to disk immediately,
+ * so a short time is safe.
  */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 

@@ -63,7 +63,7 @@ async function sessionsOfPlayer(
   const sessions = new Map<string, SessionOfPlayer>();
   const add = (session: SessionOfPlayer): void => void sessions.set(keyOf(session), session);
   // Reads `sessions` before `expired_sessions`. Retention copies a session to `expired_sessions` before it removes the row in
-  // `sessions`, so that this order finds every session.
+  // `sessions`. Therefore, every session is found in at least one of the tables.
   (await storedSessions(store, owner, player, limit)).forEach(add);
   (await recordedSessions(store, await deps.playerKey(), { owner, player, limit })).forEach(add);
   const addPlayers = (session: SessionRegistered): void => {

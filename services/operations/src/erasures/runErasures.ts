@@ -136,7 +136,10 @@ function runSteps(
   };
 }
 
-/** Cache for the merged parts of one erasure request, because merging 25 parts for each of the 25 parts would take seconds. */
+/**
+ * Caches the merged parts of one erasure request. Without the cache, a request with 25 parts would merge all parts 25 times,
+ * which takes seconds.
+ */
 class MergedParts {
   #requestId = '';
   #erased = new ErasedData();
@@ -204,7 +207,7 @@ class Run {
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // Does not delete the erased reports and events yet, because they identify links that the projector inserts later.
+    // Does not delete the erased reports and events yet. They are needed to find links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
     await this.#waitForProjections();
     if (erasure.sessions !== null) {

@@ -103,8 +103,8 @@ export async function renewOld(
 }
 
 /**
- * Adds sessions without recorded players to `expired_sessions`. An older version of Questlog deleted these sessions, and did
- * not record their players.
+ * Adds sessions with unknown players to `expired_sessions`. An older version of Questlog deleted these sessions without
+ * recording their players.
  */
 export async function recordUnknown(
   store: StoreQueries,

@@ -1,6 +1,6 @@
 /**
- * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. An HMAC would reveal the
- * key, because ClickHouse logs queries and hides a key only in its function `encrypt`.
+ * Computes the keyed hash of a player id: the first half of the SHA-256 hash, encrypted with AES-256. ClickHouse logs queries,
+ * and hides a key only in its function `encrypt`. An HMAC in a query would therefore reveal the key.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 

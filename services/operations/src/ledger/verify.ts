@@ -284,7 +284,7 @@ class Verification {
   async #verifyMinutes(startedMs: number): Promise<void> {
     const { storedRows } = this.#deps;
     await this.#reportPersistentDifferences('miscounted', startedMs, storedRows.miscountedMinutes);
-    // Skips the ledger until the projector has stored all records, because the ledger is incomplete before.
+    // Skips the ledger until the projector has stored all records. Until then, the ledger is incomplete.
     if (this.#totals.notYet.records > 0) return;
     await this.#reportPersistentDifferences(
       'unaccounted',

@@ -48,7 +48,7 @@ export async function retractReport(
     ...report.filed,
     kind: 'retracted',
     receivedAt: clock.now(),
-    // Keeps the report's time. Without this field, the retraction would get the current time.
+    // Copies the report's time. Otherwise, the retraction would get the current time.
     occurredAt: reportTimeOf(report.filed),
   });
 }

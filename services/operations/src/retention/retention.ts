@@ -143,9 +143,9 @@ interface ExpiredRows {
 }
 
 /**
- * Removes files that belong only to expiring reports. Among the remaining reports, searches only those of the next two days,
- * because a file is at most a day older than its report. Must run before the reports are removed, because only a report
- * contains the project of a file.
+ * Removes the files of expiring reports. Keeps a file that is also in a later report. A report is at most a day newer than its
+ * files, so only the later reports of the next two days are searched. Must run before the reports are removed, because only a
+ * report contains the project of a file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,

@@ -17,7 +17,7 @@ const DAY_MS = 24 * HOUR_MS;
  * request with the report can take an hour.
  */
 const MIN_AGE_MS = 25 * HOUR_MS;
-/** Number of days that the cleanup checks. Must be lower than 7 days, the retention of the log. */
+/** Number of days that the cleanup checks. Must be lower than the retention time of the log, which is 7 days. */
 const SWEPT_DAYS = 6;
 const INTERVALS = { firstMs: 60_000, everyMs: HOUR_MS };
 const KEYS_PER_QUERY = 1_000;

@@ -133,8 +133,8 @@ const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
 /**
- * Returns the latest append ids below the offset `start`, the oldest id first. With ids from `start` on, a repeated block would
- * drop its own records as duplicates.
+ * Returns the latest append ids below the offset `start`, the oldest id first. With append ids at or above this offset, a
+ * repeated block would drop its own records as duplicates.
  */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
@@ -210,7 +210,10 @@ export async function partiallyStoredEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns the offsets of a block's records that have rows. The condition on `received_at` lets ClickHouse skip partitions. */
+/**
+ * For the records of a block, returns the offsets whose rows are already stored. The condition on `received_at` lets ClickHouse
+ * skip partitions.
+ */
 export async function storedOffsets(
   store: Store,
   table: string,

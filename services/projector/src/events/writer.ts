@@ -73,7 +73,7 @@ export async function openEventsWriter(
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
-      // From here on, `plan` must not throw. A retry would take the block's records for duplicates: `recent` has their ids.
+      // `plan` must not throw after this line. A retry would drop the block's records as duplicates, because `recent` has their ids.
       const excluded = await countExcluded([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : excludedCountsOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadableCountsOf(record)),
@@ -120,7 +120,10 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
   return count > 1 ? `at least 1 of ${count} events cannot be processed; ${count} wait` : undefined;
 }
 
-/** Age up to which append ids suffice to find duplicates. Must be shorter than three days, the retention of `appends`. */
+/**
+ * Up to this age, append ids alone are enough to find duplicates. For older appends, the stored events are searched, too. Must
+ * be shorter than the retention time of `appends`, which is three days.
+ */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 
 function needEventLookUp(

@@ -13,7 +13,8 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
     faultOf,
     plan: async (_, decoded) => decoded.map(rowOf),
     apply: async (rows, _, attempt) => {
-      // Checks that this process owns the partition, because a new owner can know of more erasures and hide more links.
+      // Checks that this process still owns the partition. A former owner can lack the latest erasures, and would insert links
+      // that must be hidden.
       await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

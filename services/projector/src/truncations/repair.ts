@@ -69,7 +69,8 @@ function stepsOf(
   if (!isCounted) return own;
   return [
     ...own,
-    // Copies the rows with another log id, because ClickHouse cannot update a column of the sorting key.
+    // Inserts copies of the rows with the new log id. An update is not possible, because the log id is a column of the sorting
+    // key.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },

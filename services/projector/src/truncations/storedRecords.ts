@@ -28,9 +28,10 @@ export interface StoredRecordsDeps<Message> {
 }
 
 /**
- * Returns functions that search for the rows of a partition's records. If all rows of `appends` have expired, `highestRow`
- * starts at the last counted offset. This is enough, because only the rows of an interrupted block are not counted, and they
- * have higher offsets.
+ * Returns functions that search for the rows of a partition's records.
+ *
+ * If all rows of `appends` have expired, `highestRow` starts at the last counted offset. Only an interrupted block can have
+ * rows above this offset.
  */
 export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;

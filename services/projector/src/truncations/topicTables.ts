@@ -13,7 +13,7 @@ export interface TopicTables<Message> {
   /** Tables that are checked for rows at or after `{offset}`, with the SQL condition for these rows. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   namesOf(message: Message): readonly string[];
-  /** SQL expression that returns the ids of lost records from the main table (`rows`). */
+  /** SQL expression for the ids of lost records. The query with this expression reads the main table (`rows`). */
   readonly ids: string;
   readonly at: string;
   /** Tables besides the main table (`rows`) that contain rows of the topic, with the SQL condition for these rows. */

@@ -48,13 +48,14 @@ export async function makeBackup(
   await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
-    // ClickHouse is copied before the log, because rows after the end of the log would look like a truncation. The projector's
-    // offsets are read before the copies, so that a restored projector writes all missing rows.
+    // Copies ClickHouse before the log. If the copied log lacked records that have rows, the log would look truncated. Reads
+    // the projector's offsets before both copies, so that a restored projector writes all missing rows.
     await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),
       beforeCopy: () => backupStatement(source.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
-      // Leaves out the secret that decrypts cursors, because after a restore, a client's old cursor would skip new records.
+      // Leaves out the secret that decrypts cursors, so that old cursors are invalid after a restore. With an old cursor, a
+      // client would skip new records.
       excluded: [{ topic: TOPICS.directory, key: entityKey('secret', CURSOR_SECRET_ID) }],
       signal,
     });

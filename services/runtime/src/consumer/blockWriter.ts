@@ -30,7 +30,7 @@ export interface Attempt {
   readonly verify: boolean;
   /**
    * Confirms that this process owns the partition. Await this directly before each insert.
-   * @throws Fenced for another owner.
+   * @throws Fenced if another process owns the partition.
    */
   confirm(): Promise<void>;
 }

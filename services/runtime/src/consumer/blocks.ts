@@ -34,7 +34,7 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   readonly flushIntervalMs: number;
   readonly insertsEndWithinMs: number;
-  /** Must be a monotonic clock. With a system clock that was set back, the next insert would be late. */
+  /** Must be a monotonic clock. A system clock can be set back, which would delay the next insert. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
@@ -82,7 +82,7 @@ class BlockRun<Plan> {
   #leaderEpoch: number | undefined;
   #truncatedFrom = Infinity;
   #tablesId: string | undefined;
-  /** Offset below which a block must insert only rows that are not stored yet. */
+  /** Below this offset, rows can already be stored. A block below this offset must insert only the missing rows. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
@@ -189,8 +189,8 @@ class BlockRun<Plan> {
 
   /**
    * Checks that the log still contains the block of the latest commit.
-   * @throws RestartRun if the last record of the block is missing. A former leader can report such a wrong end offset, so the
-   * process reads the log again.
+   * @throws RestartRun if the last record of the block is missing. The end offset can be wrong, because a former leader can
+   * report it. Therefore, the process reads the log again.
    * @throws LogTruncated if the log contains the last record, but not the transaction markers after it.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -202,10 +202,11 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are compared with the stored rows before their insert. Usually, this is only the next block, because a
-   * crash before its commit can leave rows of the block. All blocks are compared if the group has no commit, or if rows at or
-   * above `position` are stored.
-   * @throws RestartRun if the log ends before a stored row, because the log lost records after the search for truncations.
+   * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert.
+   * - Usually, only the next block is verified, because a crash before its commit can leave rows of the block.
+   * - All blocks up to the end of the log are verified if the group has no commit, or if rows at or above `position` are
+   *   stored.
+   * @throws RestartRun if the log ends before a stored row. The log has then lost records after the search for truncations.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -222,8 +223,8 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Waits until an insert by the previous owner of the partition can no longer succeed. Otherwise, if the commit of a block was
-   * lost, a late insert could add rows after this process has read the stored rows.
+   * Waits until inserts by the previous owner of the partition can no longer succeed. If the commit of a block was lost, a late
+   * insert could add rows after this process has read the stored rows.
    * @throws RestartRun after a wait, because the log can be truncated during the wait.
    */
   async #waitForPreviousInserts(): Promise<void> {
@@ -239,8 +240,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // Uses blocks of one record for a new partition, because its first commit can be lost. The next owner must then build the
-    // same block. Otherwise, it would insert rows twice. Only a block of one record is certain to be the same.
+    // Starts a new partition with blocks of one record, because the first commit can be lost. The next owner must then build
+    // the same block, or rows would be inserted twice. Only a block of one record is certain to be the same.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -343,8 +344,8 @@ class BlockRun<Plan> {
         await this.#isolateRejected(writer, block, error);
       }
     }
-    // The commit contains the newest leader epoch, because leader epochs reveal truncations. This epoch can come from a
-    // transaction marker after the last record.
+    // The commit contains the newest leader epoch, which is needed to detect truncations. This epoch can be higher than the
+    // epoch of the last record, because a transaction marker can follow that record.
     const proof = last ?? (this.#committed.last && { ...this.#committed.last, ...this.#leaderEpochField() });
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };

@@ -18,9 +18,9 @@ export interface BlockInsert {
 }
 
 /**
- * Inserts the rows of a block exactly once. Reads which rows are already stored, because a deduplication token is not enough.
- * After a crash, ClickHouse can have a token without its rows. If rows are still missing at the end, they are older than the
- * table's TTL. This is not an error, because ClickHouse never stores such rows.
+ * Inserts the rows of a block exactly once. Reads which rows are already stored. A deduplication token is not enough, because
+ * ClickHouse can have a token without its rows after a crash. Rows that are missing even after the last attempt are older than
+ * the table's TTL. This is not an error, because ClickHouse never stores such rows.
  */
 export async function insertOnce(
   store: Store,
@@ -37,8 +37,8 @@ export async function insertOnce(
     const rows = insert.encodeRows(() => true);
     return await send(rows, token);
   }
-  // Each attempt uses another token, because ClickHouse drops an insert with a used token. The first three tokens are equal in
-  // all processes, so that ClickHouse drops an insert that a previous owner sends late.
+  // Each attempt needs a new token, because ClickHouse drops an insert whose token was already used. The first three tokens are
+  // the same in all processes. Therefore, ClickHouse drops a late insert of a previous owner.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();

@@ -1,6 +1,7 @@
 /**
- * Selects the valid record if two records replace the same older record. The valid record has the lower offset. The key of a
- * deleted entity must not be used for another entity.
+ * Selects the valid record if two records replace the same older record. The valid record has the lower offset.
+ *
+ * The key of a deleted entity must not be used for another entity.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
@@ -56,14 +57,14 @@ export class EffectiveRecords {
     return true;
   }
 
-  /** Returns all keys. The value of a key is false if the last record of the key was ignored. */
+  /** Returns all keys, each with a boolean. The boolean is false if the last record of the key was ignored. */
   lastRecords(): [string, boolean][] {
     return [...this.#byKey].map(([key, { isLast }]) => [key, isLast]);
   }
 
   /**
-   * Returns copies of the valid records that a truncation removed. Keys with a valid record at or above `offset` are left
-   * out. The caller must append the copies.
+   * Returns copies of the valid records that a truncation removed. Omits keys that have a new valid record, which has an offset
+   * at or above `offset`. The caller must append the copies.
    * @param offset the start of the truncation
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {

@@ -44,7 +44,7 @@ export interface DirectoryHandle {
   close(): Promise<void>;
 }
 
-/** Decides a change. `entity` is null for a tombstone, and undefined if nothing is written. */
+/** Decides what a change writes. A null `entity` writes a tombstone. An undefined `entity` writes nothing. */
 export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) => {
   readonly entity?: Entity<K> | null;
   readonly answer: T;
@@ -88,7 +88,7 @@ export async function openDirectory(
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
-    // During the repair, tokens in memory stay valid, because the truncated log may lack their records.
+    // Tokens in memory stay valid during the repair, although the truncated log may lack their records.
     onTruncated: (_, offset) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation(log, decodeEntry, truncation, logger).then(applyRebuilt);

@@ -38,8 +38,8 @@ export async function firstRecords(
       return onTruncated?.(partition, offset);
     },
   });
-  // Finishes ranges that contain no records. If retention has removed the records and no later record exists, the log never
-  // calls `onBatch`.
+  // Finishes ranges that contain no records. The log never calls `onBatch` for such a range if retention has removed its
+  // records and no later record exists.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
   const read = Promise.race([allRead.promise, tail.failed]);

@@ -20,7 +20,7 @@ export async function waitWhileTailMoves(
   { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
 ): Promise<void> {
   const stalled = new AbortController();
-  // Compares positions instead of counting records. A tail that only skips transaction markers also makes progress.
+  // Compares positions instead of numbers of records, because a tail that only skips transaction markers makes progress, too.
   let previous = tail.positions().join();
   const timer = setInterval(() => {
     const current = tail.positions().join();

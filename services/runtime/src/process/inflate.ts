@@ -79,7 +79,10 @@ export function inflateSmall(
   }
 }
 
-/** Largest body that is decompressed in one call. Empty compressed blocks are slow: 64 KiB take 10 ms, 8 MiB take seconds. */
+/**
+ * Largest body that is decompressed in one call. The call blocks the process: a body of empty compressed blocks takes 10 ms
+ * with 64 KiB, and seconds with 8 MiB.
+ */
 const MAX_SMALL_INPUT_BYTES = 16 * 1024;
 
 function decoderOf(coding: string): Decoder {

@@ -5,8 +5,8 @@ export type MetricsRegistry = Registry;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsAsJSON'>;
 
 /**
- * Interval of sampling the event loop's delay. The default of 10 ms uses more CPU time than the rest of an idle process. With
- * 100 ms, sampling would still cause half of all wake-ups.
+ * Interval of sampling the event loop's delay. With 100 ms, sampling would cause half of all wake-ups of an idle process. With
+ * the default of 10 ms, sampling would use most of the CPU time of an idle process.
  */
 const EVENT_LOOP_SAMPLE_INTERVAL_MS = 250;
 

@@ -42,8 +42,8 @@ export interface Pace {
 }
 
 /**
- * Calls `work` periodically, one call at a time. Returns a function that stops the calls, and waits for a running call for at
- * most a second. `onError` receives the errors of `work` until the stop.
+ * Calls `work` periodically, one call at a time. Returns a function that stops the calls. The function waits at most one second
+ * for a running call. `onError` receives the errors of `work` until the stop.
  */
 export function runPeriodically(
   work: (signal: AbortSignal) => Promise<unknown>,

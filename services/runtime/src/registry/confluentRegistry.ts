@@ -96,7 +96,7 @@ async function registerOnce(registration: Registration): Promise<number> {
     throw new Error('the response to a registration contains no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // Looks up the id after a conflict, which can also occur if another process registers the same schema at the same time.
+    // Looks up the id after a conflict, because another process can have registered the same schema at the same time.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));

@@ -98,7 +98,8 @@ class OpenTelemetryTracing implements Tracing {
   }
 
   startRequest(method: string, traceparent: string | undefined): RequestSpan | undefined {
-    // An untrusted client must not influence the decision, neither by the flag nor by its choice of the trace id.
+    // An untrusted client must not influence the sampling decision. Therefore, the decision ignores the client's sampled flag
+    // and trace id.
     const trusted = this.#options.trustsSampling ? parentOf(traceparent) : undefined;
     if (!this.#isSampled(trusted)) return undefined;
     const parent = trusted ?? parentOf(traceparent);

@@ -62,7 +62,10 @@ function appendSpan(topic: string, partition: number, records: number): NewSpan 
   return { name: `append ${topic}`, kind: 'producer', attributes };
 }
 
-/** Below the limit of every topic, with space for the header. A larger record must not fail because of its trace. */
+/**
+ * Maximum size of a record that gets a trace header. With the header, the record is still below the limit of every topic. A
+ * larger record gets no header, because the header could exceed the limit.
+ */
 const MAX_TRACED_BYTES = 1024 * 1024 - 128;
 
 function withTraceparent(

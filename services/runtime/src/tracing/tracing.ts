@@ -12,8 +12,8 @@ export interface Tracing {
   /** Runs the work in a child of the current span. Without a current span, only runs the work. */
   inSpan<T>(span: NewSpan, work: (traceparent: string | undefined) => Promise<T>): Promise<T>;
   /**
-   * Runs the work on a batch in one span for each of the traces. The spans of the work are in the first trace and link to the
-   * other traces. Ignores traces that are not sampled.
+   * Starts one span in each of the traces, and runs the work on a batch. The child spans belong to the first trace and link to
+   * the other traces. Ignores traces that are not sampled.
    */
   inTraces<T>(span: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T>;
   /** Returns the id of the current trace. */
@@ -39,7 +39,10 @@ export interface NewSpan {
 /** Record header with the trace context of the append (W3C Trace Context). Only records of sampled requests have the header. */
 export const TRACEPARENT_HEADER = 'traceparent';
 
-/** Maximum number of traces in which the work on one batch gets a span. Limits the links of a span to one less. */
+/**
+ * Maximum number of traces in which the work on one batch gets a span. Also limits the links of a span, because a span links to
+ * the other traces.
+ */
 export const MAX_TRACES_PER_BATCH = 32;
 
 export interface BatchSource {
@@ -48,7 +51,7 @@ export interface BatchSource {
   readonly partition: number;
 }
 
-/** Runs the work on records in the traces of the records. */
+/** Runs `work`, which processes the records. Starts a span for the work in the trace of each record. */
 export function processInTraces<T>(
   tracing: Tracing | undefined,
   { group, topic, partition }: BatchSource,

@@ -32,11 +32,11 @@ export const tracingSettings = {
 } as const;
 
 export interface TracingOptions {
-  /** Share of the requests without a trusted parent that are sampled, from 0 to 1. */
+  /** Sampled share of the requests without a trusted `traceparent`, from 0 to 1. */
   readonly ratio: number;
-  /** True if the sampling flag of a trusted parent decides. */
+  /** True if the sampling flag in a trusted `traceparent` decides whether a request is sampled. */
   readonly isParentBased: boolean;
-  /** True if the `traceparent` of a client is a trusted parent. */
+  /** True if the `traceparent` of a client is trusted for this decision. */
   readonly trustsSampling: boolean;
 }
 

@@ -170,8 +170,8 @@ function appendIdOf(
 ): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    // If a report was lost, a retry of the report has new event ids. The hash includes the first event id, so that this retry
-    // does not count as a duplicate.
+    // If the log lost a report, a retry of the report has new event ids. The append id depends on the first event id, so
+    // consumers do not drop this retry as a duplicate.
     const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
     return uuidV8(sha256(tried));
   }

@@ -36,7 +36,10 @@ export function eventPage(lists: readonly Buffer[], next: string | null): Buffer
   return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
-/** Returns the JSON array of a lenient request: the created event or a problem document for each element. */
+/**
+ * Returns the JSON array that answers a lenient request. The array contains the created event or a problem document for each
+ * element.
+ */
 export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,

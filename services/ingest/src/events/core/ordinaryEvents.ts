@@ -17,7 +17,7 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Stands for the position of a field that an event does not have. */
+/** Position of a missing field. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {

@@ -29,7 +29,10 @@ export class QuotaLedger {
   /** For each partition of the current log, the offset up to which ClickHouse's count includes all events. */
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
-  /** For each truncated partition, ClickHouse's event count before the truncation. ClickHouse can still return this count. */
+  /**
+   * Identifies ClickHouse's row from before the truncation, for each truncated partition. ClickHouse can still return this
+   * outdated row.
+   */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
@@ -51,10 +54,10 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces ClickHouse's counts with the counts in `rows`. The events that `rows` include are then removed from the count of
-   * this process.
-   * @param projected for each partition, the offset below which ClickHouse had all records before `rows` were read. With higher
-   * offsets, events that `rows` do not include would also be removed.
+   * Replaces ClickHouse's counts with the counts in `rows`. Then removes the events that `rows` include from the count of this
+   * process.
+   * @param projected for each partition, the offset below which ClickHouse has all records. Must be read before `rows`.
+   * Otherwise, events that `rows` do not include would also be removed.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

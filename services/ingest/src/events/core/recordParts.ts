@@ -2,13 +2,17 @@
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 
 /**
- * Events of a request that share one log record: one event, all events of a session, or all events with the same lane. A lane
- * is a number that determines the partition. A record has one append id, and consumers drop a record whose append id is stored.
- * A retry can therefore add only whole records. Without an idempotency key, the events of a lane share a record.
+ * Events of a request that share one log record:
+ * - `lane`: all events with the same lane, a number that determines the partition.
+ * - `session`: all events of a session.
+ * - `event`: only one event.
+ *
+ * A record has one append id, and consumers drop a record whose append id is stored. A retry can therefore add only whole
+ * records.
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
-/** Returns which events of a request share a record, for a request without sampled events. */
+/** Returns which events share a record if sampling has dropped no event of the request. */
 export function recordShape(
   principal: Principal,
   { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },

@@ -21,7 +21,9 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Maximum number of counts in memory. Each count needs about 100 bytes. At the maximum, further tenants are not counted. */
+/**
+ * Maximum number of counts in memory. Each count needs about 100 bytes. If the maximum is reached, new tenants are not counted.
+ */
 export const MAX_CELLS = 40_000;
 /** Seconds for which the counts of a minute stay in memory. Every request that starts in the minute ends within this time. */
 const RETENTION_SECONDS = 15 * 60;
@@ -29,8 +31,8 @@ const RETENTION_SECONDS = 15 * 60;
 interface Minute {
   readonly tenants: Map<string, Map<string, Cell>>;
   /**
-   * True if the memory limit was reached in this minute. The rest of the minute counts no new tenants, because partial counts
-   * would look like lost events.
+   * True if the memory limit was reached in this minute. New tenants are then not counted in this minute, because partial
+   * counts would look like lost events.
    */
   isFull: boolean;
 }
@@ -39,7 +41,10 @@ export class ReceivedCounts {
   readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
-  /** Counts the outcome of a request in its minute. Returns false if memory is full, or if the minute is too old. */
+  /**
+   * Adds the outcome of a request to the counts of the minute in which the request started. Returns false if memory is full, or
+   * if the minute is too old.
+   */
   add(nowMs: number, atMs: number, tenantId: string, outcome: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - RETENTION_SECONDS) return false;

@@ -1,6 +1,6 @@
 /**
- * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Leaves the payload unchanged, but clients receive
- * a line break between JSON tokens as LF. Pure.
+ * Formats a linked event as a server-sent message (WHATWG HTML, section 9.2). Does not parse the payload. If the payload
+ * contains line breaks between JSON tokens, clients receive each of them as LF. Pure.
  */
 
 import { formatMicros } from '@questlog/schemas/isoTime';

@@ -15,8 +15,8 @@ export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
   /**
-   * Rejections of the current minute, by address. The first rejection of an address goes to the audit immediately, and the
-   * value is then undefined. Further rejections of the address are collected here.
+   * Rejections of the current minute, by address. The first rejection of an address goes to the audit immediately, and the map
+   * then contains the address without a rejection. Further rejections of the address are collected in the map.
    */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 

@@ -120,7 +120,10 @@ export function sumCounts(one: ErasureFound, other: ErasureFound): ErasureFound 
   return mapCounts(one, (key) => one[key] + other[key]);
 }
 
-/** Returns the larger count for each kind of data, because a repeated erasure step counts only the data that is left. */
+/**
+ * For each kind of data, returns the larger of the two counts. A repeated erasure step has a lower count, because it counts
+ * only the data that is left.
+ */
 export function maxCounts(one: ErasureFound, other: ErasureFound): ErasureFound {
   return mapCounts(one, (key) => Math.max(one[key], other[key]));
 }

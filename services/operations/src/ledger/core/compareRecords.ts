@@ -20,7 +20,7 @@ export interface StoredOffset {
   readonly tenantId: string;
   readonly receivedAtMs: number;
   readonly rows: number;
-  /** Number of different events in the stored rows of a log record. */
+  /** Number of distinct events in the stored rows of a log record. */
   readonly events: number;
 }
 

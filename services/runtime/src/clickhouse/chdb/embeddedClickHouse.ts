@@ -1,4 +1,7 @@
-/** Starts ClickHouse inside this process: an engine on a data directory, and ClickHouse's HTTP interface on loopback. */
+/**
+ * Starts ClickHouse inside this process: an engine that stores its data in a directory, and ClickHouse's HTTP interface on
+ * loopback.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { glob, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
@@ -126,8 +129,8 @@ const OWNER_WAIT_MS = 2_000;
 const OWNER_CHECK_INTERVAL_MS = 50;
 
 /**
- * Returns the id of the process that uses the data directory (Linux only). After a crash, another process can have the id in
- * the status file. Therefore, this function checks that the process has the status file open.
+ * Returns the id of the process that uses the data directory (Linux only). The status file contains a process id. After a
+ * crash, an unrelated process can get the same id. Therefore, this function checks that the process has the status file open.
  */
 async function findOwner(statusFile: string): Promise<number | undefined> {
   const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);

@@ -96,9 +96,9 @@ export function describeTruncation({ harness, log }: Subject): void {
     });
 
     /**
-     * After a truncation, the log can grow again until its end offset is higher than a reader's position. In this case, the
-     * offset does not show the truncation, but the leader epoch does. The embedded log needs no leader epochs, because one file
-     * contains the records and the committed offsets. A restore replaces the whole file.
+     * After a truncation, the log can grow again until its end offset is higher than a reader's position. Only the leader epoch
+     * then shows the truncation. The embedded log needs no leader epochs. One file contains the records and the committed
+     * offsets, so a restore replaces both together.
      */
     it('is detected by the leader epoch of the position if it has more records than before', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];

@@ -87,7 +87,10 @@ class FileFlusher {
     });
   }
 
-  /** Must be called after SQLite has closed the copy. Closing this descriptor earlier would release SQLite's locks (POSIX). */
+  /**
+   * Must be called after SQLite has closed the copy. Closing a descriptor of a file releases all locks of the process on this
+   * file (POSIX), including SQLite's locks.
+   */
   async close(): Promise<void> {
     await this.#running;
     await this.#file?.close();

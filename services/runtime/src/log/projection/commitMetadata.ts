@@ -11,8 +11,8 @@ export interface CommitMetadata {
   /** Offset after the block that is being written. Undefined if all rows below `offset` are stored. */
   readonly pendingTo?: number;
   /**
-   * If a block is being written, the last record of the block. Otherwise, the last record below `offset`. If the log has a
-   * different record at the offset of this record, the log was truncated.
+   * Last record of the block that is being written or, if no block is being written, the last record below `offset`. If the log
+   * now has a different record at the same offset, the log was truncated.
    */
   readonly last?: RecordIdentity;
   /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
@@ -55,8 +55,8 @@ export function leaderEpochOf(committed: Committed): number | undefined {
 
 /**
  * Returns the commit from which the consumer group continues after a truncation. No offset in the commit is higher than the
- * start of the truncation. If a block was being written, some of its rows are possibly stored. The commit then contains the
- * part of the block before the truncation.
+ * start of the truncation. If a block was being written, ClickHouse can already have some of its rows. The commit then keeps
+ * the part of the block before the truncation.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,

@@ -19,11 +19,11 @@ export interface RequiredOffset {
 }
 
 export interface ProjectionCheck {
-  /** True if a commit above the log's end offset must not count. A group made such a commit before the log was truncated. */
+  /** True to ignore a commit above the log's end offset. The group made this commit before the log was truncated. */
   readonly checksEndOffset?: boolean;
   /**
-   * True if the consumer group only has to reach the current end of the log. A truncation can have removed the records between
-   * this end and the required offset.
+   * True if a required offset can be higher than the end of the log, because a truncation removed records. The group then only
+   * has to reach the end of the log.
    */
   readonly mayBeTruncated?: boolean;
 }
@@ -94,8 +94,8 @@ export function watchProjection(deps: {
   group: string;
   topic: string;
   /**
-   * ClickHouse table that the group fills. Undefined if the group fills no table, or if the caller does not wait until the
-   * group has filled a restored table again.
+   * ClickHouse table that the group fills. If the table is restored, the caller waits until the group has filled the table
+   * again. Undefined if the group fills no table, or if the caller does not wait.
    */
   table?: ProjectedTable;
 }): Projection {
@@ -229,8 +229,8 @@ export function watchLinks(log: Log, links: ProjectionProgress): WaitForLinks {
 /**
  * Returns an offset for each partition: the group's commit or, without a commit, the start offset of the partition. The offset
  * is 0 if the partition has neither a commit nor a leader.
- * @param isRelevant true for a partition whose offset the caller uses. Another partition without a commit can get 0 instead of
- * its start offset.
+ * @param isRelevant returns true if the caller uses the partition's offset. If it returns false, the result can be 0 instead of
+ * the start offset.
  */
 export async function positionsOf(
   log: Pick<Log, 'committed' | 'offsetRanges'>,

@@ -30,7 +30,7 @@ export interface Truncation {
   /** First offset whose record can be different after the truncation. */
   readonly offset: number;
   readonly end: number;
-  /** Id of the last lost record. If this id is unknown, the name of the stored row with the highest offset. */
+  /** Id of the last lost record. If this id is unknown, the `name` of the stored row with the highest offset. */
   readonly lost: string;
 }
 
@@ -42,9 +42,11 @@ export interface TruncationDeps {
 }
 
 /**
- * Compares the log with the last committed record and with the stored rows. The comparison changes the read position. Finds the
- * last record that is still the same in the log. All later records count as truncated, even records without rows that did not
- * change. This is safe, because processing a record again adds no rows.
+ * Finds the last record that is unchanged in the log. For this, compares the log with the last committed record and with the
+ * stored rows. The comparison changes the read position.
+ *
+ * All later records count as truncated. They can include unchanged records without rows. This is safe, because processing a
+ * record again adds no rows.
  * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
  */
@@ -95,8 +97,8 @@ interface RereadRecords {
 }
 
 /**
- * Compares records with the stored row of the highest offset. After `findTruncation`, the log can lose records that the reader
- * has not reached yet. The reader then gets the new records at their offsets without an error.
+ * Detects a truncation after `findTruncation`. If the log loses records that the reader has not reached yet, the reader gets
+ * the new records at their offsets without an error. Therefore, compares the records with the stored row of the highest offset.
  * @throws LogTruncated if the row belongs to a lost record
  */
 export async function checkStoredRows(

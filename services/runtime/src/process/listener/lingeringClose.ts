@@ -1,7 +1,9 @@
 /** Closes connections whose clients can still be sending data. */
 import type { Duplex } from 'node:stream';
 
-/** Limits of reading from a connection after its final response. `LINGER_BYTES` is twice the largest accepted body. */
+/**
+ * Maximum time and bytes of reading from a connection after its final response. The bytes are twice the largest accepted body.
+ */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
 /** Maximum rate of reads from all closing connections together, because the reads cost CPU time. */

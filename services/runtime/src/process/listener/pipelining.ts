@@ -104,7 +104,10 @@ export class Pipelines {
     if (typeof connection.waiting.at(-1) !== 'function') connection.waiting.push(response);
   }
 
-  /** Handles an error of the parser or a slow request. Calls `reject` after the connection's earlier requests are answered. */
+  /**
+   * Handles a parser error or the timeout of a slow request. Calls `reject` after the connection's earlier requests are
+   * answered.
+   */
   onBroken(error: ParserError, socket: Socket, reject: () => void): void {
     const connection = this.#connections.get(socket);
     if (error.code === PAUSED_CODE && connection !== undefined) return void this.#hold(connection, error);
@@ -112,7 +115,7 @@ export class Pipelines {
     if (connection === undefined || !connection.isBusy) return void reject();
     const { running, waiting } = connection;
     const last = waiting.at(-1);
-    // If unparsed bytes exist, this class has paused the parser. The client is then not responsible for the timeout.
+    // Unparsed bytes exist only if this class has paused the parser. The client is then not responsible for the timeout.
     if (typeof last === 'function' || connection.unparsed !== undefined) return;
     if (last === undefined && running !== undefined && !running.req.complete)
       return void rejectRunning(running, error, socket, reject);

@@ -220,8 +220,8 @@ function mentionsShutdown(error: unknown): boolean {
 }
 
 /**
- * Runs a query and returns true if the engine has shut down. The error message of an earlier statement is no proof of a
- * shutdown, because the message can quote the words `shutting down` from the statement.
+ * Runs a query and returns true if the engine has shut down. Does not check the error message of an earlier statement. Such a
+ * message can quote the words `shutting down` from the statement.
  */
 async function isShutDown(open: OpenEngine): Promise<boolean> {
   return await runOnNewConnection(open, 'SELECT 1').then(() => false, mentionsShutdown);

@@ -38,9 +38,9 @@ export function insertSettings(callerSettings: Settings, clauses: string, bytes:
 }
 
 /**
- * Disables deduplication of inserts unless the caller has chosen a mode. By default, ClickHouse can drop an insert whose rows
- * equal the rows of an earlier insert. The setting `deduplicate_insert` is sufficient, because it overrides
- * `insert_deduplicate` in ClickHouse 26.7.
+ * Disables deduplication of inserts if the caller has not chosen a mode. By default, ClickHouse can drop an insert whose rows
+ * equal the rows of an earlier insert. Sets only `deduplicate_insert`, because this setting overrides `insert_deduplicate` in
+ * ClickHouse 26.7.
  */
 function deduplication(callerSettings: Settings, text: string): Pairs {
   const isChosenByCaller =

@@ -53,8 +53,8 @@ const callerLimits: ReadonlySet<string> = new Set(
 );
 
 /**
- * Returns the allowed settings from the SETTINGS clauses of a statement, as SQL. The caller sets the returned settings before
- * `readonly`, because `readonly` makes the engine reject every clause that changes a setting.
+ * Returns the allowed settings from the SETTINGS clauses of a statement, as SQL. The caller must apply these settings before it
+ * sets `readonly`. With `readonly`, the engine rejects every clause that changes a setting.
  */
 export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];

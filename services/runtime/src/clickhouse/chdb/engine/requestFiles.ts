@@ -33,7 +33,7 @@ export interface RequestFiles {
   /** Writes the data of an INSERT to a file and calls `use`. @throws ClickHouseException if the data exceeds the limit. */
   withData<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
   /**
-   * Calls `write` with the path of a file, to which `write` writes a query result. Returns the content of the file.
+   * Calls `write` with the path of a file. `write` must write a query result to this file. Returns the content of the file.
    * @throws ClickHouseException if the file is too large or the disk is full.
    */
   collect<T>(
@@ -126,7 +126,7 @@ function takeBody(path: string): ResultBody | undefined {
     throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
-  // Deletes the file before the result is read, because an open file can still be read after its deletion.
+  // Deletes the file before the result is read. The open file can still be read, and no later step must delete it.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
     return { content: createReadStream('', { fd: file, highWaterMark: READ_BYTES }), bytes: size };

@@ -74,7 +74,8 @@ function dataStartAt(text: string, nameEnd: number): number {
   return gap.lastIndex;
 }
 
-// This regular expression matches an SQL comment in only one way. With a second way, each dash would double the matching time.
+// This regular expression can match an SQL comment in only one way. If it could match in two ways, each dash would double the
+// matching time.
 const INSERT = /^(?:\s|(?:--|#[ !])[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*INSERT\b/i;
 const SELECTS = new Set(['SELECT', 'WITH']);
 const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
@@ -82,7 +83,7 @@ const REPORTS = new Set(['SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL
 const UNSUPPORTED_STATEMENTS: readonly (readonly [RegExp, string])[] = [
   [/ INTO OUTFILE '/, 'INTO OUTFILE is not allowed over HTTP.'],
   [/^INSERT .* FROM INFILE '/s, 'INFILE is read by clients, not by the server.'],
-  // Rejects an INSERT if the start of its rows was not found, because the rows must not run as SQL.
+  // Rejects an INSERT if the start of its rows was not found. Otherwise, the rows would run as SQL.
   [
     /^INSERT (?!.*[ (](?:SELECT|WITH) )/s,
     'The data of an INSERT must follow VALUES, or FORMAT and one name.',

@@ -127,7 +127,10 @@ export class PartitionAppender {
     return new Unavailable(`${topic}/${partition} is not keeping up; nothing was appended`, options);
   }
 
-  /** Returns true if a failing partition can queue the append. An empty queue accepts one append as a test of the partition. */
+  /**
+   * Returns true if a failing partition can queue the append. An empty queue accepts one append. The result of this append
+   * shows whether the partition works again.
+   */
   #mayQueueWhileFailing(bytes: number): boolean {
     if (this.#pendingBytes === 0) return true;
     return this.#pendingBytes + bytes <= MAX_FAILING_BYTES && this.#queue.length < MAX_FAILING_APPENDS;

@@ -184,7 +184,10 @@ function fieldSize(length: number): number {
   return length < 0 ? 1 : lengthSize(length) + length;
 }
 
-/** Returns the size of a length or an index. Kafka writes both as zigzag varints, which double a value. */
+/**
+ * Returns the encoded size of a length or an index. Kafka encodes both as zigzag varints. The zigzag encoding doubles the
+ * number.
+ */
 function lengthSize(value: number): number {
   return varintSize(2 * value);
 }

@@ -127,7 +127,8 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Handles a failure of `startingPoints` at once. Node would report an unhandled rejection before a partition awaits it.
+    // Handles a failure of `startingPoints` at once. Otherwise, Node would report an unhandled rejection before the first
+    // partition awaits `startingPoints`.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {
       const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);

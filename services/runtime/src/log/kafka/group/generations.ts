@@ -69,7 +69,7 @@ export class Generations {
     return [...this.#owned].sort((a, b) => a - b);
   }
 
-  /** Requires two heartbeats, because the first heartbeat can be from before the latest join. */
+  /** Requires two heartbeats, because the member can have sent the first heartbeat before the latest join. */
   #isRepeatedGeneration(memberId: string, number: number): boolean {
     const joined = this.#joined;
     if (joined?.memberId !== memberId || number !== this.#current?.number) return false;

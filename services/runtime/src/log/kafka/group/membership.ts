@@ -37,8 +37,10 @@ const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * Maximum time without a response to a join or heartbeat. The member then looks up the coordinator again, because kafkajs would
- * retry a dead coordinator for 90 s. The limit is longer than a rebalance, during which a member sends no heartbeats.
+ * Maximum time without a response to a join or heartbeat. The member then looks up the coordinator again, because kafkajs alone
+ * would retry a dead coordinator for 90 s.
+ *
+ * The limit must be longer than a rebalance, because a member sends no heartbeats during a rebalance.
  */
 const SILENCE_LIMIT_MS = SESSION_MS + 2 * REBALANCE_MS;
 const SILENCE_CHECK_INTERVAL_MS = 1000;

@@ -12,7 +12,7 @@ export interface WaitOptions {
   readonly connection: KafkaConnection;
   /** Names of the groups with the configured prefix. A group without members does not delay the caller. */
   readonly groups: readonly string[];
-  /** Lowest version of the records that the members must read. */
+  /** Version of the records that every member must be able to read. */
   readonly recordsVersion: number;
   readonly logger: Logger;
 }

@@ -23,7 +23,10 @@ export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number
   return ~crc >>> 0;
 }
 
-/** `byte` and `entry` are separate functions, so that the compiler can inline each function for one array type. */
+/**
+ * `byte` and `entry` are two functions instead of one generic function. Each function gets only one type of array, so that the
+ * compiler can inline it.
+ */
 const byte = (bytes: Uint8Array, at: number): number => bytes[at] ?? 0;
 const entry = (table: Int32Array, at: number): number => table[at] ?? 0;
 

@@ -43,7 +43,7 @@ export interface FetcherOptions {
   readonly cluster: ReplaceableClient<Cluster>;
   /** Names of the topics without the configured prefix. */
   readonly topics: readonly string[];
-  /** Consumer group of the reader. If undefined, expired records are not reported as a loss. */
+  /** Consumer group of the reader. Undefined if the reader has no group. Expired records are then not reported as a loss. */
   readonly group?: string;
   /** Reports a permanent error that affects more than one partition, for example a missing read permission. */
   onFailed(error: unknown): void;

@@ -34,7 +34,7 @@ export class PartitionBuffer implements Cursor {
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
   #epochs: LeaderEpoch[] = [];
-  /** Maximum possible leader epoch of the record before `fetchOffset`, if the exact epoch is unknown. */
+  /** Upper bound of the leader epoch of the record before `fetchOffset`. Used only if the exact epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
   #truncation: LogTruncated | undefined;
   #isAfterExpired = false;
