@@ -75,6 +75,20 @@ test('a trace leads from the request through the header of the record to the wor
   ]);
 });
 
+// Ingest mistook the late result of a traced append for a truncation of the log.
+test('a traced append does not resolve after a later append without a trace', async () => {
+  const { tracing } = aTracing();
+  const { log } = traceEngines({ log: await aLog(), store: STORE }, tracing);
+  await log.ensureTopics([topicSpec('t')]);
+  const offsets: number[] = [];
+  const append = async (): Promise<void> => {
+    const { baseOffset } = await log.append('t', 0, [{ key: null, value: Buffer.from('1') }]);
+    offsets.push(baseOffset);
+  };
+  await Promise.all([inRequest(tracing, SAMPLED, append), append(), append()]);
+  expect(offsets).toEqual([0, 1, 2]);
+});
+
 test('a record at the limit of its topic is appended without the header', async () => {
   const { tracing } = aTracing();
   const { log } = traceEngines({ log: await aLog(), store: STORE }, tracing);

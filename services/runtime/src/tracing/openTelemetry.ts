@@ -139,41 +139,43 @@ class OpenTelemetryTracing implements Tracing {
     return current?.span.isRecording() === true ? current : undefined;
   }
 
-  async inSpan<T>(start: NewSpan, work: (traceparent: string | undefined) => Promise<T>): Promise<T> {
+  inSpan<T>(start: NewSpan, work: (traceparent: string | undefined) => Promise<T>): Promise<T> {
     const parent = this.#running();
-    if (parent === undefined) return await work(undefined);
+    if (parent === undefined) return work(undefined);
     const span = this.#start(start, trace.setSpan(ROOT_CONTEXT, parent.span), parent.links);
     const { traceId, spanId } = span.spanContext();
-    return await this.#run({ span, links: [] }, [span], () => work(`00-${traceId}-${spanId}-01`));
+    return this.#run({ span, links: [] }, [span], () => work(`00-${traceId}-${spanId}-01`));
   }
 
-  async inTraces<T>(start: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T> {
+  inTraces<T>(start: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T> {
     const [first, ...others] = traceparents.flatMap((one) => {
       const parent = parentOf(one);
       return parent !== undefined && isSampled(parent) ? [parent] : [];
     });
-    if (first === undefined) return await work();
+    if (first === undefined) return work();
     const span = this.#start(start, contextOf(first), []);
     const toFirst = [{ context: span.spanContext() }];
     const spans = others.map((parent) => this.#start(start, contextOf(parent), toFirst));
     const links = spans.map((one) => ({ context: one.spanContext() }));
-    return await this.#run({ span, links }, [span, ...spans], work);
+    return this.#run({ span, links }, [span, ...spans], work);
   }
 
   #start({ name, kind, attributes }: NewSpan, parent: Context, links: Link[]): Span {
     return this.#tracer.startSpan(name, { kind: KINDS[kind], attributes, links }, parent);
   }
 
-  async #run<T>(current: Current, spans: readonly Span[], work: () => Promise<T>): Promise<T> {
-    try {
-      return await this.#current.run(current, work);
-    } catch (error) {
+  /** Returns the promise of the work itself, because the promises of appends must resolve in the order of their offsets. */
+  #run<T>(current: Current, spans: readonly Span[], work: () => Promise<T>): Promise<T> {
+    const result = this.#current.run(current, work);
+    const end = (): void => {
+      for (const span of spans) span.end();
+    };
+    result.then(end, (error: unknown) => {
       // Records only the name, because an error's message can contain a part of a payload.
       for (const span of spans) setError(span, error instanceof Error ? error.name : '_OTHER');
-      throw error;
-    } finally {
-      for (const span of spans) span.end();
-    }
+      end();
+    });
+    return result;
   }
 
   async close(): Promise<void> {
