@@ -11,7 +11,7 @@ export interface Operation {
   readonly access?: Scope | 'anyone';
   readonly summary: string;
   readonly description?: string;
-  /** Parameters of the request. Omits a path parameter that is a UUID, because the OpenAPI document adds these parameters. */
+  /** Parameters in the query, the headers, and the path. Omits UUIDs in the path, because the OpenAPI document adds them. */
   readonly parameters?: readonly Parameter[];
   readonly body?: TSchema;
   /**

@@ -149,7 +149,7 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
     } catch (error) {
       // Without an answer of ClickHouse, stored duplicates cannot be found. Accepts only a key that was created after
       // ClickHouse's latest answer. If events with this key are stored, they were stored recently, and consumers drop the
-      // duplicate. A key with a future time is rejected, because its age is unknown.
+      // duplicates. A key with a future time is rejected, because its age is unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

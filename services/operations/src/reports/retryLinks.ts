@@ -19,8 +19,8 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
-  // Starts with the reports for which the linker gave up first. Each failed retry renews this time, so repeated requests reach
-  // all reports.
+  // Starts with the reports whose links failed first (`given_up_at`). A failed retry renews this time, so repeated requests
+  // reach all reports.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
        SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,

@@ -48,8 +48,8 @@ export async function makeBackup(
   await checkDiskSpace(source.dataDir, into);
   try {
     await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
-    // Copies ClickHouse before the log. If the copied log lacked records that have rows, the log would look truncated. Reads
-    // the projector's offsets before both copies, so that a restored projector writes all missing rows.
+    // Copies ClickHouse before the log. If the copied log lacked records that have rows in ClickHouse, the restored log would
+    // look truncated. Reads the projector's offsets before both copies, so that a restored projector writes all missing rows.
     await source.log.copy({
       path: join(unfinished, PARTS.log),
       groups: Object.values(PROJECTORS),

@@ -63,8 +63,8 @@ export class EffectiveRecords {
   }
 
   /**
-   * Returns copies of the valid records that a truncation removed. Omits keys that have a new valid record, which has an offset
-   * at or above `offset`. The caller must append the copies.
+   * Returns copies of the valid records that a truncation removed. Omits keys that got a new valid record after the truncation.
+   * The caller must append the copies.
    * @param offset the start of the truncation
    */
   missingFrom(current: EffectiveRecords, offset: number): NewRecord[] {

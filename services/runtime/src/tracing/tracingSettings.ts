@@ -36,7 +36,7 @@ export interface TracingOptions {
   readonly ratio: number;
   /** True if the sampling flag in a trusted `traceparent` decides whether a request is sampled. */
   readonly isParentBased: boolean;
-  /** True if the `traceparent` of a client is trusted for this decision. */
+  /** True if Questlog trusts the `traceparent` of a client for the sampling decision. */
   readonly trustsSampling: boolean;
 }
 

@@ -54,10 +54,10 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces ClickHouse's counts with the counts in `rows`. Then removes the events that `rows` include from the count of this
-   * process.
+   * Replaces ClickHouse's counts with the counts in `rows`. The count of this process then no longer contains the events that
+   * are in `rows`.
    * @param projected for each partition, the offset below which ClickHouse has all records. Must be read before `rows`.
-   * Otherwise, events that `rows` do not include would also be removed.
+   * Otherwise, events that are not in `rows` would be removed, too.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

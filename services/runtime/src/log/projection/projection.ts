@@ -22,8 +22,8 @@ export interface ProjectionCheck {
   /** True to ignore a commit above the log's end offset. The group made this commit before the log was truncated. */
   readonly checksEndOffset?: boolean;
   /**
-   * True if a required offset can be higher than the end of the log, because a truncation removed records. The group then only
-   * has to reach the end of the log.
+   * True if a required offset can be higher than the end of the log, because a truncation can have removed records. The group
+   * then only has to reach the end of the log.
    */
   readonly mayBeTruncated?: boolean;
 }

@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * Maximum time and bytes of reading from a connection after its final response. The bytes are twice the largest accepted body.
+ * Limits for reading the bytes that a client sends after the final response. `LINGER_BYTES` is twice the largest accepted body.
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;

@@ -9,8 +9,8 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
  * Handles the error OFFSET_OUT_OF_RANGE of a fetch. Returns true if the reader's position moved.
  *
  * The first error can come from a former leader that has fewer records. If the leader epoch of the position is known, the
- * position therefore moves back only after a second error. A broker also sends this error if it does not know the leader epoch
- * of the request.
+ * position therefore moves back only after the second error in a row. A broker also sends this error if it does not know the
+ * leader epoch of the request.
  * @param group the consumer group of the reader. Undefined if the reader has no group. Expired records are then not reported as
  * a loss.
  * @param isRepeated true if the previous response had the same error.
