@@ -84,8 +84,7 @@ const LOWER_T = 0x74;
 const LOWER_Z = 0x7a;
 
 /**
- * Returns the characters of a text as bytes, followed by zeros. If the text of a time is short, the parser also reads some of
- * the zeros.
+ * Returns the characters of a text as bytes, followed by zeros. The parser reads these zeros if the text of a time is short.
  */
 function asciiOf(text: string): Buffer {
   const { length } = text;

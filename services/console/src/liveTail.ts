@@ -149,7 +149,10 @@ class Budget {
     this.#nowMs = nowMs;
   }
 
-  /** Returns false if the byte limit of the current time window is used up. Excess bytes reduce the limits of later windows. */
+  /**
+   * Returns false if the byte limit of the current time window is used up. Bytes above the limit reduce the limits of the next
+   * windows.
+   */
   spend(bytes: number): boolean {
     const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
     this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * MAX_BYTES_PER_WINDOW);

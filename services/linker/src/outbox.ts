@@ -1,6 +1,6 @@
 /**
- * Commits the results, the state, and the offsets of one partition in one transaction. The changelog also contains the offsets,
- * because a consumer group can lose its offsets.
+ * Commits the results, the state, and the offsets of one partition in one transaction. The changelog contains a copy of the
+ * offsets, because a consumer group can lose its offsets.
  */
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import { positionsOf } from '@questlog/runtime/log/projection/projection';

@@ -61,7 +61,10 @@ function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): strin
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, which is ${share} % of the retention time of the topic`;
 }
 
-/** Warns if the retention time is less than twice the largest lag so far, because the next lag can be larger. */
+/**
+ * Warns if the retention time is less than twice the largest lag so far, because the next lag can be larger than all earlier
+ * lags.
+ */
 function retentionTooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
   if (retentionMs === null || retentionMs >= 2 * worstMs) return undefined;
   const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);

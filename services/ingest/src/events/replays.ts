@@ -42,7 +42,7 @@ export interface ClaimedKey {
   readonly stored: readonly StoredElement[];
   /**
    * Ends this request's claim on the idempotency key, and caches its events. Returns all stored events of the key, including
-   * events that earlier attempts stored.
+   * events from earlier attempts.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
   /**

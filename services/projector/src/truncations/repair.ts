@@ -32,7 +32,10 @@ export async function repair(
   }
 }
 
-/** @throws Unavailable if a mutation of an earlier attempt still runs, because a new mutation would have to wait for it */
+/**
+ * @throws Unavailable if a mutation of an earlier attempt still runs, because a new mutation would have to wait for the earlier
+ * mutation
+ */
 async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
   const [running] = await store.query<{ table: string; command: string; reason: string }>(
     `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
@@ -106,8 +109,8 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /**
- * Counts the rows of a table again after a truncation. First deletes the old counts: they have higher offsets, and ClickHouse
- * would keep them instead of the new counts.
+ * Counts the rows of a table again after a truncation. First deletes the old counts. ClickHouse would keep them instead of the
+ * new counts, because the old counts have higher offsets.
  */
 function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
