@@ -18,7 +18,11 @@ interface TruncationRepairDeps {
   readonly onReappended?: ((topic: string, records: number) => void) | undefined;
 }
 
-const MAX_BATCH_BYTES = 1024 * 1024;
+/**
+ * Maximum bytes of the keys and values of one append. Kafka's limit is four times as high, because it also counts headers and
+ * framing: up to 180 bytes per record. The smallest record has 165 bytes of key and value.
+ */
+const MAX_BATCH_BYTES = 256 * 1024;
 
 export class TruncationRepair {
   readonly #deps: TruncationRepairDeps;
