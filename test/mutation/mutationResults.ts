@@ -58,8 +58,7 @@ export function mutationBlocks(): string[] {
   return [
     '## Planted bugs',
     `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each bug would break a promise of
-Questlog, and a test failed for each bug. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the commit.
-The command \`npm run test:mutation -- --planted\` plants the bugs again.`,
+Questlog, and a test failed for each bug. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the commit.`,
     '## Mutants',
     scores.length === 0
       ? 'None were run yet.'

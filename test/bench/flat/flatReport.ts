@@ -15,8 +15,7 @@ export const FLAT_WORDS = `measures a small deployment (the base) before and aft
 
 The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads
 sessions that are not in the cache from ClickHouse, and one query reads many sessions. Ingest compares an event with each open report of its session.
-Ingest appends one record for each partition of a request's sessions.
-The time to process an event does not depend on the number of tenants or partitions.`;
+Ingest appends one record for each partition of a request's sessions.`;
 
 /** Returns one table with the ratios to the base for all shapes. */
 export function flatReport({ run, base, rows }: FlatResult): string {

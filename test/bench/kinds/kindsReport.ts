@@ -8,8 +8,7 @@ import { KINDS, type RequestKind } from './requestKinds.ts';
 
 export const KINDS_WORDS = `measures each kind of request between two measurements of plain requests, in the same process.
 Each cell is the CPU time of ingest per event, divided by the CPU time with plain requests. Each column title shows the events per request
-and the connections. The option \`--kinds keyed,lenient\` measures only two kinds. The options \`--against COMMIT --kinds keyed\` compare
-a kind with an earlier commit.`;
+and the connections.`;
 
 /** @param beside comparison with the Collector. The report shows it only if both results are from the same run. */
 export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): string {

@@ -104,9 +104,8 @@ export function factsLine(run: RunFacts): string {
 }
 
 /** Returns an unfinished sentence about the machine. */
-export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
-  const busy = `system load ${loadBefore.toFixed(1)} before the run`;
-  return `${at.slice(0, 10)}, ${machine}, Node ${node}, ${busy}`;
+export function machineLine({ at, machine, node }: MachineFacts): string {
+  return `${at.slice(0, 10)}, ${machine}, Node ${node}`;
 }
 
 function projectorLine({ projector }: PathResult): string {

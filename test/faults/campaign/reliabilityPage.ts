@@ -12,7 +12,7 @@ processes of each service. Twelve clients send events at half of their maximum r
 with the tables and topics. The column \`passed\` has the passed runs and the required runs.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
-The option \`--missing\` injects only faults with too few passed runs. With \`--together\`, one deployment gets several faults, one after the other. If a
+With \`--together\`, one deployment gets several faults, one after the other. If a
 check fails, the run counts as failed for every fault of the deployment.`;
 
 const LATE_COMMIT =

@@ -31,7 +31,7 @@ export function allMetrics(): MetricsRegistry {
 export async function metricsPage(): Promise<string> {
   const registry = allMetrics();
   const lines = (await registry.getMetricsAsJSON())
-    .filter(({ name }) => name.startsWith('questlog_'))
+    .filter(({ name, help }) => name.startsWith('questlog_') && !help.startsWith('Deprecated'))
     .map(({ name, type, help }) => {
       const labels = labelsOf(registry.getSingleMetric(name)).map(code);
       return entry(`${code(name)} (${[type, ...labels].join(', ')})`, help);
@@ -40,7 +40,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25. The\n[changes](../../CHANGELOG.md) list the deprecated metrics.',
       list(lines),
       'The label `resource` has these values:',
       list(RESOURCES),

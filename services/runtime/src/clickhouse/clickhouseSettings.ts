@@ -39,7 +39,7 @@ export const clickhouseSettings = {
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
     description:
-      'Certificate authorities of ClickHouse’s certificate, in PEM. If empty, Node’s list of authorities applies.',
+      'Certificate authorities of ClickHouse’s certificate, in PEM.',
   }),
 } as const;
 

@@ -18,7 +18,7 @@ export const registrySettings = {
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
     description:
-      'Certificate authorities of the registry’s certificate, in PEM. If empty, Node’s list of authorities applies.',
+      'Certificate authorities of the registry’s certificate, in PEM.',
   }),
 } as const;
 

@@ -24,7 +24,7 @@ export const kafkaSettings = {
   kafkaTlsCa: setting.optional({
     env: 'KAFKA_TLS_CA',
     description:
-      'Certificate authorities of the brokers’ certificates, in PEM. If empty, Node’s list of authorities applies.',
+      'Certificate authorities of the brokers’ certificates, in PEM.',
   }),
   kafkaTlsCertificate: setting.optional({
     env: 'KAFKA_TLS_CERT',
