@@ -38,8 +38,7 @@ export const clickhouseSettings = {
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
-    description:
-      'Certificate authorities of ClickHouse’s certificate, in PEM.',
+    description: 'Certificate authorities of ClickHouse’s certificate, in PEM.',
   }),
 } as const;
 

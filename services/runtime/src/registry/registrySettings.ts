@@ -17,8 +17,7 @@ export const registrySettings = {
   }),
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
-    description:
-      'Certificate authorities of the registry’s certificate, in PEM.',
+    description: 'Certificate authorities of the registry’s certificate, in PEM.',
   }),
 } as const;
 

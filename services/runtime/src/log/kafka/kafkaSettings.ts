@@ -23,8 +23,7 @@ export const kafkaSettings = {
   }),
   kafkaTlsCa: setting.optional({
     env: 'KAFKA_TLS_CA',
-    description:
-      'Certificate authorities of the brokers’ certificates, in PEM.',
+    description: 'Certificate authorities of the brokers’ certificates, in PEM.',
   }),
   kafkaTlsCertificate: setting.optional({
     env: 'KAFKA_TLS_CERT',
