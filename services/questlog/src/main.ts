@@ -78,7 +78,7 @@ try {
       lifecycle.onStop('traces', () => opened.close());
       tracing = opened;
     }
-    return await startServices({
+    const started = await startServices({
       service,
       tracing,
       settings: config,
@@ -89,6 +89,9 @@ try {
       version: version(),
       revision: revision(),
     });
+    // A stop calls the last function first. Thus, the export runs while the services stop.
+    lifecycle.onStop('spans', () => tracing?.flush());
+    return started;
   };
   const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
   const { failed, ...ready } = await (hasWorkers ? startWorkers(config.workers, logger, lifecycle) : start());

@@ -1,5 +1,10 @@
-import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace';
-import { expect, test } from 'vitest';
+import {
+  BatchSpanProcessor,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Store } from '../clickhouse/store.ts';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { Log, LogRecord } from '../log/log.ts';
@@ -13,6 +18,7 @@ const TRACE_ID = '00000000000000000000000000000001';
 const CLIENT_SPAN_ID = '00000000000000aa';
 const SAMPLED = `00-${TRACE_ID}-${CLIENT_SPAN_ID}-01`;
 const NOT_SAMPLED = `00-${TRACE_ID}-${CLIENT_SPAN_ID}-00`;
+const ALL: TracingOptions = { ratio: 1, isParentBased: false, trustsSampling: false };
 const WORK: NewSpan = { name: 'work', kind: 'client', attributes: {} };
 
 test('neither the flag nor the trace id of a client decides whether a request is sampled', () => {
@@ -165,6 +171,26 @@ test('a transaction of a consumer continues the trace', async () => {
   expect(record?.headers).toEqual({ traceparent: `00-${traceId}-${spanId}-01` });
 });
 
+test('the spans are exported while the services stop, not only at the end', async () => {
+  const exporter = new InMemorySpanExporter();
+  const tracing = tracingTo(ALL, new BatchSpanProcessor({ exporter, scheduledDelayMillis: 3_600_000 }));
+  tracing.startRequest('POST', undefined)?.end('/v1/events', 201);
+  tracing.flush();
+  await expect.poll(() => exporter.getFinishedSpans()).toHaveLength(1);
+});
+
+test('a stop waits at most 500 ms for a collector that does not answer', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const never = () => new Promise<void>(() => undefined);
+  const unanswered = { forceFlush: never, shutdown: never, onStart: () => {}, onEnd: () => {} };
+  const tracing = tracingTo(ALL, unanswered);
+  const onClosed = vi.fn();
+  void tracing.close().then(onClosed);
+  await vi.advanceTimersByTimeAsync(500);
+  expect(onClosed).toHaveBeenCalledOnce();
+});
+
 const INSERT = { table: 'events', columns: ['a'], rows: Buffer.alloc(1) };
 const STORE: Store = {
   database: 'questlog',
@@ -188,8 +214,7 @@ async function recordsOf(log: Log): Promise<LogRecord[]> {
 
 function aTracing(options: Partial<TracingOptions> = {}) {
   const exporter = new InMemorySpanExporter();
-  const defaults: TracingOptions = { ratio: 1, isParentBased: false, trustsSampling: false };
-  const tracing = tracingTo({ ...defaults, ...options }, new SimpleSpanProcessor({ exporter }));
+  const tracing = tracingTo({ ...ALL, ...options }, new SimpleSpanProcessor({ exporter }));
   return { tracing, spans: (): ReadableSpan[] => exporter.getFinishedSpans() };
 }
 

@@ -38,8 +38,8 @@ export interface TracedService {
   readonly version: string;
 }
 
-/** The process must stop in time even if the Collector does not answer. */
-const CLOSE_LIMIT_MS = 2_000;
+/** The process must stop in time even if the Collector does not answer. Most spans are exported by `flush` before. */
+const CLOSE_LIMIT_MS = 500;
 const WARNING_INTERVAL_MS = 60_000;
 
 export function openTracing(options: TracingOptions, service: TracedService, logger: Logger): Tracing {
@@ -110,7 +110,7 @@ class OpenTelemetryTracing implements Tracing {
       end: (route, status) => {
         if (route !== undefined) span.updateName(`${method} ${route}`).setAttribute('http.route', route);
         if (status !== undefined) span.setAttribute('http.response.status_code', status);
-        if (status !== undefined && status >= 500) setError(span, String(status));
+        if (status === undefined || status >= 500) setError(span, String(status ?? 'aborted'));
         span.end();
       },
     };
@@ -176,6 +176,10 @@ class OpenTelemetryTracing implements Tracing {
       end();
     });
     return result;
+  }
+
+  flush(): void {
+    this.#provider.forceFlush().catch(() => undefined);
   }
 
   async close(): Promise<void> {

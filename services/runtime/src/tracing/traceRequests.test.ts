@@ -24,9 +24,10 @@ test.each([
   expect(JSON.stringify(span.attributes)).not.toContain('4711');
 });
 
-test('a request whose client leaves before the response has no status', async () => {
+test('a request whose client leaves before the response has an error and no status', async () => {
   const span = await spanOf('/v1/players', (request) => request.socket.destroy());
   expect(span.attributes).not.toHaveProperty('http.response.status_code');
+  expect(span.attributes['error.type']).toBe('aborted');
 });
 
 async function spanOf(path: string, handler: RequestListener) {

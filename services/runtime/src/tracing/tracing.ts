@@ -18,7 +18,9 @@ export interface Tracing {
   inTraces<T>(span: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T>;
   /** Returns the id of the current trace. */
   traceId(): string | undefined;
-  /** Exports the spans that have ended, for a limited time. */
+  /** Starts the export of the spans that have ended. */
+  flush(): void;
+  /** Exports the remaining spans for a limited time. */
   close(): Promise<void>;
 }
 

@@ -8,14 +8,17 @@ const OTLP = { OTEL_TRACES_EXPORTER: 'otlp' };
 test.each([
   {},
   { OTEL_TRACES_EXPORTER: 'none' },
-  { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' },
+  { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' },
   { ...OTLP, OTEL_SDK_DISABLED: 'True' },
 ])('tracing is off with %j', (env) => {
   expect(optionsOf(env)).toBeUndefined();
 });
 
 test.each([
-  [{}, { ratio: 1, isParentBased: true, trustsSampling: false }],
+  [
+    { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector:4318' },
+    { ratio: 1, isParentBased: true, trustsSampling: false },
+  ],
   [
     { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.01' },
     { ratio: 0.01, isParentBased: false, trustsSampling: false },
@@ -26,6 +29,14 @@ test.each([
   ],
 ])('with the variables %j, the options are %j', (env, options) => {
   expect(optionsOf({ ...OTLP, ...env })).toEqual(options);
+});
+
+test.each([
+  { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' },
+  { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://[bad' },
+  { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'localhost:4318/v1/traces' },
+])('refuses the start with %j, because the spans would be lost', (env) => {
+  expect(() => optionsOf({ ...OTLP, ...env })).toThrow(`${Object.keys(env)[0]}: must be`);
 });
 
 test.each([

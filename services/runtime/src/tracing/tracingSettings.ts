@@ -1,4 +1,7 @@
-/** Settings of traces. The variables `OTEL_*` are defined by OpenTelemetry. Its libraries read the variables of the exporter. */
+/**
+ * Settings of traces. The variables `OTEL_*` are defined by OpenTelemetry. Its libraries read the variables of the exporter.
+ * Questlog only checks the addresses, because the libraries ignore some invalid addresses.
+ */
 import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 import { StartRefused } from '../process/errors.ts';
 
@@ -9,6 +12,14 @@ export const tracingSettings = {
     env: 'OTEL_TRACES_EXPORTER',
     description:
       '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If empty or `none`, Questlog exports no traces.',
+  }),
+  otlpEndpoint: setting.optional({
+    env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    description: 'Address of the OpenTelemetry Collector. Empty: `http://localhost:4318`.',
+  }),
+  otlpTracesEndpoint: setting.optional({
+    env: 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    description: 'Address for traces with its path, instead of `OTEL_EXPORTER_OTLP_ENDPOINT`.',
   }),
   tracesSampler: setting.optional({
     env: 'OTEL_TRACES_SAMPLER',
@@ -56,5 +67,13 @@ export function tracingOptions(values: SettingsOf<typeof tracingSettings>): Trac
       `OTEL_TRACES_SAMPLER: must be one of ${samplers}, with or without ${PARENT_BASED}`,
     );
   if (exporter !== 'otlp' || values.otelDisabled.toLowerCase() === 'true') return undefined;
+  rejectIf(!isAddress(values.otlpEndpoint), `OTEL_EXPORTER_OTLP_ENDPOINT: ${NO_ADDRESS}`);
+  rejectIf(!isAddress(values.otlpTracesEndpoint), `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ${NO_ADDRESS}`);
   return { ratio, isParentBased, trustsSampling: trustTraceSampling === 'on' };
+}
+
+const NO_ADDRESS = 'must be an http:// or https:// address';
+
+function isAddress(text: string): boolean {
+  return text === '' || /^https?:$/.test(URL.parse(text)?.protocol ?? '');
 }
