@@ -111,6 +111,17 @@ describe.skipIf(helm === '')('the Helm chart', () => {
     expect(notes).toContain('-n game port-forward service/game-a-questlog-operations 8081:8081');
     expect(notes).toContain('http://game-a-questlog-ingest.game:80');
   });
+
+  test.each([
+    ['ingress.enabled=true,ingress.hosts={a.example}', true],
+    ['ingress.enabled=true,ingress.hosts={a.example},ingest.trustedProxies=10.0.0.0/8', false],
+    ['httpRoute.enabled=true,httpRoute.parentRefs[0].name=public', true],
+  ])('with %s, the notes ask for the trusted proxies: %s', async (values, isAsked) => {
+    const file = join(CHART, 'examples/small.yaml');
+    const args = ['install', 'questlog', CHART, '--dry-run=client', '--values', file, '--set', values];
+    const [, notes = ''] = (await runHelm(helm, args)).split('\nNOTES:\n');
+    expect(notes.includes('ingest.trustedProxies')).toBe(isAsked);
+  });
 });
 
 describe.skipIf(helm === '')('the objects of the Helm chart', () => {
@@ -212,6 +223,34 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
       (name) => objectOf(objects, 'Deployment', `-${name}`).spec.strategy.rollingUpdate.maxUnavailable,
     );
     expect(unavailable).toEqual([1, 1, 0, 0]);
+  });
+
+  test.each([
+    [{ replicas: 1 }],
+    [{ replicas: 2, autoscaling: { enabled: true, minReplicas: 1, maxReplicas: 2 } }],
+  ])('a single linker with %j works until its successor is ready', async (linker) => {
+    const { spec } = objectOf(await render(helm, 'small', { values: { linker } }), 'Deployment', '-linker');
+    expect(spec.strategy.rollingUpdate.maxUnavailable).toBe(0);
+  });
+
+  test('the network policy of the migrations has the ports of the new release', async () => {
+    const objects = await render(helm, 'small', { isUpgrade: true });
+    const policy = objectOf(objects, 'NetworkPolicy', '-migrate').metadata.annotations;
+    const job = objectOf(objects, 'Job', '-migrate').metadata.annotations;
+    expect(policy['helm.sh/hook']).toBe(job['helm.sh/hook']);
+    expect(Number(policy['helm.sh/hook-weight'])).toBeLessThan(Number(job['helm.sh/hook-weight'] ?? 0));
+  });
+
+  test('helm does not end a wait for the migrations while they run', async () => {
+    const { spec } = objectOf(await render(helm, 'small'), 'Job', '-migrate');
+    expect(spec.activeDeadlineSeconds).toBeLessThan(HELM_TIMEOUT_SECONDS);
+  });
+
+  test('the limit of a disruption budget can be minAvailable', async () => {
+    const values = { ingest: { podDisruptionBudget: { minAvailable: 1 } } };
+    const { spec } = objectOf(await render(helm, 'small', { values }), 'PodDisruptionBudget', '-ingest');
+    expect(spec).toMatchObject({ minAvailable: 1 });
+    expect(spec).not.toHaveProperty('maxUnavailable');
   });
 
   test('a rollback starts with the ingests: a component has its own tag', async () => {
@@ -335,6 +374,8 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
 
 /** Maximum time in seconds until a process has ended after SIGTERM. */
 const STOP_SECONDS = 15;
+/** Default of `helm --timeout`. */
+const HELM_TIMEOUT_SECONDS = 300;
 
 describe.skipIf(helm === '')('wrong values of the Helm chart', () => {
   test('without values, all missing values are listed', async () => {
