@@ -17,6 +17,7 @@ const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import
 
 /** Prepares a page for its screenshot. */
 const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
+  overview: (page) => page.getByRole('region', { name: 'Newest reports' }).waitFor({ timeout: 90_000 }),
   tail: (page) => page.locator('tbody tr').nth(15).waitFor({ timeout: 90_000 }),
   rejects: async (page) => {
     const { sessionId } = product.credentials;

@@ -25,9 +25,9 @@ describeInChromium('an operator at the console', () => {
     await page.getByText('This is not the admin token.').waitFor();
     await page.getByLabel('Admin token').fill(adminToken);
     await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'Live tail' }).waitFor();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
     await page.goto(`${adminUrl}/#token=${adminToken}`);
-    await page.waitForURL(`${adminUrl}/#/tail`);
+    await page.waitForURL(`${adminUrl}/#/overview`);
     const signOut = page.getByRole('button', { name: 'Sign out' });
 
     await signOut.waitFor();
@@ -55,7 +55,7 @@ describeInChromium('an operator at the console', () => {
     })`);
     await signOut.click();
     await isGiven;
-    await page.waitForURL(`${adminUrl}/#/tail`);
+    await page.waitForURL(`${adminUrl}/#/overview`);
     await signOut.click();
     await page.getByLabel('Admin token').waitFor();
     await page.reload();
@@ -296,7 +296,10 @@ describeInChromium('an operator at the console', () => {
       if (/\/ui\/|\/$/.test(response.url())) files.push(size);
     });
     await fresh.goto(`${adminUrl}/#token=${adminToken}`);
-    await fresh.getByText('Live.').waitFor();
+    await fresh
+      .getByText('Good')
+      .or(fresh.getByText(/^\d+ problems?$/))
+      .waitFor();
     const sharedFiles = files.length;
     for (const path of paths) {
       const before = files.length;

@@ -26,6 +26,11 @@ describeInChromium('an operator who reads long values', () => {
   const VIEWS: Readonly<
     Record<string, (page: Page, open: (path: string) => Promise<void>) => Promise<void>>
   > = {
+    overview: async (page, open) => {
+      await open('overview');
+      await page.getByRole('link', { name: /^Health (Good|\d)/ }).waitFor();
+      await page.getByRole('region', { name: 'Newest reports' }).locator('tbody tr').nth(4).waitFor();
+    },
     'live tail': async (page, open) => {
       await open('tail');
       await page.getByText('Live.').waitFor();

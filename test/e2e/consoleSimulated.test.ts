@@ -79,6 +79,17 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
     await expect.poll(() => consumers.count()).toBe(7);
   },
+  overview: async (page) => {
+    const figure = (name: string) => page.getByRole('link', { name });
+    for (const name of ['Events per minute', 'Active players', 'Tenants over quota']) {
+      await eventually(
+        async () => numberIn(/([\d,]+)/, await figure(name).locator('strong').textContent()),
+        (shown) => shown > 0,
+      );
+    }
+    await figure('Requests answered').getByText('100\u00a0%', { exact: true }).waitFor();
+    await page.getByRole('region', { name: 'Newest reports' }).locator('tbody tr a').first().waitFor();
+  },
   quota: async (page) => {
     const gauge = page.getByRole('img', { name: new RegExp(`^${STUDIO}: [\\d,]+ of ${QUOTA} events`) });
     const label = await gauge.getAttribute('aria-label');

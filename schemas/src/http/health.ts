@@ -40,6 +40,19 @@ export const ConsumerLag = Type.Object({
 export const LagOutput = Type.Object({
   at: Timestamp,
   consumers: Type.Array(ConsumerLag),
+  projection: Nullable(
+    Type.Object(
+      {
+        since: Timestamp,
+        lateShare: Type.Number({
+          minimum: 0,
+          maximum: 1,
+          description: 'Share of the time in which ClickHouse lacked events that were older than 20 s.',
+        }),
+      },
+      { description: 'Measured by this process in the last day. Null: not measured yet.' },
+    ),
+  ),
   disk: Nullable(
     Type.Object(
       { freeBytes: Count, totalBytes: Count },

@@ -14,6 +14,7 @@ import type { Middleware } from 'koa';
 import { lagReader } from './lag.ts';
 import { LiveTail } from './liveTail.ts';
 import { pageFiles } from './pageFiles.ts';
+import { watchProjection } from './projectionHistory.ts';
 import { signIn } from './signIn.ts';
 import { tailHandler } from './tailHandler.ts';
 import { trafficOf } from './traffic.ts';
@@ -36,7 +37,7 @@ export interface Console {
   /** Routes of the pages, which need no token. */
   readonly router: RouterInstance;
   readonly handlers: Handlers<Pick<typeof OPERATORS, 'streamEvents' | 'getLag' | 'getTraffic'>>;
-  /** Ends all live tails, and rejects new live tails. */
+  /** Ends all live tails, rejects new live tails, and ends the measurement of the projection. */
   close(): Promise<void>;
 }
 
@@ -44,15 +45,18 @@ export async function openConsole(deps: ConsoleDependencies): Promise<Console> {
   const { log, registry, logger, clock, exposition } = deps;
   const codec = await createCodec(registry, eventsInBytes);
   const tail = new LiveTail({ log, codec, logger, nowMs: () => performance.now() });
+  const projection = watchProjection(deps);
+  const readLag = lagReader(deps);
   const router = new Router({ sensitive: true });
   pageFiles(router);
   const handlers: Console['handlers'] = {
     streamEvents: tailHandler(tail, deps),
-    getLag: lagReader(deps),
+    getLag: async () => ({ ...(await readLag()), projection: projection.current() }),
     getTraffic: async () => ({
       at: new Date(clock.now()).toISOString(),
       ...trafficOf(await exposition.getMetricsAsJSON()),
     }),
   };
-  return { signIn: signIn(deps.adminToken), router, handlers, close: () => tail.close() };
+  const close = async (): Promise<void> => void (await Promise.all([tail.close(), projection.stop()]));
+  return { signIn: signIn(deps.adminToken), router, handlers, close };
 }

@@ -45,7 +45,7 @@ async function commit(log: Log, group: string, offsets: readonly number[]): Prom
   await consumer.stop();
 }
 
-function eventsLag({ consumers }: LagOutput, group: string): ConsumerLag | undefined {
+function eventsLag({ consumers }: Pick<LagOutput, 'consumers'>, group: string): ConsumerLag | undefined {
   return consumers.find((one) => one.group === group && one.topic === TOPICS.events);
 }
 

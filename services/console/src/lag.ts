@@ -16,9 +16,12 @@ interface LagDependencies {
 
 const CACHE_MS = 1_000;
 
-export function lagReader(deps: LagDependencies): () => Promise<LagOutput> {
+/** The answer without `projection`, which needs measurements of a longer time. */
+type Lag = Omit<LagOutput, 'projection'>;
+
+export function lagReader(deps: LagDependencies): () => Promise<Lag> {
   const consumers = groupLags(deps);
-  let cached: { readonly atMs: number; readonly answer: Promise<LagOutput> } | undefined;
+  let cached: { readonly atMs: number; readonly answer: Promise<Lag> } | undefined;
   return async () => {
     const nowMs = deps.clock.now();
     if (cached === undefined || Math.abs(nowMs - cached.atMs) >= CACHE_MS) {
@@ -36,7 +39,7 @@ async function answerOf(
   { dataDir }: LagDependencies,
   consumers: readonly GroupLag[],
   nowMs: number,
-): Promise<LagOutput> {
+): Promise<Lag> {
   return {
     at: new Date(nowMs).toISOString(),
     consumers: await Promise.all(consumers.map((consumer) => consumer.measure(nowMs))),

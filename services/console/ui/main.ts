@@ -62,7 +62,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
   document.title = `${page.title} · Questlog`;
   return html`<div class="shell">
     <header>
-      <a class="brand" href="#/tail"><img src="/ui/icon.svg" alt="" width="22" height="22" />Questlog</a>
+      <a class="brand" href="#/overview"><img src="/ui/icon.svg" alt="" width="22" height="22" />Questlog</a>
       <label class="project">Project
         <select value=${project?.id ?? ''} onChange=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
           <option value="">all</option>

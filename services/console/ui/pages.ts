@@ -1,7 +1,7 @@
 /** The pages of the console, in the order of the navigation. */
 import type { VNode } from 'preact';
 import { html, type PageProps } from './html.ts';
-import { Tail } from './pages/tail.ts';
+import { Overview } from './pages/overview.ts';
 import { show, useResource } from './resource.ts';
 
 type View = (props: PageProps) => VNode;
@@ -27,7 +27,8 @@ function lazy<Name extends string>(name: Name, load: () => Promise<Readonly<Reco
 }
 
 export const PAGES: readonly Page[] = [
-  { path: 'tail', title: 'Live tail', view: Tail },
+  { path: 'overview', title: 'Overview', view: Overview },
+  { path: 'tail', title: 'Live tail', view: lazy('Tail', () => import('./pages/tail.ts')) },
   { path: 'rejects', title: 'Rejects', view: lazy('Rejects', () => import('./pages/rejects.ts')) },
   {
     path: 'letters',

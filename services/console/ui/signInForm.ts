@@ -11,7 +11,7 @@ export function addressHasToken(): boolean {
 /** Returns the token after `#` in the address, and removes it from the address and the browser history. */
 function takeTokenFromAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
-  if (token !== '') history.replaceState(null, '', '#/tail');
+  if (token !== '') history.replaceState(null, '', '#/overview');
   return decodeAddress(token);
 }
 

@@ -9,6 +9,7 @@ const consumer: ConsumerLag = {
 const well: LagOutput = {
   at: '',
   consumers: [consumer],
+  projection: null,
   disk: { freeBytes: 5e9, totalBytes: 1e10 },
 };
 const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>

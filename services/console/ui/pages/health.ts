@@ -1,5 +1,5 @@
 /** The health page: request rates, response times, consumer lag, disk, memory, and suggested actions. */
-import type { ConsumerLag, LagOutput, Readiness, TrafficOutput } from '@questlog/schemas/http/health';
+import type { ConsumerLag, LagOutput, TrafficOutput } from '@questlog/schemas/http/health';
 import type { LedgerAnswer } from '@questlog/schemas/http/ledger';
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -7,9 +7,10 @@ import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
 import { type Advice, adviceOf, lagName } from '../health/advice.ts';
 import { type Rates, ratesBetween } from '../health/rates.ts';
+import { current, useHealth } from '../health/state.ts';
 import { type Column, Failure, html, Loading, Table } from '../html.ts';
-import { get, type Row, send } from '../request.ts';
-import { type Resource, useGet, useResource, useSql } from '../resource.ts';
+import type { Row } from '../request.ts';
+import { useGet, useSql } from '../resource.ts';
 
 type Usage = Row<never, 'disk' | 'memory'>;
 
@@ -22,11 +23,6 @@ const USAGE_QUERY = `SELECT
   (SELECT toString(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = currentDatabase()) AS disk,
   (SELECT toString(value) FROM system.metrics WHERE metric = 'MemoryTracking') AS memory`;
 
-/** A process that is not ready answers `GET /readyz` with the status 503 and a body. */
-async function readiness(signal: AbortSignal): Promise<Readiness> {
-  return await (await send('GET', '/readyz', undefined, signal)).json();
-}
-
 function useHistory<T extends { readonly at: string }>(next: T | undefined): readonly T[] {
   const [history, setHistory] = useState<readonly T[]>([]);
   const isRecent = ({ at }: T) => Date.parse(at) > Date.parse(next?.at ?? '') - HISTORY_MS;
@@ -38,9 +34,7 @@ function useHistory<T extends { readonly at: string }>(next: T | undefined): rea
 
 export function Health(): VNode {
   const traffic = useGet<TrafficOutput>('/admin/traffic', REFRESH_MS);
-  const lag = useGet<LagOutput>('/admin/lag', REFRESH_MS);
-  const ready = useResource('', readiness, REFRESH_MS);
-  const ledger = useResource('', requestLedger, SLOW_REFRESH_MS);
+  const { lag, ready, ledger } = useHealth(REFRESH_MS);
   const usage = useSql<Usage>(USAGE_QUERY, {}, SLOW_REFRESH_MS);
   const answers = useHistory(traffic.value);
   const lags = useHistory(lag.value);
@@ -82,19 +76,8 @@ export function Health(): VNode {
   </section>`;
 }
 
-/** Returns undefined after a failed request, because the value of an earlier request does not show the current state. */
-function current<T>({ value, error }: Resource<T>): T | undefined {
-  return error === undefined ? value : undefined;
-}
-
 function countText(n: number | undefined): string {
   return n === undefined ? '–' : count(n);
-}
-
-/** Requests only one minute of the ledger. Only the field `difference` is used, and this field always covers the last day. */
-async function requestLedger(signal: AbortSignal): Promise<LedgerAnswer> {
-  const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
-  return await get(`/admin/ledger?from=${from}`, signal);
 }
 
 function ledgerText(ledger: LedgerAnswer | undefined): string {

@@ -9,6 +9,7 @@ import { count } from '../format.ts';
 import { Empty, html, type PageProps } from '../html.ts';
 import { get, sql } from '../request.ts';
 import { show, useResource, useSql } from '../resource.ts';
+import { USAGE_QUERY } from './overview.ts';
 
 type Usage = TenantOutput & { readonly used: number; readonly forecast: number };
 
@@ -22,8 +23,6 @@ const MAX_TENANTS = 60;
 const DAYS = 31;
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MIN_SPAN_MS = DAY_MS;
-const USAGE_QUERY = `SELECT tenant_id, toString(used) AS used FROM quota_usage
-  WHERE month = toStartOfMonth(toDate(now('UTC')))`;
 const LAST_WEEK_QUERY = `SELECT tenant_id, toString(sum(count)) AS events, toUnixTimestamp(min(minute)) AS first,
     toUnixTimestamp(now()) AS now
   FROM event_counts_by_minute WHERE minute >= now('UTC') - INTERVAL 7 DAY GROUP BY tenant_id`;
