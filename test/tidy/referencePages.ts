@@ -1,7 +1,11 @@
-/** Generates the pages of `docs/reference` from the code, the pages of `docs/evidence` from results, and the chart's README. */
+/**
+ * Generates the pages of `docs/reference` from the code, the pages of `docs/evidence` and the sizes of deployments from results,
+ * and the chart's README.
+ */
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { FAIRNESS_PAGE, fairnessPage } from '../bench/fairness/fairnessReport.ts';
 import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
+import { SIZING_PAGE, sizingPage } from '../bench/sizing/sizingPage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { CHART_README, chartReadme } from './reference/chartValues.ts';
@@ -37,5 +41,6 @@ export function evidencePages(): Readonly<Record<string, string>> {
     [PERFORMANCE_PAGE]: performancePage(),
     [FAIRNESS_PAGE]: fairnessPage(),
     [CHART_README]: chartReadme(),
+    [SIZING_PAGE]: sizingPage(),
   };
 }

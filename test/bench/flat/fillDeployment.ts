@@ -1,6 +1,7 @@
 /** Fills the benchmark's deployment with old sessions and open reports. */
 import { randomUUID } from 'node:crypto';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
+import { queryOn } from '../clickhouseQuery.ts';
 import type { Connections } from '../connections.ts';
 
 export interface StoredSessions {
@@ -29,17 +30,16 @@ export async function storeSessions(
   for (let from = 0; from < count; from += STEP) {
     say(`${from.toLocaleString('en-US')} of ${count.toLocaleString('en-US')} sessions are stored`);
     const tail = `lower(leftPad(hex(bitAnd(number * ${SPREAD_OUT}, ${MASK})), 12, '0'))`;
-    await command(
-      engines,
-      database,
-      `INSERT INTO sessions (tenant_id, project_id, id, registered_at, lane, log_partition, log_offset)
+    await queryOn(
+      engines.clickhouseUrl,
+      `INSERT INTO ${database}.sessions (tenant_id, project_id, id, registered_at, lane, log_partition, log_offset)
        SELECT '${tenantId}', '${projectId}', toUUID(concat('${PREFIX}', ${tail})), now64(3), 0, 0, number
        FROM numbers(${from}, ${Math.min(STEP, count - from)})`,
     );
   }
   // Waits for merges, which would otherwise run during the measurement.
   say('ClickHouse merges the sessions');
-  await command(engines, database, 'OPTIMIZE TABLE sessions FINAL');
+  await queryOn(engines.clickhouseUrl, `OPTIMIZE TABLE ${database}.sessions FINAL`);
   return (i) => PREFIX + ((BigInt(i) * BigInt(SPREAD_OUT)) & MASK).toString(16).padStart(12, '0');
 }
 
@@ -63,20 +63,4 @@ export async function fileReports(
     const reply = await connections.send('POST', '/v1/ingest/reports', Buffer.from(JSON.stringify(body)));
     if (reply.status !== 201) throw new Error(`a report was answered ${reply.status}: ${reply.body}`);
   });
-}
-
-async function command(
-  { clickhouseUrl }: ClusterEngines,
-  database: string,
-  statement: string,
-): Promise<void> {
-  const { origin, username, password } = new URL(clickhouseUrl);
-  const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
-  const headers = { Authorization: `Basic ${basic.toString('base64')}` };
-  const response = await fetch(`${origin}/?database=${database}`, {
-    method: 'POST',
-    headers,
-    body: statement,
-  });
-  if (!response.ok) throw new Error(await response.text());
 }

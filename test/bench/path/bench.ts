@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: compares Questlog's ingest with other servers that accept the same events, in one run on one machine.
  * `--against COMMIT` compares it with a commit, `--flat` with larger deployments, and `--rest` measures it without requests.
- * Starts and ends all processes.
+ * `--sizing` measures all processes of a deployment. Starts and ends all processes.
  */
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -11,6 +11,7 @@ import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
 import { measureRest } from '../rest/measureRest.ts';
+import { measureSizing } from '../sizing/measureSizing.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
 import {
   type BenchStack,
@@ -65,6 +66,7 @@ async function measure(options: PathOptions, loadBefore: number): Promise<BenchR
   say('the broker starts');
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
+  if (options.isSizing) return { sizing: await measureSizing({ stack, options, say }, facts) };
   if (options.isFlat) return { flat: await measureFlat({ stack, options, say }, facts) };
   if (options.against !== undefined)
     return { against: await besideCommit(stack, options, facts, options.against) };

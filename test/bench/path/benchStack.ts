@@ -19,6 +19,7 @@ export interface BenchStack {
   /** Folder for the files of the run; removed at its end. */
   readonly folder: string;
   readonly kafkaVersion: string;
+  readonly brokerPid: number;
   readonly clickhousePid: number;
   /** Bytes of the topics with the prefix in the broker's log. */
   brokerBytes(topics: string): number;
@@ -63,6 +64,7 @@ export async function startBenchStack(ending: AsyncDisposableStack): Promise<Ben
     },
     folder,
     kafkaVersion: kafkaVersion(),
+    brokerPid: Number(/^broker-1 (\d+) /m.exec(status)?.[1]),
     clickhousePid: Number(/^clickhouse (\d+) /m.exec(status)?.[1]),
     brokerBytes: (topics) => segmentBytes(join(folder, 'stack', 'cluster', 'broker-1', 'log'), topics),
     ending,

@@ -74,7 +74,7 @@ export async function measurePeer(
 export async function measureProjector(bench: PathBench, questlog: QuestlogPeer): Promise<ProjectorFigures> {
   const { stack, say } = bench;
   say('the projector processes earlier events');
-  const pid = await questlog.startProjector();
+  const pid = await questlog.startConsumer('projector');
   const events = await questlog.caughtUp();
   say(`the projector during ${nameOf(PROJECTED)}`);
   const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];

@@ -4,6 +4,7 @@ import type { FlatResult } from '../flat/measureFlat.ts';
 import type { KindsResult } from '../kinds/measureKinds.ts';
 import type { PeerName } from '../peers/peer.ts';
 import type { RestResult } from '../rest/measureRest.ts';
+import type { SizingResult } from '../sizing/measureSizing.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
 
@@ -14,6 +15,7 @@ export interface BenchResults {
   readonly against?: AgainstResult;
   readonly flat?: FlatResult;
   readonly rest?: RestResult;
+  readonly sizing?: SizingResult;
 }
 
 /** Returns the results by machine. */

@@ -35,6 +35,8 @@ export interface PathOptions {
   readonly only: string;
   /** Measures `npm start` without requests, instead of the peers. */
   readonly isAtRest: boolean;
+  /** Measures what an event costs in each process of a deployment, instead of the peers. */
+  readonly isSizing: boolean;
 }
 
 /** Maximum ratio of Questlog's cost to the Collector's cost. */
@@ -66,6 +68,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
       flat: { type: 'boolean', default: false },
       only: { type: 'string' },
       rest: { type: 'boolean', default: false },
+      sizing: { type: 'boolean', default: false },
       kinds: { type: 'string' },
     },
   });
@@ -74,13 +77,15 @@ export function pathOptions(args: readonly string[]): PathOptions {
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
   const isAgainst = values.against !== undefined;
-  const alone = [isAgainst && !values.rest, values.flat, values.rest].filter(Boolean).length;
-  if (alone > 1) throw new Error('--flat goes with neither --against nor --rest');
+  const alone = [isAgainst && !values.rest, values.flat, values.rest, values.sizing].filter(Boolean).length;
+  if (alone > 1) throw new Error('--flat and --sizing exclude each other, --against, and --rest');
   if (alone === 1 && (values.check || runs > 1))
-    throw new Error('--against, --flat and --rest measure no peers: they go without --check and --runs');
+    throw new Error(
+      '--against, --flat, --rest, and --sizing measure no peers: they go without --check and --runs',
+    );
   if (values.only !== undefined && !values.flat) throw new Error('--only: with --flat alone');
-  if (values.kinds !== undefined && (values.flat || values.rest))
-    throw new Error('--kinds: not with --flat or --rest');
+  if (values.kinds !== undefined && (values.flat || values.rest || values.sizing))
+    throw new Error('--kinds: not with --flat, --rest, or --sizing');
   const rows = values.rows ?? (values.flat ? FLAT_ROWS : Object.keys(TO_REACH).join(','));
   const kinds = values.kinds?.split(',').map(kindOf) ?? (alone === 0 ? KIND_NAMES : []);
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
@@ -94,6 +99,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
     isFlat: values.flat,
     only: values.only ?? '',
     isAtRest: values.rest,
+    isSizing: values.sizing,
   };
 }
 

@@ -17,8 +17,10 @@ export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).repl
 export interface QuestlogPeer extends Peer {
   /** Returns the project for requests of a kind. */
   senderOf(kind: RequestKind): Promise<Sender>;
-  /** Starts a projector, which ends with the benchmark. Resolves with its process id when it is ready. */
-  startProjector(): Promise<number>;
+  /** Starts a consumer, which ends with the benchmark. Resolves with its process id when it is ready. */
+  startConsumer(service: 'linker' | 'projector'): Promise<number>;
+  /** Returns the number of records that the consumers have not processed. */
+  lagRecords(): Promise<number>;
   /** Resolves with the number of events when ClickHouse has all events. */
   caughtUp(): Promise<number>;
 }
@@ -59,7 +61,11 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
       senders.set(kind, sender);
       return sender;
     },
-    startProjector: async () => (await start('projector')).pid,
+    startConsumer: async (service) => (await start(service)).pid,
+    lagRecords: async () => {
+      const { consumers } = (await reached.admin('GET', '/admin/lag')).json();
+      return consumers.reduce((sum: number, one: { lagRecords: number }) => sum + one.lagRecords, 0);
+    },
     // Reads the quota; the response waits until the projection has passed the end of the log.
     caughtUp: async () => {
       const quota = () => project.get('/v1/quota');
@@ -94,7 +100,7 @@ export function openDeployment(
   stack: BenchStack,
   { root, name }: QuestlogOptions,
   settings: Readonly<Record<string, string>> = {},
-): (service: 'ingest' | 'projector') => Promise<StartedService> {
+): (service: 'ingest' | 'linker' | 'projector') => Promise<StartedService> {
   const dataDir = join(stack.folder, name);
   mkdirSync(dataDir);
   const env = {
@@ -137,7 +143,7 @@ export interface StartedService {
 
 async function startService(
   ending: AsyncDisposableStack,
-  service: 'ingest' | 'operations' | 'projector',
+  service: 'ingest' | 'operations' | 'linker' | 'projector',
   root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {

@@ -1,0 +1,141 @@
+/** Builds `docs/operating/sizing.md` from the measured cost of an event. */
+import { fileURLToPath } from 'node:url';
+import { table } from '../../tidy/reference/markdown.ts';
+import { readResults } from '../path/pathFigures.ts';
+import { machineLine } from '../path/pathReport.ts';
+import { RESULTS } from '../path/performancePage.ts';
+import type { SizingResult } from './measureSizing.ts';
+
+export const SIZING_PAGE = 'docs/operating/sizing.md';
+
+const RATES = [10_000, 100_000, 1_000_000];
+/** Share of a core that the load may use, so that peaks and restarts do not cause lag. */
+const BUSY_SHARE = 0.6;
+const REPLICAS = 3;
+const LOG_DAYS = 7;
+const MONTH_DAYS = 30;
+const DAY_SECONDS = 86_400;
+const MIN_PROCESSES = 2;
+const MIN_PARTITIONS = 12;
+const CORES_PER_BROKER = 8;
+const MIB = 1024 ** 2;
+
+export function sizingPage(): string {
+  const results = Object.values(readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url))));
+  const measured = results.flatMap(({ sizing }) => sizing ?? []).at(-1);
+  const body = measured === undefined ? 'The sizes have not been measured yet.' : sizingReport(measured);
+  return `${['# Sizing', GENERATED, body].join('\n\n')}\n`;
+}
+
+/** Returns the sizes for each rate, and the figures behind them. */
+export function sizingReport(result: SizingResult): string {
+  const sizes = RATES.map((rate) => sizesOf(result, rate));
+  const row = (title: string, cell: (size: Sizes) => string): string[] => [title, ...sizes.map(cell)];
+  return [
+    INTRODUCTION,
+    table(
+      ['events per second', ...RATES.map(grouped)],
+      [
+        row('ingests (1 core each)', ({ ingests }) => grouped(ingests)),
+        row('linkers (1 core each)', ({ linkers }) => grouped(linkers)),
+        row('projectors (1 core each)', ({ projectors }) => grouped(projectors)),
+        row('`QUESTLOG_PARTITIONS`', ({ partitions }) => grouped(partitions)),
+        row('Kafka brokers', ({ brokers }) => grouped(brokers)),
+        row('cores of all Kafka brokers', ({ kafkaCores }) => grouped(kafkaCores)),
+        row(`disk of all Kafka brokers, ${LOG_DAYS} days`, ({ kafkaBytes }) => bytesOf(kafkaBytes)),
+        row('cores of the ClickHouse server, without your queries', ({ clickhouseCores }) =>
+          grouped(clickhouseCores),
+        ),
+        row(`disk of ClickHouse per month (${MONTH_DAYS} days)`, ({ clickhouseBytes }) =>
+          bytesOf(clickhouseBytes),
+        ),
+      ],
+    ),
+    notesOf(result),
+    '## Measured figures',
+    `${machineLine(result.run)}, Kafka ${result.run.kafka}, ${result.run.seconds} s of load with ${grouped(Math.round(result.eventsPerSecond))} events per second.`,
+    table(
+      ['process', 'CPU µs per event', 'peak of the resident memory'],
+      PROCESSES.map(([name, title]) => [
+        title,
+        result.cpuMicrosPerEvent[name].toPrecision(3),
+        `${grouped(Math.ceil(result.peakBytes[name] / MIB))} MiB`,
+      ]),
+    ),
+    `An event takes ${Math.round(result.logBytesPerEvent)} bytes in the log of one broker, and ${Math.round(result.clickhouseBytesPerEvent)} bytes in ClickHouse after merges.`,
+  ].join('\n\n');
+}
+
+interface Sizes {
+  readonly ingests: number;
+  readonly linkers: number;
+  readonly projectors: number;
+  readonly partitions: number;
+  readonly brokers: number;
+  readonly kafkaCores: number;
+  readonly kafkaBytes: number;
+  readonly clickhouseCores: number;
+  readonly clickhouseBytes: number;
+}
+
+/** @param rate events per second */
+function sizesOf({ cpuMicrosPerEvent: micros, ...result }: SizingResult, rate: number): Sizes {
+  const coresFor = (microsPerEvent: number): number => Math.ceil((rate * microsPerEvent) / 1e6 / BUSY_SHARE);
+  const processesFor = (microsPerEvent: number): number => Math.max(MIN_PROCESSES, coresFor(microsPerEvent));
+  const [linkers, projectors] = [processesFor(micros.linker), processesFor(micros.projector)];
+  const consumers = Math.max(linkers, projectors);
+  // Each replica of a partition is written by another broker.
+  const kafkaCores = coresFor(micros.kafka * REPLICAS);
+  return {
+    ...{ ingests: processesFor(micros.ingest), linkers, projectors },
+    partitions: Math.ceil(Math.max(MIN_PARTITIONS, 2 * consumers) / MIN_PARTITIONS) * MIN_PARTITIONS,
+    ...{ brokers: Math.max(REPLICAS, Math.ceil(kafkaCores / CORES_PER_BROKER)), kafkaCores },
+    kafkaBytes: rate * DAY_SECONDS * LOG_DAYS * result.logBytesPerEvent * REPLICAS,
+    clickhouseCores: coresFor(micros.clickhouse),
+    clickhouseBytes: rate * DAY_SECONDS * MONTH_DAYS * result.clickhouseBytesPerEvent,
+  };
+}
+
+const GENERATED = `<!-- Generated from ${RESULTS}. To measure again, run: npm run bench -- --sizing --json ${RESULTS}; npm run docs:reference -->`;
+
+const PROCESSES = [
+  ['ingest', 'ingest'],
+  ['linker', 'linker'],
+  ['projector', 'projector'],
+  ['kafka', 'Kafka broker'],
+  ['clickhouse', 'ClickHouse'],
+] as const;
+
+const INTRODUCTION = `The table shows the sizes for three sustained rates. A core has a load of at most ${BUSY_SHARE * 100} %, so that peaks and restarts cause
+no lag. Choose the rate of your busiest hour for processes and cores, and your average rate for disks.`;
+
+function notesOf({ eventsPerSecond, shape }: SizingResult): string {
+  const measured = grouped(Math.round(eventsPerSecond));
+  return [
+    `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. Larger
+  batches cost less, and single events cost about ten times as much in ingest ([performance](../performance.md)).`,
+    `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. All
+  figures above this rate are the measured cost of an event, multiplied by the rate.`,
+    `- **Kafka**: the figures assume ${REPLICAS} replicas, but one broker was measured. Brokers are counted with ${CORES_PER_BROKER} cores each.`,
+    `- **ClickHouse** must be one server. If the table shows more cores or a larger disk than one server of yours has, set a
+  [retention](retention.md), or use several deployments of Questlog with different tenants.`,
+    `- **Large tenants**: by default, a tenant uses one partition, which one projector and one linker process. Assign a
+  tenant to [more partitions](hot-tenants.md) before it needs more than one core of a projector.`,
+  ].join('\n');
+}
+
+function grouped(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+const UNITS = ['GB', 'TB', 'PB'];
+
+function bytesOf(bytes: number): string {
+  let value = bytes / 1e9;
+  let unit = 0;
+  while (value >= 1000 && unit < UNITS.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value.toPrecision(value < 100 ? 2 : 3)} ${UNITS[unit]}`;
+}
