@@ -102,6 +102,21 @@ describeInChromium('an operator who reads long values', () => {
       await page.getByRole('button', { name: 'Create project' }).click();
       await page.locator('.problem').waitFor();
     },
+    'new switch': async (page) => {
+      await page.keyboard.press('Escape');
+      await page
+        .getByRole('button', { name: /^New switch/ })
+        .first()
+        .click();
+    },
+    limits: async (page) => {
+      await page.keyboard.press('Escape');
+      await page
+        .getByRole('region', { name: 'Projects' })
+        .getByRole('button', { name: /^Limits/ })
+        .first()
+        .click();
+    },
     'new token': async (page) => {
       await page.keyboard.press('Escape');
       await page.getByRole('button', { name: 'New token' }).click();

@@ -90,24 +90,106 @@ describeInChromium('an operator', () => {
     );
   });
 
-  test('sees each switch of a project, its reason, and the command that removes it', async () => {
-    const { projectId } = await shared.aProject();
+  test('adds a switch in front of the others, and removes exactly the chosen switch', async () => {
+    const game = await shared.aProject();
+    const path = `/admin/projects/${game.projectId}/switches`;
     const reason = `the flood of ${anUnknownId()}`;
-    const switches = [{ eventType: 'spam', action: 'reject', reason }];
-    await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
-    const page = await chromium.signedIn(shared.product, 'tail');
-    await page.clock.install();
-    await page.goto(`${shared.product.credentials.adminUrl}/#/manage`);
+    const spam = { eventType: 'spam', action: 'reject', reason };
+    await shared.product.admin('PUT', path, [spam]);
+    const reasons = async (): Promise<string[]> =>
+      (await shared.product.admin('GET', path)).json().map((one: { reason: string }) => one.reason);
+    const page = await chromium.signedIn(shared.product, 'manage');
+    await chooseProject(page, game.projectId);
+    const dialog = page.getByRole('dialog');
+    const row = page.getByRole('region', { name: 'Switches' }).getByRole('row');
+    expect(await row.filter({ hasText: reason }).textContent()).toMatch(
+      /rejects.*spam.*removed by an operator/,
+    );
 
-    const row = page.getByRole('region', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
-    await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
-    expect(await row.textContent()).toMatch(/rejects.*spam.*removed by an operator/);
+    await page.getByRole('button', { name: 'New switch' }).click();
+    await dialog.getByLabel('Action').selectOption('keep a sample of the sessions');
+    await dialog.getByLabel('Reason').fill('too many');
+    await dialog.getByRole('button', { name: 'Add switch' }).click();
+    await expectProblem(page, 'Sessions to keep', 'sample needs');
+    await dialog.getByLabel('Sessions to keep').fill('5');
+    await dialog.getByRole('button', { name: 'Add switch' }).click();
+    await row.filter({ hasText: 'too many' }).getByText('keeps 5\u00a0% of the sessions').waitFor();
+    expect(await reasons()).toEqual(['too many', reason]);
 
-    // Adds another switch before the existing switch. The command on the page must not remove the added switch.
-    const switched = [{ eventType: 'ham', action: 'reject', reason: 'newer' }, ...switches];
-    await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switched);
-    await page.clock.fastForward(10_000);
-    await row.getByText(`npx questlog switches clear ${projectId} 2`).waitFor();
+    // Adds another switch before the others while the dialog is open. Questlog must not remove the added switch.
+    await page.getByRole('button', { name: `Remove: ${reason}` }).click();
+    const ham = { eventType: 'ham', action: 'reject', reason: 'newer' };
+    await shared.product.admin('PUT', path, [ham, spam]);
+    await dialog.getByRole('button', { name: 'Remove' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await reasons()).toEqual(['newer']);
+  });
+
+  test('changes the rate limits, the suspension, and the retention of a project', async () => {
+    const game = await shared.aProject();
+    const page = await chromium.signedIn(shared.product, 'manage');
+    await chooseProject(page, game.projectId);
+    const dialog = page.getByRole('dialog');
+    const projects = page.getByRole('region', { name: 'Projects' });
+    await projects.getByRole('button', { name: /^Limits/ }).click();
+    await dialog.getByLabel('Events per second').fill('0');
+    await page.keyboard.press('Enter');
+    await expectProblem(page, 'Events per second', '“Events per second” must be at least 1');
+    await dialog.getByLabel('Events per second').fill('1000');
+    await dialog.getByLabel('Suspended').check();
+    await page.keyboard.press('Enter');
+    await projects.getByText('1,000 events/s').waitFor();
+    await projects.getByText('suspended', { exact: true }).waitFor();
+    await eventually(
+      async () => (await game.post(anEvent())).json().code,
+      (code) => code === 'suspended',
+    );
+    await projects.getByRole('button', { name: /^Retention/ }).click();
+    await dialog.getByLabel('Bug reports').fill('30');
+    await page.keyboard.press('Enter');
+    await projects.getByText('keeps bug reports 30 days').waitFor();
+
+    await projects.getByRole('button', { name: /^Limits/ }).click();
+    await dialog.getByLabel('Events per second').fill('');
+    await dialog.getByLabel('Suspended').uncheck();
+    await page.keyboard.press('Enter');
+    await projects.getByText('no limits').waitFor();
+    const listed: { id: string }[] = (await shared.product.admin('GET', '/admin/projects')).json();
+    expect(listed.find(({ id }) => id === game.projectId)).toMatchObject({
+      ...{ limits: null, suspended: false },
+      retentionDays: { events: null, sessions: null, reports: 30, links: null, uploads: null },
+    });
+  });
+
+  test('limits and suspends a tenant', async () => {
+    const game = await shared.aProject();
+    const page = await chromium.signedIn(shared.product, 'manage');
+    await chooseProject(page, game.projectId);
+    const tenants = page.getByRole('region', { name: 'Tenants' });
+    await tenants.getByRole('button', { name: /^Limits/ }).click();
+    await page.getByRole('dialog').getByLabel('Requests per second').fill('50');
+    await page.getByRole('dialog').getByLabel('Suspended').check();
+    await page.keyboard.press('Enter');
+    await tenants.getByText('50 requests/s').waitFor();
+    await tenants.getByText('suspended', { exact: true }).waitFor();
+  });
+
+  test('rotates a token, and the old token stays valid for the overlap', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'manage');
+    await chooseProject(page, game.projectId);
+    const dialog = page.getByRole('dialog');
+    const rotate = page.getByRole('button', { name: /^Rotate: token/ });
+    await rotate.click();
+    expect(await dialog.getByLabel('Overlap').inputValue()).toBe('24');
+    await dialog.getByRole('button', { name: 'Rotate token' }).click();
+    const secret = (await dialog.locator('pre').textContent()) ?? '';
+    expect(await post(secret)).toBe(201);
+    await page.keyboard.press('Escape');
+    await page.getByText('in 23 h').waitFor();
+    expect((await game.post(anEvent())).status).toBe(201);
+    // Only the new token can be rotated again.
+    expect(await rotate.count()).toBe(1);
   });
 
   test.each(['A', 'B'] as const)(

@@ -26,9 +26,12 @@ export async function send(
   path: string,
   body?: unknown,
   signal?: AbortSignal,
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
-  const headers = { 'Content-Type': 'application/json' };
-  const content = body === undefined ? {} : { body: JSON.stringify(body), headers };
+  const content =
+    body === undefined
+      ? { headers }
+      : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json', ...headers } };
   return await fetch(path, { method, ...content, ...(signal && { signal }) }).catch(() => {
     signal?.throwIfAborted();
     throw new Error('Questlog does not answer. Is it running?');

@@ -1,14 +1,17 @@
 /** The page on which operators create and change tenants, projects, and tokens, and send test events. */
-import type { ProjectOutput, TenantOutput, TokenCreated, TokenOutput } from '@questlog/schemas/http/admin';
-import type { VNode } from 'preact';
-import { useRef, useState } from 'preact/hooks';
-import { changesOf, Dialog, type Field, FormDialog, type Values } from '../form.ts';
+import type { ProjectOutput, TenantOutput, TokenOutput } from '@questlog/schemas/http/admin';
+import type { ComponentChildren, VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Field, Values } from '../form.ts';
 import { count } from '../format.ts';
 import { type Column, html, type PageProps, Table, Time } from '../html.ts';
-import { get, post, request } from '../request.ts';
+import { EntityForm, type FormProps } from '../manage/entityForm.ts';
+import { LimitsForm, limitsText, RetentionForm, retentionText } from '../manage/limits.ts';
+import { RemoveSwitchForm, Switches, SwitchForm, type SwitchRow } from '../manage/switches.ts';
+import { TestEvent } from '../manage/testEvent.ts';
+import { RevokeForm, RotateForm, Secret, TokenForm } from '../manage/tokens.ts';
+import { get } from '../request.ts';
 import { show, useResource } from '../resource.ts';
-import { Switches } from '../switches.ts';
-import { TestEvent } from '../testEvent.ts';
 
 interface Entities {
   readonly tenants: readonly TenantOutput[];
@@ -18,16 +21,14 @@ interface Entities {
 type Opened =
   | { readonly kind: 'tenant'; readonly of: TenantOutput | undefined }
   | { readonly kind: 'project'; readonly of: ProjectOutput | undefined }
+  | { readonly kind: 'tenant limits'; readonly of: TenantOutput }
+  | { readonly kind: 'project limits' | 'retention' | 'switch'; readonly of: ProjectOutput }
+  | { readonly kind: 'remove switch'; readonly of: SwitchRow }
   | { readonly kind: 'token' }
-  | { readonly kind: 'revoke'; readonly of: TokenOutput };
+  | { readonly kind: 'rotate' | 'revoke'; readonly of: TokenOutput };
+type Open = (opened: Opened) => void;
 
 const REFRESH_MS = 10_000;
-const SCOPES = [
-  { value: 'events:write', label: 'events:write: send events, sessions and files', isChecked: true },
-  { value: 'reports:write', label: 'reports:write: file bug reports', isChecked: true },
-  { value: 'read', label: 'read: read events, reports and links', isChecked: false },
-];
-
 async function loadEntities(signal: AbortSignal): Promise<Entities> {
   const [tenants, tokens] = await Promise.all([
     get<TenantOutput[]>('/admin/tenants', signal),
@@ -46,7 +47,7 @@ export function Manage(page: PageProps): VNode {
 }
 
 function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
-  const { project, onChange } = props;
+  const { project } = props;
   const [opened, setOpened] = useState<Opened>();
   const [secret, setSecret] = useState('');
   const [test, setTest] = useState<{ project: ProjectOutput; number: number }>();
@@ -57,24 +58,52 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
   const projectNames = new Map(props.projects.map(({ id, name }) => [id, name]));
   const sendTest = (of: ProjectOutput) =>
     setTest((last) => ({ project: of, number: (last?.number ?? 0) + 1 }));
-  const dialog = { onClose: () => setOpened(undefined), onChange };
   return html`
     <${Section} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
-      rows=${tenants} columns=${tenantColumns((of) => setOpened({ kind: 'tenant', of }))}
+      rows=${tenants} columns=${tenantColumns(setOpened)}
       whenEmpty="No tenant yet. A tenant is a studio. Each tenant has its own quota and its own order of events." />
     <${Section} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
-      rows=${projects} columns=${projectColumns(tenantNames, (of) => setOpened({ kind: 'project', of }), sendTest)}
+      rows=${projects} columns=${projectColumns(tenantNames, setOpened, sendTest)}
       whenEmpty="No project yet. A project is a game of a tenant. Create the tenant first." />
-    <${Switches} projects=${projects} />
+    <${Switches} projects=${projects} onRemove=${(of: SwitchRow) => setOpened({ kind: 'remove switch', of })} />
     ${test && html`<${TestEvent} key=${`${test.project.id} ${test.number}`} project=${test.project} />`}
     <${Section} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
-      rows=${tokens} columns=${tokenColumns(projectNames, (of) => setOpened({ kind: 'revoke', of }))}
+      rows=${tokens} columns=${tokenColumns(projectNames, setOpened)}
       whenEmpty="No token yet. A game sends a token with every request. Create the project first." />
-    ${opened?.kind === 'tenant' && html`<${TenantForm} ...${dialog} tenant=${opened.of} />`}
-    ${opened?.kind === 'project' && html`<${ProjectForm} ...${dialog} project=${opened.of} tenants=${props.tenants} />`}
-    ${opened?.kind === 'token' && html`<${TokenForm} ...${dialog} projects=${projects} onMade=${setSecret} />`}
-    ${opened?.kind === 'revoke' && html`<${RevokeForm} ...${dialog} token=${opened.of} name=${projectNames.get(opened.of.projectId)} />`}
+    ${opened && dialogOf(opened, { ...props, projects, onClose: () => setOpened(undefined), onMade: setSecret })}
     ${secret && html`<${Secret} token=${secret} onClose=${() => setSecret('')} />`}`;
+}
+
+function dialogOf(
+  opened: Opened,
+  props: Pick<PageProps, 'projects'> & Entities & FormProps & { onMade: (token: string) => void },
+): VNode {
+  const { projects, tenants, onClose, onChange, onMade } = props;
+  const dialog = { onClose, onChange };
+  switch (opened.kind) {
+    case 'tenant':
+      return html`<${TenantForm} ...${dialog} tenant=${opened.of} />`;
+    case 'tenant limits':
+      return html`<${LimitsForm} ...${dialog} path="/admin/tenants" of=${opened.of} />`;
+    case 'project':
+      return html`<${ProjectForm} ...${dialog} project=${opened.of} tenants=${tenants} />`;
+    case 'project limits':
+      return html`<${LimitsForm} ...${dialog} path="/admin/projects" of=${opened.of} />`;
+    case 'retention':
+      return html`<${RetentionForm} ...${dialog} project=${opened.of} />`;
+    case 'switch':
+      return html`<${SwitchForm} ...${dialog} project=${opened.of} />`;
+    case 'remove switch':
+      return html`<${RemoveSwitchForm} ...${dialog} row=${opened.of} />`;
+    case 'token':
+      return html`<${TokenForm} ...${dialog} projects=${projects} onMade=${onMade} />`;
+    case 'rotate':
+      return html`<${RotateForm} ...${dialog} token=${opened.of} onMade=${onMade} />`;
+    case 'revoke': {
+      const name = projects.find(({ id }) => id === opened.of.projectId)?.name;
+      return html`<${RevokeForm} ...${dialog} token=${opened.of} name=${name} />`;
+    }
+  }
 }
 
 function Section<Row>(props: {
@@ -103,23 +132,34 @@ const ID_AND_CREATED: readonly Column<{ readonly id: string; readonly createdAt:
   ['Created', ({ createdAt }) => html`<${Time} at=${createdAt} />`],
 ];
 
-function tenantColumns(onEdit: (tenant: TenantOutput) => void): Column<TenantOutput>[] {
+function nameOf({ name, suspended }: Pick<TenantOutput, 'name' | 'suspended'>): ComponentChildren {
+  return suspended ? html`${name} <span class="tag bad">suspended</span>` : name;
+}
+
+function tenantColumns(open: Open): Column<TenantOutput>[] {
   return [
-    ['Name', ({ name }) => name],
+    ['Name', nameOf],
     ['Events per month', ({ monthlySoftQuota: of }) => (of === null ? 'no quota' : count(of)), 'number'],
     ['Spread', ({ spread }) => spread, 'number'],
+    ['Limits', limitsText],
     ...ID_AND_CREATED,
-    ['Actions', (tenant) => rowButton('Edit', tenant.name, () => onEdit(tenant))],
+    [
+      'Actions',
+      (of) => html`<span class="actions">
+        ${rowButton('Edit', of.name, () => open({ kind: 'tenant', of }))}
+        ${rowButton('Limits', of.name, () => open({ kind: 'tenant limits', of }))}
+      </span>`,
+    ],
   ];
 }
 
 function projectColumns(
   tenants: ReadonlyMap<string, string>,
-  onEdit: (project: ProjectOutput) => void,
+  open: Open,
   onTest: (project: ProjectOutput) => void,
 ): Column<ProjectOutput>[] {
   return [
-    ['Name', ({ name }) => name],
+    ['Name', nameOf],
     ['Tenant', ({ tenantId }) => tenants.get(tenantId) ?? tenantId],
     ['Revision', ({ revision }) => revision ?? 'default'],
     [
@@ -127,21 +167,22 @@ function projectColumns(
       ({ reportWindow: of }) =>
         of === null ? 'default' : `${of.beforeMs / 1000} s before, ${of.afterMs / 1000} s after`,
     ],
+    ['Limits', (project) => html`${limitsText(project)} <small>${retentionText(project)}</small>`],
     ...ID_AND_CREATED,
     [
       'Actions',
-      (project) => html`<span class="actions">
-        ${rowButton('Edit', project.name, () => onEdit(project))}
-        ${rowButton('Send test event', project.name, () => onTest(project))}
+      (of) => html`<span class="actions">
+        ${rowButton('Edit', of.name, () => open({ kind: 'project', of }))}
+        ${rowButton('Limits', of.name, () => open({ kind: 'project limits', of }))}
+        ${rowButton('Retention', of.name, () => open({ kind: 'retention', of }))}
+        ${rowButton('New switch', of.name, () => open({ kind: 'switch', of }))}
+        ${rowButton('Send test event', of.name, () => onTest(of))}
       </span>`,
     ],
   ];
 }
 
-function tokenColumns(
-  projects: ReadonlyMap<string, string>,
-  onRevoke: (token: TokenOutput) => void,
-): Column<TokenOutput>[] {
+function tokenColumns(projects: ReadonlyMap<string, string>, open: Open): Column<TokenOutput>[] {
   const expired = html`<span class="tag bad">expired</span>`;
   return [
     ['Project', ({ projectId }) => projects.get(projectId) ?? projectId],
@@ -156,34 +197,14 @@ function tokenColumns(
     ],
     ['Last used', ({ lastUsedAt: at }) => (at === null ? 'never' : html`<${Time} at=${at} />`)],
     ...ID_AND_CREATED,
-    ['Actions', (token) => rowButton('Revoke', `token ${token.id}`, () => onRevoke(token))],
+    [
+      'Actions',
+      (of) => html`<span class="actions">
+        ${of.rotatedTo === null && rowButton('Rotate', `token ${of.id}`, () => open({ kind: 'rotate', of }))}
+        ${rowButton('Revoke', `token ${of.id}`, () => open({ kind: 'revoke', of }))}
+      </span>`,
+    ],
   ];
-}
-
-interface FormProps {
-  readonly onClose: () => void;
-  readonly onChange: () => void;
-}
-
-/** A form that creates an entity or changes an opened entity. */
-function EntityForm(
-  props: FormProps & {
-    path: string;
-    name: string;
-    opened: { readonly id: string } | undefined;
-    fields: readonly Field[];
-    bodyOf: (values: Values) => Values;
-  },
-): VNode {
-  const { path, name, opened, fields, bodyOf, onClose, onChange } = props;
-  const send = async (values: Values): Promise<void> => {
-    const body = bodyOf(values);
-    if (opened === undefined) await request('POST', path, body);
-    else await request('PATCH', `${path}/${opened.id}`, changesOf(body, opened));
-    onChange();
-  };
-  const [title, action] = opened ? [`Edit ${name}`, 'Save'] : [`New ${name}`, `Create ${name}`];
-  return html`<${FormDialog} title=${title} action=${action} fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
 function TenantForm({ tenant, ...form }: FormProps & { tenant: TenantOutput | undefined }): VNode {
@@ -232,59 +253,4 @@ function ProjectForm(
     reportWindow: before === null && after === null ? null : { beforeMs: before ?? 0, afterMs: after ?? 0 },
   });
   return html`<${EntityForm} ...${form} path="/admin/projects" name="project" opened=${project} fields=${project ? fields.slice(1) : fields} bodyOf=${bodyOf} />`;
-}
-
-function TokenForm(
-  props: FormProps & { projects: readonly ProjectOutput[]; onMade: (token: string) => void },
-): VNode {
-  const { projects, onMade, onClose, onChange } = props;
-  const fields: Field[] = [
-    { name: 'projectId', label: 'Project', options: projects },
-    { name: 'scopes', label: 'Scopes', checks: SCOPES },
-    {
-      ...{ name: 'expiresAt', label: 'Expires', type: 'datetime-local' },
-      hint: 'Your local time. Leave empty for no expiry.',
-    },
-  ];
-  const send = async (values: Values): Promise<void> => {
-    onMade((await post<TokenCreated>('/admin/tokens', values)).token);
-    onChange();
-  };
-  return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
-}
-
-/** Shows a new token only one time, because Questlog stores only the SHA-256 hash of a token. */
-function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
-  const [message, setMessage] = useState('');
-  const tokenElement = useRef<HTMLElement>(null);
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(token);
-      setMessage('Copied.');
-    } catch {
-      if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
-      setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
-    }
-  };
-  return html`<${Dialog} title="New token" onClose=${onClose}>
-    <p>The token is shown only once. Copy it now and store it with the secrets of the game.</p>
-    <pre ref=${tokenElement} tabindex="0">${token}</pre>
-    <form method="dialog" class="actions">
-      <button type="button" autofocus onClick=${copy}>Copy</button>
-      <button class="plain">Close</button>
-      <span role="status">${message}</span>
-    </form>
-  <//>`;
-}
-
-function RevokeForm(props: FormProps & { token: TokenOutput; name?: string }): VNode {
-  const { token, name = '', onClose, onChange } = props;
-  const send = async (): Promise<void> => {
-    await request('DELETE', `/admin/tokens/${token.id}`);
-    onChange();
-  };
-  return html`<${FormDialog} title="Revoke this token?" action="Revoke" isDangerous send=${send} onClose=${onClose}>
-    <p>Within 2 seconds, Questlog rejects requests with the token <code>${token.id}</code> of ${name}. This cannot be undone. You
-      can create a new token at any time.</p>
-  <//>`;
 }

@@ -2,9 +2,9 @@
 import type { ProjectOutput } from '@questlog/schemas/http/admin';
 import type { VNode } from 'preact';
 import { useRef } from 'preact/hooks';
-import { Failure, html, millisOf, Time } from './html.ts';
-import { post, sql } from './request.ts';
-import { useResource } from './resource.ts';
+import { Failure, html, millisOf, Time } from '../html.ts';
+import { post, sql } from '../request.ts';
+import { useResource } from '../resource.ts';
 
 const POLL_MS = 250;
 const SLOW_POLL_MS = 5_000;
