@@ -37,13 +37,18 @@ describeInChromium('the overview', () => {
     await figure(page, 'Requests answered')
       .getByText(/^\d.*%$/)
       .waitFor();
-    await figure(page, 'Events in ClickHouse in time')
+    await figure(page, 'Events in time')
       .getByText(/^\d.*%$/)
       .waitFor();
     await page.getByRole('region', { name: 'Newest reports' }).getByRole('link', { name: title }).waitFor();
     expect(await violations(page)).toEqual([]);
 
-    const pages = { Health: 'Health', 'Events per minute': 'Live tail', Rejections: 'Rejects' };
+    const pages = {
+      Health: 'Health',
+      'Events per minute': 'Live tail',
+      Rejections: 'Rejects',
+      'Active players': 'SQL',
+    };
     for (const [name, heading] of Object.entries({ ...pages, 'Tenants over quota': 'Quota' })) {
       await figure(page, name).click();
       await page.getByRole('heading', { level: 1, name: heading }).waitFor();
@@ -69,10 +74,14 @@ describeInChromium('the overview', () => {
     const answered = figure(page, 'Requests answered');
     await answered.getByText('missed').waitFor();
     expect(await answered.textContent()).toContain('99.89\u00a0%');
-    const inTime = figure(page, 'Events in ClickHouse in time');
+    const inTime = figure(page, 'Events in time');
     await inTime.getByText('missed').waitFor();
     expect(await inTime.textContent()).toContain('98.99\u00a0%');
-    await figure(page, 'Health').getByText('The disk is full.').waitFor();
+    await figure(page, 'Health').getByText('The disk is full.').click();
+    const runbook = page.getByRole('status', { name: 'Verdict' }).getByRole('link', { name: /full-disk/ });
+    expect(await runbook.getAttribute('href')).toMatch(
+      /^https:.*\/docs\/operating\/runbooks\/full-disk\.md$/,
+    );
   });
 
   test('keeps its content in place while the figures load', async () => {

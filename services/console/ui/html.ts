@@ -32,6 +32,19 @@ export function millisOf(id: string): number {
   return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
 }
 
+/** The documentation, in which a repository path such as `docs/operating/outages.md` is a page. */
+const DOCUMENTATION = 'https://github.com/questlog/questlog/blob/main/';
+
+export function DocsLink({ path, children = path }: { path: string; children?: ComponentChildren }): VNode {
+  return html`<a href=${DOCUMENTATION + path} target="_blank" rel="noreferrer">${children}</a>`;
+}
+
+/** Makes a link of each page of the documentation that the text names. */
+export function withDocsLinks(text: string): ComponentChildren {
+  const parts = text.split(/(docs\/[\w/-]+\.md)/);
+  return parts.map((part, i) => (i % 2 === 1 ? html`<${DocsLink} path=${part} />` : part));
+}
+
 export function Failure({ error }: { error: Error | undefined }): VNode | null {
   return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { ConsumerLag, LagOutput } from '@questlog/schemas/http/health';
 import { expect, test } from 'vitest';
 import { adviceOf } from './advice.ts';
@@ -89,4 +90,31 @@ test('reports a full disk first, and each stopped consumer once', () => {
   for (const ready of [{ problems: problem }, { warnings: problem }]) {
     expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
   }
+});
+
+test('names only pages of the documentation that exist', () => {
+  const bad = { lagRecords: 1, lagMs: 1e6, lostRecords: 0 };
+  const names = [
+    'disk',
+    'log',
+    'log_truncated',
+    'log_cut_short',
+    'partitions_were_added',
+    'retention',
+    'dead_letters',
+  ];
+  const warnings = Object.fromEntries(
+    [...names, 'broken_parts', 'clickhouse'].map((name) => [name, 'it is so']),
+  );
+  const consumers = [bad, { ...bad, lostRecords: 1 }, { ...bad, group: 'questlog-link' }].map((of) => ({
+    ...consumer,
+    ...of,
+  }));
+  const rates = { at: '', events: 0, requests: 1, errors: 1, rejected: 0, p50Ms: 1, p99Ms: 1 };
+  const ledger = { difference: { events: 1, ageSeconds: 1 } };
+  const lag = { ...well, consumers, disk: { freeBytes: 0, totalBytes: 1 } };
+  const texts = adviceOf({ lag, ready: { warnings }, rates, ledger }).map(({ todo }) => todo);
+  const pages = texts.join(' ').match(/docs\/[\w/-]+\.md/g) ?? [];
+  expect(pages.length).toBeGreaterThan(10);
+  for (const page of pages) expect(existsSync(page), page).toBe(true);
 });

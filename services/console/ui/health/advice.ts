@@ -94,22 +94,23 @@ function actionFor(name: string): string {
 }
 
 const PROJECTOR =
-  'Events are safe in the log, but not yet in ClickHouse. Check that ClickHouse answers and has free disk and CPU, then add projectors. If one tenant is the cause, see docs/operating/hot-tenants.md.';
+  'Events are safe in the log, but not yet in ClickHouse. Check that ClickHouse answers and has free disk and CPU, then add projectors. See docs/operating/runbooks/lag.md. If one tenant is the cause, see docs/operating/hot-tenants.md.';
 const LINKER =
   'Links are late, but none is lost. Check whether the projector is behind, because the linker waits for it. Then see docs/operating/linker.md.';
 const CLICKHOUSE =
-  'Questlog still accepts events. Start ClickHouse, or check its address in CLICKHOUSE_URL. Until then, the console shows no new data.';
-const LOST = 'The log deleted the records before they were read. Increase its retention, and add consumers.';
+  'Questlog still accepts events. Start ClickHouse, or check its address in CLICKHOUSE_URL. Until then, the console shows no new data. See docs/operating/outages.md.';
+const LOST =
+  'The log deleted the records before they were read. Increase its retention, and add consumers. See docs/operating/runbooks/lag.md.';
 const ERRORS =
-  'Search the log of this process for request_unavailable (a dependency failed) and request_failed (a bug).';
+  'Search the log of this process for request_unavailable (a dependency failed) and request_failed (a bug). See docs/operating/outages.md.';
 const SLOW =
   'A response waits for the log. Check the disk of the log or the brokers, and the CPU of this process.';
 const LEDGER =
   'Run npx questlog verify --from 1d, which lists the records. docs/operating/verify.md explains how to project them again.';
 const ALMOST_FULL =
-  'Free space, or give the data folder a larger disk. When the disk is full, requests get a 503.';
+  'Free space, or give the data folder a larger disk. When the disk is full, requests get a 503. See docs/operating/runbooks/full-disk.md.';
 const FULL =
-  'Requests get a 503, and games keep their unsent events. Free space, or give the data folder a larger disk. Questlog then resumes automatically. See docs/operating/one-process.md.';
+  'Requests get a 503, and games keep their unsent events. Free space, or give the data folder a larger disk. Questlog then resumes automatically. See docs/operating/runbooks/full-disk.md.';
 
 /** Actions for problems and warnings of `GET /readyz`, by name. */
 const ACTIONS: Readonly<Record<string, string>> = {
@@ -133,5 +134,5 @@ const ACTIONS: Readonly<Record<string, string>> = {
     'Run npx questlog verify --from 7d. If events are missing, consider restoring the newest backup, which lacks all later data (docs/operating/runbooks/restore.md). To end this warning, drop the broken parts (docs/operating/runbooks/erasure.md) and restart Questlog.',
   workers: 'Questlog restarts the worker automatically. The log entry worker_ended has the cause.',
   dead_letters:
-    'The page Dead letters shows the cause of each dead letter. Fix the cause, then replay the dead letters. They are kept for 30 days.',
+    'The page Dead letters shows the cause of each dead letter. Fix the cause, then replay the dead letters. They are kept for 30 days. See docs/operating/runbooks/dead-letters.md.',
 };

@@ -8,7 +8,7 @@ import { count } from '../format.ts';
 import { type Advice, adviceOf, lagName } from '../health/advice.ts';
 import { type Rates, ratesBetween } from '../health/rates.ts';
 import { current, useHealth } from '../health/state.ts';
-import { type Column, Failure, html, Loading, Table } from '../html.ts';
+import { type Column, Failure, html, Loading, Table, withDocsLinks } from '../html.ts';
 import type { Row } from '../request.ts';
 import { useGet, useSql } from '../resource.ts';
 
@@ -96,7 +96,7 @@ function Verdict(props: { advice: readonly Advice[]; isKnown: boolean; hasFailed
       ? ['warn', 'The state is unknown, because a request failed.']
       : ['', 'Checking…'];
   return html`<div class=${`card verdict ${isBad ? 'bad' : state}`} role="status" aria-label="Verdict">
-    ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${text}</strong></p>`}
+    ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${withDocsLinks(todo)}</li>`)}</ul>` : html`<p><strong>${text}</strong></p>`}
   </div>`;
 }
 

@@ -31,6 +31,9 @@ const FIGURES_QUERY = `SELECT 240 + toSecond(now()) AS seconds,
   (SELECT (toString(sumIf(count, what IN ('accepted', 'replayed'))), toString(sumIf(count, what IN ('internal', 'unavailable'))))
     FROM received_by_process FINAL WHERE minute > now() - INTERVAL 1 DAY) AS outcomes,
   outcomes.1 AS answered, outcomes.2 AS failed`;
+const PLAYERS_QUERY = `SELECT project_id, session_id, count() AS events, max(received_at) AS newest FROM events
+  WHERE received_at > now() - INTERVAL 5 MINUTE AND id_at > now() - INTERVAL 1 DAY
+  GROUP BY project_id, session_id ORDER BY newest DESC LIMIT 100`;
 /** The events of each tenant in this month. The page Quota uses the same query. */
 export const USAGE_QUERY = `SELECT tenant_id, toString(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(toDate(now('UTC')))`;
@@ -48,19 +51,19 @@ export function Overview({ project }: PageProps): VNode {
   const [now] = current(figures) ?? [];
   return html`<section>
     <${Failure} error=${failure} />
-    <div class="cards">
+    <div class="cards narrow">
       <${HealthCard} ...${health} />
       <${Card} to="tail" name="Events per minute" value=${perMinute(now)}>stored in the last 5 minutes<//>
-      <${Card} to="follow" name="Active players" value=${numberText(now?.players)}>sessions with an event in the last 5 minutes<//>
+      <${Card} to=${`ask/${encodeURIComponent(PLAYERS_QUERY)}`} name="Active players" value=${numberText(now?.players)}>sessions with an event in the last 5 minutes<//>
       <${Card} to="rejects" name="Rejections" value=${numberText(now?.rejected)}>in the last hour<//>
       <${Card} to="quota" name="Tenants over quota" value=${overQuota(current(tenants), current(usage))}>this month<//>
     </div>
     <h2>Objectives</h2>
-    <div class="cards">
+    <div class="cards broad">
       <${Objective} to="rejects" name="Requests answered" share=${answeredShare(now)} minimum=${MIN_ANSWERED}>
         of valid write requests got a 2xx response in the last day
       <//>
-      <${Objective} to="health" name="Events in ClickHouse in time" ...${inTime(current(health.lag))} minimum=${MIN_IN_TIME} />
+      <${Objective} to="health" name="Events in time" ...${inTime(current(health.lag))} minimum=${MIN_IN_TIME} />
     </div>
     <div class="part-head"><h2>Newest reports</h2><a href="#/reports">All reports</a></div>
     ${show(reports, (rows) => html`<${Table} label="Newest reports" rows=${rows} columns=${COLUMNS} whenEmpty="No bug report yet." />`)}
@@ -111,7 +114,7 @@ function answeredShare(figures: Figures | undefined): number | undefined {
 
 function inTime(lag: LagOutput | undefined): { share: number | undefined; children: string } {
   const { since, lateShare } = lag?.projection ?? {};
-  const age = since === undefined ? '' : `, measured since ${relativeTime(Date.parse(since), Date.now())}`;
+  const age = since === undefined ? '' : `, first measured ${relativeTime(Date.parse(since), Date.now())}`;
   return {
     share: lateShare === undefined ? undefined : 1 - lateShare,
     children: `of the time, ClickHouse had all events older than 20 s${age}`,

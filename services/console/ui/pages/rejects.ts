@@ -6,6 +6,7 @@ import { Filters } from '../form.ts';
 import { count } from '../format.ts';
 import {
   type Column,
+  DocsLink,
   Empty,
   fromClickHouse,
   html,
@@ -112,7 +113,8 @@ function RejectTables({ fields, steps, nowMs, range, project, projects }: Reject
   const hidden = project === undefined ? [] : ['Project'];
   const more = fields.length === MAX_ROWS ? ` Showing the ${count(MAX_ROWS)} most frequent.` : '';
   return html`<div>
-    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}</p>
+    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}
+      <${DocsLink} path="docs/reference/problems.md">Meaning of the problem codes<//></p>
     ${rejected.length > 0 && html`<${Chart} label="Rejected, by problem and field over time" totalOf=${range.name.toLowerCase()} ...${chartOf(steps, nowMs, range)} />`}
     <div class="beside">
       <div>
