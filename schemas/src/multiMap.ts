@@ -4,7 +4,7 @@
 export class MultiMap<T extends object> {
   readonly #values = new Map<string, T | Set<T>>();
 
-  /** Number of keys. */
+  /** Number of keys in the map. A key with several values counts once. */
   get size(): number {
     return this.#values.size;
   }

@@ -50,7 +50,10 @@ export interface VerifySummary {
   readonly logged: Amount;
   readonly projected: Amount;
   readonly repeated: Amount;
-  /** Records that became dead letters, and their events. Events of a record that cannot be decoded are not counted. */
+  /**
+   * Number of records that became dead letters, and number of their events. If a record cannot be decoded, its events are not
+   * counted.
+   */
   readonly dead: Amount;
   readonly pastRetention: Amount;
   readonly notYet: Amount;

@@ -14,7 +14,7 @@ export const SCOPES: readonly Scope[] = ['events:write', 'reports:write', 'read'
 export interface Tenant {
   readonly id: string;
   readonly name: string;
-  /** Number of events per calendar month (UTC). Null if the tenant has no quota. */
+  /** Quota of the tenant, in events per calendar month (UTC). Null if the tenant has no quota. */
   readonly monthlySoftQuota: number | null;
   /** Number of partitions over which new sessions of the tenant are distributed, from 1 to 4096. */
   readonly spread: number;
@@ -131,7 +131,10 @@ export interface Erasure {
   readonly found: ErasureFound;
   /** Time after which no query returns the erased data. Null if this time is not known yet. */
   readonly hiddenAt: number | null;
-  /** Time after which the files of ClickHouse and the uploads contain no erased data. Null if this time is not known yet. */
+  /**
+   * Time after which neither the files of ClickHouse nor the uploaded files contain the erased data. Null if this time is not
+   * known yet.
+   */
   readonly goneAt: number | null;
   /** Time at which the last record with the erased data expires in the log. */
   readonly logExpiresAt: number;

@@ -203,7 +203,8 @@ function readCanonical(bytes: Buffer): EventsRecord | undefined {
   for (let i = 0; i < 3; i++) reader.uuid();
   const receivedAt = reader.zigzag();
   if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
-  // Skips the field `revision`. `hasValue` also reads this enum, because the enum is encoded as one byte, 0 or 2.
+  // Skips the field `revision`. The field is an enum, which is encoded as one byte with the value 0 or 2. `hasValue` reads such
+  // a byte.
   reader.hasValue();
   const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
   if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);

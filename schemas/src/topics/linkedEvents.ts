@@ -25,7 +25,7 @@ export interface StoredEvent extends AcceptedEvent {
 export interface LinkedEvent {
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** A consumer must keep only the record with the link's highest version. */
+  /** For each link, a consumer must keep only the record with the highest version. */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;

@@ -57,7 +57,7 @@ export interface LinkerEntry {
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
-  /** Leader epochs of the last processed records. The linker detects a truncation with these epochs. Null if unknown. */
+  /** Leader epochs of the last processed records. The linker uses these epochs to detect a truncation. Null if unknown. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
   /** Highest possible leader epochs of the processed records, if the exact epochs are unknown. */

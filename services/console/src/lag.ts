@@ -16,7 +16,7 @@ interface LagDependencies {
 
 const CACHE_MS = 1_000;
 
-/** The answer without `projection`, which needs measurements of a longer time. */
+/** Response of `getLag` without the field `projection`. The caller adds this field from the measurements of the last day. */
 type Lag = Omit<LagOutput, 'projection'>;
 
 export function lagReader(deps: LagDependencies): () => Promise<Lag> {

@@ -1,4 +1,4 @@
-/** Measures for which share of the last day ClickHouse lacked events that were older than 20 s. */
+/** Computes the share of the last day in which ClickHouse lacked events that were older than 20 s. */
 import { groupLags } from '@questlog/runtime/consumer/groupLag';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';

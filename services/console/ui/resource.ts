@@ -82,7 +82,10 @@ export function useSql<Row>(
   return useResource(JSON.stringify(parameters), (signal) => sql<Row>(query, parameters, signal), everyMs);
 }
 
-/** Shows the error of the latest attempt, and the value below it. If neither exists, shows that the value is loading. */
+/**
+ * Shows the error of the latest attempt above the value. If there is neither an error nor a value, shows that the value is
+ * loading.
+ */
 export function show<T>({ value, error }: Resource<T>, view: (value: T) => ComponentChildren): VNode {
   const isLoading = value === undefined && error === undefined;
   return html`<${Failure} error=${error} />${isLoading ? html`<${Loading} />` : value !== undefined && view(value)}`;

@@ -1,4 +1,4 @@
-/** Metric by tenant with a limited number of time series. */
+/** Metric with one time series per tenant. The number of time series is limited. */
 
 /** Maximum number of tenants with their own series. Each series costs Prometheus a few KiB of memory. */
 export const MAX_TENANTS = 50;

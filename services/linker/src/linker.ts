@@ -1,4 +1,4 @@
-/** Starts the linker, which reads events and report links and writes linked events. */
+/** Starts the linker. The linker reads events and report links, and it writes linked events. */
 import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';

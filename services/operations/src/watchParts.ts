@@ -11,7 +11,7 @@ const PARTS = `SELECT table, max(parts) AS parts, sum(bytes) AS bytes FROM (
   WHERE active AND database = currentDatabase() GROUP BY table, partition_id
 ) GROUP BY table`;
 
-/** Counts the parts periodically. Returns a function that stops the counts. */
+/** Periodically measures the data parts of each ClickHouse table. Returns a function that stops the measurements. */
 export function watchParts(
   { store, metrics }: Pick<OperationsContext, 'store' | 'metrics'>,
   intervalMs = INTERVAL_MS,

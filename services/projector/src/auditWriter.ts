@@ -1,4 +1,7 @@
-/** Projects the topic `questlog.audit.v1`. An operator's change gets one row for the request and one row for the outcome. */
+/**
+ * Writes the records of the topic `questlog.audit.v1` to ClickHouse. Each change by an operator gets one row for the request
+ * and one row for the outcome.
+ */
 import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';

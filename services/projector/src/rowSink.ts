@@ -34,7 +34,8 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
   { source, block, records, storedOffsets: held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
-  // After a truncation, new records reuse the offsets of lost records. The suffix makes their deduplication tokens different.
+  // After a truncation, new records reuse the offsets of lost records. With the suffix, the deduplication tokens of the new
+  // records differ from the tokens of the lost records.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
   const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {

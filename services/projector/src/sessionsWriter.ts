@@ -1,4 +1,6 @@
-/** Projects the topic `questlog.sessions.v1`. The first record of a session id defines the session. */
+/**
+ * Writes the records of the topic `questlog.sessions.v1` to ClickHouse. The first record of a session id defines the session.
+ */
 
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { rowTable } from '@questlog/runtime/clickhouse/rowTable';

@@ -87,8 +87,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Restricts the access to a folder after the access to its files. If the process is killed in between, the next start finds the
- * folder unrestricted and repeats the work.
+ * Restricts the access to the files in a folder first, and the access to the folder last. If the process is killed in between,
+ * the folder is still unrestricted, so the next start repeats the work.
  */
 function restrictAccess(dataDir: string): void {
   const names = readdirSync(dataDir);

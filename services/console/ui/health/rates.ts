@@ -31,7 +31,7 @@ function increase(before: number, after: number): number {
   return after < before ? after : after - before;
 }
 
-/** Computes the same value as `histogram_quantile` of PromQL. Returns null without new requests. */
+/** Computes the same value as `histogram_quantile` of PromQL. Returns null if there were no new requests. */
 function quantileMs(q: number, before: TrafficOutput, after: TrafficOutput): number | null {
   const earlier = new Map(before.durations.map(({ atMostSeconds, requests }) => [atMostSeconds, requests]));
   const buckets = after.durations.map(({ atMostSeconds, requests }) => ({

@@ -20,7 +20,7 @@ const MIN_ANSWERED = 0.999;
 const MIN_IN_TIME = 0.99;
 
 const OF_PROJECT = `({project:String} = '' OR project_id = toUUIDOrZero({project:String}))`;
-/** `id_at` limits the search to recent events by the sorting key of the table. */
+/** With the condition on `id_at`, ClickHouse reads only recent events, because `id_at` is in the sorting key of the table. */
 const FIGURES_QUERY = `SELECT 240 + toSecond(now()) AS seconds,
   (SELECT toString(sum(count)) FROM event_counts_by_minute
     WHERE minute > toStartOfMinute(now('UTC')) - INTERVAL 5 MINUTE AND ${OF_PROJECT}) AS events,

@@ -186,6 +186,6 @@ function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }
     // Removes line breaks from field names, because the names come from clients.
     return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
   });
-  // Removes chart series that contain only zeros. They come from rows outside the time range of the chart.
+  // Removes chart series that contain only zeros. Such series come from rows that are outside the time range of the chart.
   return { times, series: series.filter(({ values }) => values.some((value) => value > 0)) };
 }

@@ -159,7 +159,7 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Removes the entities that records at or after the offset created or changed, because the log has lost these records. */
+  /** Removes the entities that were created or changed by lost records. The log has lost all records at or after `offset`. */
   truncate(partition: number, offset: number): void {
     // Lowers the cached offsets to the first lost offset, because new records reuse the offsets of lost records.
     const truncated = (ends: readonly number[]) =>
@@ -171,7 +171,7 @@ export class EntityIndex<Entity> {
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
-    // This loop has no `await`, because other code must not read the entities of lost records.
+    // This loop has no `await`. During an `await`, other code could read entities whose records the log has lost.
     for (const _ of this.#rules.packed?.remove(isRemoved) ?? []);
   }
 

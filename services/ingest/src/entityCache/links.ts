@@ -77,7 +77,10 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   };
 }
 
-/** Returns the event ids of expired links. No link expires on its first day, because the minimum retention is one day. */
+/**
+ * Returns the event ids of expired links. Ignores links that are younger than one day, because the minimum retention is one
+ * day.
+ */
 async function expiredOf(
   store: Store,
   { projectId, receivedAt }: ReportLink,

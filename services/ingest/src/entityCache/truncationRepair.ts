@@ -19,8 +19,9 @@ interface TruncationRepairDeps {
 }
 
 /**
- * Maximum bytes of the keys and values of one append. Kafka's limit is four times as high, because it also counts headers and
- * framing: up to 180 bytes per record. The smallest record has 165 bytes of key and value.
+ * Maximum bytes of the keys and values of one append. Kafka also counts headers and framing, which add up to 180 bytes per
+ * record. This can double the size, because the smallest record has 165 bytes of key and value. Therefore, the maximum is only
+ * a quarter of Kafka's limit.
  */
 const MAX_BATCH_BYTES = 256 * 1024;
 

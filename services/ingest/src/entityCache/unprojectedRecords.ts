@@ -40,9 +40,9 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes the records below the offsets of the previous call. The offsets of this call are applied in the next call. After a
-   * truncation, the offsets can include new records in place of lost records. The delay gives this process time to detect the
-   * truncation.
+   * Removes the records that ClickHouse had at the time of the previous call. Stores the offsets of this call for the next
+   * call. After a truncation, the offsets can count new records that replaced lost records. The delay gives this process time
+   * to detect the truncation first.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

@@ -208,8 +208,8 @@ async function store(
   const decided = await decideEvents(deps, principal, {
     ...{ receivedAt, sampledOut, idempotency },
     drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // Writes one record per event if sampling dropped events. If the sampling changes, a retry can then add the dropped events
-    // without repeating the other events.
+    // If sampling dropped events, writes one record per event. After a change of the sampling rate, a retry can then add the
+    // dropped events and does not repeat the stored events.
     shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
   });
   await appendEvents(deps, principal, decided);

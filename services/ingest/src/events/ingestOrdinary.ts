@@ -66,8 +66,8 @@ export class OrdinaryIngest {
    */
   readonly #shared = new RequestArrays();
   /**
-   * Unused arrays for requests with an idempotency key. Such requests cannot share arrays, because a request needs its arrays
-   * after an `await`.
+   * Pool of arrays for requests with an idempotency key. Such a request takes its own arrays from the pool, because it still
+   * needs them after an `await`.
    */
   readonly #free: RequestArrays[] = [];
   #keyedArrays = 0;
@@ -289,7 +289,7 @@ class RequestArrays {
     return true;
   }
 
-  /** True if a switch excludes an event, or if only the slow path can decide this. */
+  /** True if a switch may apply to an event of the request. A switch is an operator's rule that rejects or samples events. */
   hasSwitchedEvent(
     switches: readonly Switch[],
     { body, idempotencyKey }: OrdinaryRequest,
@@ -303,7 +303,8 @@ class RequestArrays {
       const eventType = body.toString('utf8', found.typeAt[event], found.typeEnd[event]);
       const draft = { index: event, eventType, buildId, player: session?.player };
       const isSwitched = (one: Switch): boolean => {
-        // A random number decides if a switch applies to an event without session and key. The slow path creates this number.
+        // If the event has neither a session nor an idempotency key, a random number decides whether the switch applies. Only
+        // the slow path creates this number.
         if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
         return matches(one, draft, idempotencyKey ?? '');
       };

@@ -147,9 +147,9 @@ function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) =
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
       return rows.length > 0;
     } catch (error) {
-      // Without an answer of ClickHouse, stored duplicates cannot be found. Accepts only a key that was created after
-      // ClickHouse's latest answer. If events with this key are stored, they were stored recently, and consumers drop the
-      // duplicates. A key with a future time is rejected, because its age is unknown.
+      // If ClickHouse does not answer, accepts only a key that was created after ClickHouse's latest answer. Duplicates with
+      // such a key are recent, and consumers drop recent duplicates. Rejects a key with a future time, because its age is
+      // unknown.
       const madeAtMs = millisOf(key);
       const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
       if (error instanceof Unavailable && isNew) return false;

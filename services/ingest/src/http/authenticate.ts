@@ -27,7 +27,10 @@ interface CallerDeps {
   readonly defaultRevision: Revision;
 }
 
-/** Result of the verification of a JWT. A route without authentication accepts a request with an invalid JWT. */
+/**
+ * Result of the verification of a JWT. The rejection of an invalid JWT is returned and not thrown, because a route without
+ * authentication accepts a request with an invalid JWT.
+ */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly rejection: unknown };
 
 /** HTTP request with its state. The fields have the same names as in Koa's context. */

@@ -107,8 +107,8 @@ function operatorsHint(path: string): string | undefined {
 }
 
 /**
- * Returns a function that authenticates a request. In the returned caller, `reauthenticate` authenticates the same request
- * again, for example during a stream.
+ * Returns a function that authenticates a request and returns the caller. The caller's method `reauthenticate` authenticates
+ * the same request again, for example while the response is streamed.
  */
 export function callerOf(authorize: Authorize): AuthorizeRequest<Caller> {
   return (ctx, scope) => {

@@ -112,7 +112,7 @@ async function collect(
 
 /** Maximum number of zstd frames in a body. Bodies with several frames are valid (RFC 8878, section 3) but rare. */
 const MAX_FRAMES = 16;
-/** Base-2 logarithm of the maximum zstd window in HTTP: 8 MiB (RFC 9659). */
+/** Base-2 logarithm of the maximum zstd window. In HTTP, the maximum window is 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
 class LimitedChunks {

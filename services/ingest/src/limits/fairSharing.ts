@@ -105,8 +105,7 @@ export interface ProjectIds {
 export type AcquirePermit = (project: ProjectIds) => () => void;
 
 /**
- * Limits the concurrent use of a resource. A tenant gets another permit only while more permits are free than the tenant
- * already has.
+ * Limits the concurrent use of a resource. A tenant with n permits gets another permit only if more than n permits are free.
  */
 export function limitConcurrency(
   resource: string,

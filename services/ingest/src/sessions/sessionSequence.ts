@@ -29,7 +29,10 @@ const GAPS = `
       AND sequence IS NOT NULL
   )`;
 
-/** Returns the number of received events and the missing numbers. Null if no stored event has a sequence number. */
+/**
+ * Returns the number of received events, and the sequence numbers that are missing. Null if no stored event has a sequence
+ * number.
+ */
 export async function sessionSequence(
   store: Store,
   session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },

@@ -75,7 +75,7 @@ const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 export interface HeavyProjects {
   /** Maximum number of reports per lookup, by project. The map starts with the project that has waited longest. */
   readonly projects: ReadonlyMap<string, number>;
-  /** True if the next lookup is for a project in the map. */
+  /** True if the next lookup is for a project in `projects`. */
   readonly isNext: boolean;
 }
 export const NO_HEAVY_PROJECTS: HeavyProjects = { projects: new Map(), isNext: false };

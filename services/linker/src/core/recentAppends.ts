@@ -58,8 +58,8 @@ export class RecentAppends {
   }
 
   /**
-   * Evicts the oldest append ids, but keeps more than `maxIds` ids. With at most `maxIds` ids, `since` would be 0, as if no id
-   * had been evicted.
+   * Evicts the oldest append ids, but more than `maxIds` ids must remain. Otherwise, `since` would be 0, which means that no id
+   * was ever evicted.
    */
   #evict(): number[] {
     const freedEntries: number[] = [];

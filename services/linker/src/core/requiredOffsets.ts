@@ -12,8 +12,8 @@ export type RequiredOffsets = {
 
 /**
  * Offsets of one commit.
- * - `events`: the linker has read all lower offsets of the events topic.
- * - `links`: the links of these events have lower offsets in the topic of linked events.
+ * - `events`: the linker has read all records of the events topic below this offset.
+ * - `links`: all links of these events are below this offset in the topic of linked events.
  */
 export interface CommittedPosition
   extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {

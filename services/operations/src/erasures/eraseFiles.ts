@@ -7,7 +7,7 @@ import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf } from '@questlog/schemas/uuid';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Number of days after which an uploaded file that belongs to no report has certainly been removed. */
+/** Maximum number of days that an uploaded file can exist if it belongs to no report. */
 const UNNAMED_DAYS = 3;
 
 /** Returns the files that exist. Checks one file at a time, because the number of open files is limited. */

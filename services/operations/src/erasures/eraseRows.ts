@@ -138,16 +138,16 @@ export async function hideRows(
 }
 
 /**
- * Time for which ClickHouse keeps replaced data parts during an erasure. The default is 8 minutes, because the new parts may
- * not be on disk yet, and a crash would destroy them. During an erasure, changed settings write new parts to disk immediately,
- * so a short time is safe.
+ * Time for which ClickHouse keeps replaced data parts during an erasure. ClickHouse's default is 8 minutes, because a crash can
+ * destroy new parts that are not on disk yet. `dropFromDisk` makes ClickHouse write new parts to disk immediately, so a short
+ * time is safe.
  */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
 /** Waits until no file of ClickHouse contains deleted rows of the tenant. */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
   await rejectDetachedParts(store);
-  // Leaves out tables for which an operator has set how long replaced data parts are kept.
+  // Omits a table if an operator has set `old_parts_lifetime` for this table.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);

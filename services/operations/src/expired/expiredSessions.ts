@@ -1,4 +1,7 @@
-/** Maintains the table `expired_sessions`. In this table, the erasure of a player finds the player's expired sessions. */
+/**
+ * Maintains the table `expired_sessions`. When a player is erased, the erasure finds the player's expired sessions in this
+ * table.
+ */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';

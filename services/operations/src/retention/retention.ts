@@ -143,9 +143,9 @@ interface ExpiredRows {
 }
 
 /**
- * Removes the files of expiring reports. Keeps a file that is also in a later report. A report is at most a day newer than its
- * files, so only the later reports of the next two days are searched. Must run before the reports are removed, because only a
- * report contains the project of a file.
+ * Removes the files of expiring reports, except files that also belong to a later report. A report can contain only files that
+ * were uploaded in the 24 hours before the report. Therefore, only reports of the two days after the expired reports are
+ * searched. Must run before the reports are removed, because only a report contains the project of a file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,

@@ -1,6 +1,6 @@
 /**
- * Removes uploaded files that still belong to no report one day after the upload. Removes descriptions of uploads whose file
- * never arrived.
+ * Removes an uploaded file one day after the upload if the file still belongs to no report. Removes the description of an
+ * upload if the file never arrived.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';

@@ -133,8 +133,8 @@ const BELOW_START = `log_partition = {partition:UInt32} AND
   (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
 
 /**
- * Returns the latest append ids below the offset `start`, the oldest id first. With append ids at or above this offset, a
- * repeated block would drop its own records as duplicates.
+ * Returns the latest append ids below the offset `start`, the oldest id first. Omits ids at or above `start`, because they can
+ * come from an earlier attempt to write the same block. With these ids, the block would drop its own records as duplicates.
  */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(

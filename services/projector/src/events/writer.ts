@@ -41,7 +41,10 @@ interface EventsPlan {
   readonly excluded: readonly Counted<ExcludedKey>[];
 }
 
-/** Opens the writer of events from the offset `start` on. Reads the counts and append ids below `start` from ClickHouse. */
+/**
+ * Opens the writer of events. The first block starts at the offset `start`. Reads the counts and append ids below `start` from
+ * ClickHouse.
+ */
 export async function openEventsWriter(
   deps: WriterDeps<EventsRecord>,
   start: number,
@@ -121,8 +124,8 @@ function waitingEvents({ count }: EventsRecord): string | undefined {
 }
 
 /**
- * Up to this age, append ids alone are enough to find duplicates. For older appends, the stored events are searched, too. Must
- * be shorter than the retention time of `appends`, which is three days.
+ * If an append is younger than this, its append id alone is enough to find duplicates. If the append is older, the stored
+ * events are searched, too. Must be shorter than the retention time of `appends`, which is three days.
  */
 const APPENDS_COMPLETE_FOR_MS = 36 * 60 * 60 * 1000;
 

@@ -1,4 +1,6 @@
-/** Projects the topic `questlog.linked-events.v1`, which contains links and retractions of links. */
+/**
+ * Writes the records of the topic `questlog.linked-events.v1` to ClickHouse. The topic contains links and retractions of links.
+ */
 import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { writeRows } from '../rowSink.ts';

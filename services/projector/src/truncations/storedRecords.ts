@@ -30,8 +30,8 @@ export interface StoredRecordsDeps<Message> {
 /**
  * Returns functions that search for the rows of a partition's records.
  *
- * If all rows of `appends` have expired, `highestRow` starts at the last counted offset. Only an interrupted block can have
- * rows above this offset.
+ * If all rows of `appends` have expired, `highestRow` searches above the last offset in `quota_usage_by_partition`. Rows above
+ * this offset exist only if the write of a block was interrupted.
  */
 export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;

@@ -77,8 +77,8 @@ function releaseConnectionOnExit(fork: Worker): void {
     if (typeof handle === 'object' && handle !== null && 'close' in handle) last = handle as typeof last;
     return Reflect.apply(send, child, args);
   };
-  // Must run before node:cluster's own listener, which sends the next connection. If this code ran later, it would set `last`
-  // to undefined for the next connection.
+  // Must run before node:cluster's own listener. That listener sends the next connection, and `child.send` stores this
+  // connection in `last`. If this code ran later, it would remove the next connection from `last`.
   child.prependListener('internalMessage', (message: object) => {
     if ('accepted' in message) last = undefined;
   });

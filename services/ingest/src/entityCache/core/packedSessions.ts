@@ -40,7 +40,7 @@ export class PackedSessions {
 
   /**
    * @param hash returns a hash of at least 16 bytes. The hash uses a secret key, so that clients cannot create session ids with
-   * equal hashes. With a million sessions, a lookup returns a wrong session with a probability of 10^-26.
+   * equal hashes. If the cache contains a million sessions, the probability that a lookup returns a wrong session is 10^-26.
    */
   constructor(hash: (name: string) => Buffer, maxBytes = MAX_BYTES) {
     this.#hash = hash;

@@ -17,7 +17,7 @@ import {
   SESSION_ID,
 } from './scanElement.ts';
 
-/** Position of a missing field. */
+/** Value that is stored in place of a position if an event does not have the field. */
 export const ABSENT = -1;
 
 export class OrdinaryEvents {

@@ -30,8 +30,8 @@ export class QuotaLedger {
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
-   * Identifies ClickHouse's row from before the truncation, for each truncated partition. ClickHouse can still return this
-   * outdated row.
+   * For each truncated partition, identifies the row that ClickHouse stored before the truncation. ClickHouse can still return
+   * this outdated row.
    */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
   readonly #ownAppends = new Map<number, OwnAppend[]>();
@@ -54,10 +54,10 @@ export class QuotaLedger {
   }
 
   /**
-   * Replaces ClickHouse's counts with the counts in `rows`. The count of this process then no longer contains the events that
-   * are in `rows`.
-   * @param projected for each partition, the offset below which ClickHouse has all records. Must be read before `rows`.
-   * Otherwise, events that are not in `rows` would be removed, too.
+   * Replaces ClickHouse's counts with the counts in `rows`. Afterwards, this process's own count no longer includes the events
+   * that `rows` includes.
+   * @param projected for each partition, the offset below which ClickHouse has all records. The caller must read `projected`
+   * before `rows`. Otherwise, events could be missing in both counts.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;

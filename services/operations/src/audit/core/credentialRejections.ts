@@ -10,13 +10,13 @@ export type CredentialRejection = Pick<
 >;
 
 const SEVERAL = 'several';
-/** Maximum number of addresses per minute with their own audit record. All further addresses share one record. */
+/** Maximum number of addresses that get their own audit record in one minute. All further addresses share one record. */
 export const MAX_ADDRESSES = 10;
 
 export class CredentialRejectionCounts {
   /**
-   * Rejections of the current minute, by address. The first rejection of an address goes to the audit immediately, and the map
-   * then contains the address without a rejection. Further rejections of the address are collected in the map.
+   * Rejections of the current minute that the audit has not recorded yet, by address. Undefined if the address had only one
+   * rejection, because the audit records the first rejection immediately.
    */
   readonly #pending = new Map<string, CredentialRejection | undefined>();
 

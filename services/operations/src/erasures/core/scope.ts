@@ -24,7 +24,7 @@ export const ERASED_TABLES = [
   'events',
 ] as const;
 
-/** Tables whose rows are erased at once. The other tables wait until the projector has written all links. */
+/** Tables whose rows are erased immediately. The other tables wait until the projector has written all links. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions', 'expired_sessions'] as const;
 
 /** Maximum number of sessions per statement, because ClickHouse limits a statement to 256 KiB. */

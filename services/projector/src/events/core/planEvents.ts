@@ -9,7 +9,9 @@ export interface AcceptedRecord extends HiddenEvents {
 
 /** Hidden (erased) events are counted in `event_counts_by_minute`, but have no rows in `events`. */
 export interface HiddenEvents {
-  /** Maps the index of an erased event in its record to the id of the erasure. Undefined if no event is erased. */
+  /**
+   * Erased events of the record. Maps the index of each erased event to the id of its erasure. Undefined if no event is erased.
+   */
   readonly hidden?: ReadonlyMap<number, string>;
 }
 
@@ -175,8 +177,8 @@ export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
 
 /**
- * Maximum number of cached append ids. Each id needs about 100 bytes. Duplicates without an idempotency key arrive within
- * seconds.
+ * Maximum number of cached append ids. Each id needs about 100 bytes. A small cache is enough, because duplicates without an
+ * idempotency key arrive within seconds.
  */
 export const MAX_RECENT_APPENDS = 50_000;
 
