@@ -38,7 +38,7 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
-  /** Runs `write` in the traces of the block's records. Undefined in tests without traces. */
+  /** Calls `write`, and records this work in the traces of the block's records. Tests without traces omit this function. */
   inTraces?(block: Block, write: () => Promise<void>): Promise<void>;
   /**
    * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse. The
@@ -189,8 +189,8 @@ class BlockRun<Plan> {
 
   /**
    * Checks that the log still contains the block of the latest commit.
-   * @throws RestartRun if the last record of the block is missing. The end offset can be wrong, because a former leader can
-   * report it. Therefore, the process reads the log again.
+   * @throws RestartRun if the last record of the block seems to be missing. The process then reads the log again, because a
+   * former leader can report an end offset that is too low.
    * @throws LogTruncated if the log contains the last record, but not the transaction markers after it.
    */
   async #checkEnd(position: number): Promise<void> {
@@ -204,9 +204,10 @@ class BlockRun<Plan> {
   /**
    * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert.
    * - Usually, only the next block is verified, because a crash before its commit can leave rows of the block.
-   * - All blocks up to the end of the log are verified if the group has no commit, or if rows at or above `position` are
-   *   stored.
-   * @throws RestartRun if the log ends before a stored row. The log has then lost records after the search for truncations.
+   * - If the group has no commit, or if rows at or above `position` are stored, all blocks up to the end of the log are
+   *   verified.
+   * @throws RestartRun if the log ends before a stored row. The search for truncations must then run again, because the log has
+   * lost records after that search.
    */
   async #chooseVerification(position: number): Promise<void> {
     const { log, topic, logger, storedRows } = this.#options;
@@ -240,8 +241,8 @@ class BlockRun<Plan> {
   async #writeNextBlock(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
-    // Starts a new partition with blocks of one record, because the first commit can be lost. The next owner must then build
-    // the same block, or rows would be inserted twice. Only a block of one record is certain to be the same.
+    // The first block of a new partition has only one record. If its commit is lost, the next owner must build the same block
+    // again. Otherwise, rows would be inserted twice. Only a block of one record is certain to be the same.
     const maxRecords = this.#isNewPartition ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;

@@ -1,4 +1,7 @@
-/** Measures the lag of each consumer group from the log, so that the lag is known even if no process of the group runs. */
+/**
+ * Measures the lag of each consumer group. Reads the lag from the log, because the lag must be known even if no process of the
+ * group runs.
+ */
 import type { ConsumerLag } from '@questlog/schemas/http/health';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { firstRecords } from '../log/firstRecords.ts';

@@ -18,9 +18,8 @@ export interface BlockInsert {
 }
 
 /**
- * Inserts the rows of a block exactly once. Reads which rows are already stored. A deduplication token is not enough, because
- * ClickHouse can have a token without its rows after a crash. Rows that are missing even after the last attempt are older than
- * the table's TTL. This is not an error, because ClickHouse never stores such rows.
+ * Inserts the rows of a block exactly once. Reads which rows are already stored. A deduplication token alone is not enough,
+ * because after a crash, ClickHouse can have the token of an insert without its rows.
  */
 export async function insertOnce(
   store: Store,
@@ -38,7 +37,8 @@ export async function insertOnce(
     return await send(rows, token);
   }
   // Each attempt needs a new token, because ClickHouse drops an insert whose token was already used. The first three tokens are
-  // the same in all processes. Therefore, ClickHouse drops a late insert of a previous owner.
+  // the same in all processes. If this process has used one of these tokens, ClickHouse drops a late insert of a previous owner
+  // with the same token.
   const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
   for (const next of tokens) {
     const stored = await insert.storedOffsets();
@@ -46,4 +46,6 @@ export async function insertOnce(
     if (rows.length === 0) return;
     await send(rows, next);
   }
+  // Rows that are still missing are older than the TTL of the table. This is not an error, because ClickHouse never stores such
+  // rows.
 }

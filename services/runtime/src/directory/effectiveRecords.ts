@@ -37,8 +37,8 @@ export class EffectiveRecords {
     if (key === null) return true;
     const effective = this.#byKey.get(key);
     const copiedOffset = offsetFrom(headers[COPY_OF_HEADER]) ?? NO_RECORD;
-    // Ignores a header whose offset is not lower than the offset of this record. Such a header is wrong, because a copy always
-    // has a higher offset than its original.
+    // Uses the header only if its offset is lower than the offset of this record. Any other header is wrong, because a copy
+    // always has a higher offset than its original.
     const originalOffset = copiedOffset !== NO_RECORD && copiedOffset < offset ? copiedOffset : offset;
     const namedPredecessor = offsetFrom(headers[PREDECESSOR_HEADER]) ?? originalOffset;
     // The replaced record usually has a lower offset. After a truncation, it can have a higher offset, because new records get

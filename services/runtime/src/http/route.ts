@@ -11,7 +11,10 @@ import { Rejected } from './rejected.ts';
 export interface NoRouteOptions {
   /** Returns a hint if the path belongs to the other listener, which has a different port. */
   readonly otherListenerHint?: (path: string) => string | undefined;
-  /** Runs before a 404 or 405 is thrown. `endpoint` is the path with another method, if such a route exists. */
+  /**
+   * Runs before a 404 or 405 is thrown. If the path has a route for another method, `endpoint` is the request's method and the
+   * template of the path.
+   */
   readonly onNoRoute?: (ctx: ParameterizedContext, endpoint: string | undefined) => void;
 }
 

@@ -1,4 +1,4 @@
-/** Measures appends to the log. */
+/** Measures the calls of `log.append`. */
 import { Histogram } from 'prom-client';
 import { type BoundedResources, type MetricsRegistry, resourceMetrics } from '../process/metrics.ts';
 import type { Log } from './log.ts';

@@ -29,8 +29,8 @@ export async function firstRecords(
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
-      // Waits until the first record of each partition has arrived. Meanwhile, the log reads no further batches of this
-      // partition.
+      // Waits until the first record of every partition has arrived. While this partition waits, the log reads no further
+      // batches of the partition.
       await allRead.promise;
     },
     onTruncated: (partition, offset) => {
@@ -38,8 +38,8 @@ export async function firstRecords(
       return onTruncated?.(partition, offset);
     },
   });
-  // Finishes ranges that contain no records. The log never calls `onBatch` for such a range if retention has removed its
-  // records and no later record exists.
+  // Finishes ranges without records. The log never calls `onBatch` for a partition if retention has removed the records of its
+  // range and the log has no later record.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
   const read = Promise.race([allRead.promise, tail.failed]);

@@ -62,7 +62,7 @@ export class GroupPartition<AdapterCursor extends Cursor = Cursor> implements Ow
     this.#isReading = true;
     try {
       await yieldToEventLoop();
-      // Keeps the start of the wait if several reads return no records, because `activity` reports the time since the start.
+      // After a read without records, the same wait continues. `activity` reports the time since the start of the whole wait.
       if (this.#activity !== READING) this.#setActivity(READING);
       const batch = await this.#read(options);
       if (batch !== undefined) this.#setActivity(PROCESSING);

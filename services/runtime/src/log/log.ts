@@ -9,9 +9,9 @@ export interface Log {
   readonly id: string;
 
   /**
-   * Creates the topics that are missing. Does not use partitions that were added to an existing topic, because keys would move
-   * to other partitions.
-   * @throws StartRefused if an existing topic was created with another partition count.
+   * Creates the topics that are missing. Uses only the partitions with which a topic was created. Ignores partitions that were
+   * added later, because keys would move to other partitions.
+   * @throws StartRefused if an existing topic was created with a partition count that differs from the count in `topics`.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
@@ -191,7 +191,7 @@ export interface Consumer {
 
 export interface OwnedPartition {
   readonly partition: number;
-  /** Signal that aborts when another member takes over the partition or the consumer stops. */
+  /** Signal that aborts when the consumer stops, or when another member takes over the partition. */
   readonly signal: AbortSignal;
   /** Returns the group's committed offset at the time when the member received the partition. */
   committed(topic: string): Committed | undefined;

@@ -32,7 +32,10 @@ export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): 
   };
 }
 
-/** Stops the process on SIGTERM or SIGINT. A second signal kills the process without the database engine's destructors. */
+/**
+ * Stops the process on SIGTERM or SIGINT. A second signal kills the process immediately, without running the destructors of the
+ * database engine.
+ */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   let stoppingSinceMs: number | undefined;
   const onSignal = (signal: string): void => {

@@ -1,4 +1,4 @@
-/** Adapter of `Tracing` on OpenTelemetry's SDK. Loaded only if tracing is on. */
+/** Implements `Tracing` with OpenTelemetry's SDK. This module is loaded only if tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   type Context,
@@ -38,7 +38,10 @@ export interface TracedService {
   readonly version: string;
 }
 
-/** The process must stop in time even if the Collector does not answer. Most spans are exported by `flush` before. */
+/**
+ * Time limit of `close`, because the process must stop in time even if the Collector does not answer. `flush` has already
+ * exported most spans when `close` is called.
+ */
 const CLOSE_LIMIT_MS = 500;
 const WARNING_INTERVAL_MS = 60_000;
 
@@ -61,7 +64,10 @@ export function tracingTo(options: TracingOptions, processor: SpanProcessor): Tr
 /** The provider samples every span, because unsampled requests start no spans. */
 const PROVIDER = { sampler: new AlwaysOnSampler() };
 
-/** Logs the problems of the libraries at most once per interval, because a Collector can be away for hours. */
+/**
+ * Logs problems of OpenTelemetry's libraries at most once per interval. Without this limit, an outage of the Collector would
+ * fill the log.
+ */
 function reportTo(logger: Logger): void {
   let nextMs = Number.NEGATIVE_INFINITY;
   const report = (cause: string): void => {
@@ -79,7 +85,7 @@ function reportTo(logger: Logger): void {
 
 interface Current {
   readonly span: Span;
-  /** Links of the span's children to the other traces of a batch. */
+  /** Links that every child of the span gets. The links lead to the spans of the same batch in other traces. */
   readonly links: Link[];
 }
 
@@ -164,7 +170,10 @@ class OpenTelemetryTracing implements Tracing {
     return this.#tracer.startSpan(name, { kind: KINDS[kind], attributes, links }, parent);
   }
 
-  /** Returns the promise of the work itself, because the promises of appends must resolve in the order of their offsets. */
+  /**
+   * Returns the promise of the work and no new promise. An `async` function would return a new promise, which can resolve later
+   * than the promise of the work. The promises of appends must resolve in the order of their offsets.
+   */
   #run<T>(current: Current, spans: readonly Span[], work: () => Promise<T>): Promise<T> {
     const result = this.#current.run(current, work);
     const end = (): void => {
@@ -193,7 +202,7 @@ function isSampled({ traceFlags }: SpanContext): boolean {
   return (traceFlags & TraceFlags.SAMPLED) !== 0;
 }
 
-/** Returns the trace context in a `traceparent`. Drops the `tracestate`, because clients can write any text into the header. */
+/** Parses the header `traceparent`. Ignores the header `tracestate`, because clients can write any text into it. */
 function parentOf(traceparent: string | undefined): SpanContext | undefined {
   const parent = traceparent === undefined ? null : parseTraceParent(traceparent);
   return parent === null ? undefined : { ...parent, isRemote: true };

@@ -9,13 +9,13 @@ interface TracedEngines {
   readonly store: Store;
 }
 
-/** Replaces methods of the log, and returns the engines with another ClickHouse client. */
+/** Replaces methods of `engines.log` with traced methods. Returns a copy of `engines` whose ClickHouse client is traced. */
 export function traceEngines<T extends TracedEngines>(engines: T, tracing: Tracing): T {
   traceLog(engines.log, tracing);
   return { ...engines, store: traceStore(engines.store, tracing) };
 }
 
-/** Adds a span to each append and each transaction, and the span's context to the headers of the records. */
+/** Starts a span for each append and each transaction. Adds the span's context to the headers of the records. */
 function traceLog(log: Log, tracing: Tracing): void {
   const append = log.append.bind(log);
   log.append = (topic, partition, records) => {

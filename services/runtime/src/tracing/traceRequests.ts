@@ -27,7 +27,7 @@ export function traceRequests(
   };
 }
 
-/** Methods that the semantic conventions of OpenTelemetry list. */
+/** HTTP methods that are listed in OpenTelemetry's semantic conventions. */
 const METHODS = new Set([
   'CONNECT',
   'DELETE',

@@ -12,8 +12,8 @@ export interface Tracing {
   /** Runs the work in a child of the current span. Without a current span, only runs the work. */
   inSpan<T>(span: NewSpan, work: (traceparent: string | undefined) => Promise<T>): Promise<T>;
   /**
-   * Starts one span in each of the traces, and runs the work on a batch. The child spans belong to the first trace and link to
-   * the other traces. Ignores traces that are not sampled.
+   * Runs `work`, which processes a batch. Starts one span for this work in each of the traces. The child spans belong to the
+   * first trace and link to the other traces. Ignores traces that are not sampled.
    */
   inTraces<T>(span: NewSpan, traceparents: readonly string[], work: () => Promise<T>): Promise<T>;
   /** Returns the id of the current trace. */
@@ -42,8 +42,8 @@ export interface NewSpan {
 export const TRACEPARENT_HEADER = 'traceparent';
 
 /**
- * Maximum number of traces in which the work on one batch gets a span. Also limits the links of a span, because a span links to
- * the other traces.
+ * Maximum number of traces per batch that get a span for the work on the batch. This number also limits the links of a child
+ * span, because the child span links to all other traces of the batch.
  */
 export const MAX_TRACES_PER_BATCH = 32;
 

@@ -1,6 +1,6 @@
 /**
- * Settings of traces. The variables `OTEL_*` are defined by OpenTelemetry. Its libraries read the variables of the exporter.
- * Questlog only checks the addresses, because the libraries ignore some invalid addresses.
+ * Settings of traces. OpenTelemetry defines the variables `OTEL_*`, and its libraries read the variables that configure the
+ * exporter. Questlog only checks the addresses in these variables, because the libraries ignore some invalid addresses.
  */
 import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 import { StartRefused } from '../process/errors.ts';

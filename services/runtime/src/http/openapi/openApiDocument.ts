@@ -74,7 +74,10 @@ function parametersOf({ route, parameters = [] }: Operation): readonly Parameter
 
 const BAD_EXPECTATION = { 417: 'The `Expect` header is not `100-continue`.' };
 
-/** Returns the responses that all operations with this access have, and the responses that all operations with a body have. */
+/**
+ * Returns the common responses of all operations with the same `access`. If the operation has a body, adds the common responses
+ * of all operations with a body.
+ */
 function commonResponses({ access, body }: Operation): Operation['responses'] {
   if (access === undefined) return { ...OPERATOR_RESPONSES, ...(body && OPERATOR_BODY_RESPONSES) };
   const bodyResponses = body && GAME_BODY_RESPONSES;

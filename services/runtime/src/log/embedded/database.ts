@@ -19,7 +19,10 @@ export interface LogDatabase {
   /** Moves the content of the write-ahead log into the main file. Returns false if a reader prevents the move. */
   emptyWal(): boolean;
   clearPageCache(): void;
-  /** Returns the descriptor of the log's file. Do not open another: closing it would release SQLite's locks (POSIX). */
+  /**
+   * Returns the descriptor of the log's file. Do not open a second descriptor of this file, because closing it would release
+   * SQLite's locks (POSIX).
+   */
   file(): number;
   readFile(into: Buffer, position: number): Promise<number>;
   readFileSync(into: Buffer, position: number): number;

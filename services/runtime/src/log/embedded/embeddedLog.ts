@@ -34,7 +34,10 @@ export interface EmbeddedLogOptions {
   readonly clock: Clock;
   /** Maximum bytes of all pending appends. Appends above this limit are rejected with `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** Time in which the callback `process` must return after its partition changes owners. The old owner's later writes fail. */
+  /**
+   * Maximum time that a new owner of a partition waits until the old owner's callback `process` returns. After this time,
+   * writes of the old owner fail.
+   */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }

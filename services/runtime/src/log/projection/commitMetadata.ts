@@ -55,8 +55,8 @@ export function leaderEpochOf(committed: Committed): number | undefined {
 
 /**
  * Returns the commit from which the consumer group continues after a truncation. No offset in the commit is higher than the
- * start of the truncation. If a block was being written, ClickHouse can already have some of its rows. The commit then keeps
- * the part of the block before the truncation.
+ * start of the truncation. If the group had started to write a block, ClickHouse can already have some rows of the block.
+ * Therefore, the commit keeps the part of this block that is before the truncation.
  */
 export function resumeAt(
   { offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: CommitMetadata,

@@ -199,7 +199,10 @@ function coalesced<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Waits until ClickHouse has the links of all earlier events. Gives up after `LINKS_TIMEOUT_MS` without an error. */
+/**
+ * Waits until ClickHouse has the links of all events that were appended before the call. After `LINKS_TIMEOUT_MS`, returns and
+ * throws no error.
+ */
 export type WaitForLinks = (partitions: readonly number[] | 'all') => Promise<void>;
 
 const LINKS_TIMEOUT_MS = 1_000;

@@ -97,8 +97,9 @@ interface RereadRecords {
 }
 
 /**
- * Detects a truncation after `findTruncation`. If the log loses records that the reader has not reached yet, the reader gets
- * the new records at their offsets without an error. Therefore, compares the records with the stored row of the highest offset.
+ * Detects a truncation that happened after `findTruncation`. New records reuse the offsets of lost records, so a reader that
+ * has not reached these offsets gets no error. Therefore, this function compares the stored row of the highest offset with the
+ * record at the same offset.
  * @throws LogTruncated if the row belongs to a lost record
  */
 export async function checkStoredRows(

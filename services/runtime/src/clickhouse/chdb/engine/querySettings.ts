@@ -81,7 +81,10 @@ const LARGE_BLOCKS: Pairs = [
   ['max_insert_threads', '1'],
 ];
 
-/** Settings that callers cannot override. An asynchronous insert would be acknowledged before its rows are stored. */
+/**
+ * Settings that callers cannot override. `async_insert` is 0, because an asynchronous insert is acknowledged before its rows
+ * are stored.
+ */
 const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],

@@ -126,7 +126,7 @@ function takeBody(path: string): ResultBody | undefined {
     throw exceptions.notEnoughSpace(DISK_FULL);
   }
   if (file === undefined) return undefined;
-  // Deletes the file before the result is read. The open file can still be read, and no later step must delete it.
+  // Deletes the file before the result is read, so that no later step has to delete it. The open file can still be read.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
     return { content: createReadStream('', { fd: file, highWaterMark: READ_BYTES }), bytes: size };

@@ -66,7 +66,8 @@ export class BrokerRetries {
 
   /** Refreshes the metadata after an error from a broker. After other errors or a failed refresh, replaces the connections. */
   async #refresh(sharedClient: SharedClient<Cluster>, error: unknown): Promise<void> {
-    // Refreshes nothing after the error CONCURRENT_TRANSACTIONS, because the previous transaction ends within milliseconds.
+    // Skips the refresh after the error CONCURRENT_TRANSACTIONS. A retry is enough, because the previous transaction ends
+    // within milliseconds.
     if (hasErrorType(error, 'CONCURRENT_TRANSACTIONS')) return;
     const isFresh =
       isBrokerResponse(error) &&

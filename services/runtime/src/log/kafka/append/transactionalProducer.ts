@@ -172,7 +172,7 @@ class RunningTransaction {
   }
 }
 
-/** Reports that the final attempt of a send failed. An earlier attempt can still be in progress. */
+/** Thrown if the final attempt to send a batch fails. An earlier attempt can still be in progress. */
 class SendFailed extends Error {}
 
 interface PreparedTransaction {

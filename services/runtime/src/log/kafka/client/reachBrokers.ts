@@ -72,7 +72,8 @@ async function contactBroker(broker: string, connection: KafkaConnection): Promi
     socket.on('error', (error) => reject(failureOf(error, broker, connection)));
     await promise;
   } catch (error) {
-    // Converts an error that occurs before the connection is opened, for example if the key does not match the certificate.
+    // If `openSocket` throws, for example because the key does not match the certificate, adds the broker's address to the
+    // error.
     if (socket === undefined) throw failureOf(error, broker, connection);
     throw error;
   } finally {

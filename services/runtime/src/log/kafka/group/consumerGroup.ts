@@ -25,7 +25,10 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
-/** Time in which the callback `process` must return when the member stops. Later commits of the partition are rejected. */
+/**
+ * Maximum time that a stopping member waits until its callback `process` returns. After this time, commits of the partition are
+ * rejected.
+ */
 const STOP_LIMIT_MS = 7_000;
 /** Time limit of the leave request. The time is short, because a process must stop within 15 s. */
 const LEAVE_LIMIT_MS = 3_000;

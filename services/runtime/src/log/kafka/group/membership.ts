@@ -20,7 +20,7 @@ export interface MembershipOptions {
   readonly partitions: readonly number[];
   /** Returns the partitions that the member owns. The group leader uses them for the next assignment. */
   owned(): readonly number[];
-  /** Reports a join and the numbers of the assigned partitions, which are the same in every topic. */
+  /** Reports a join and the assigned partition numbers. The member owns the partitions with these numbers in every topic. */
   onJoin(memberId: string, partitions: readonly number[]): void;
   onHeartbeat(memberId: string, generation: number): void;
   /** Reports that the member's session has ended. The member then owns no partitions until the next call of `onJoin`. */

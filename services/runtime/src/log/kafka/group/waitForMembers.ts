@@ -1,4 +1,7 @@
-/** Waits until every member of some consumer groups can read the records that a new process writes. */
+/**
+ * Waits until every member of the given consumer groups can read records of a new version. A new process calls this function
+ * before it writes such records.
+ */
 import type { GroupDescription } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
@@ -10,7 +13,7 @@ import { recordsVersionOf } from './coPartitions.ts';
 
 export interface WaitOptions {
   readonly connection: KafkaConnection;
-  /** Names of the groups with the configured prefix. A group without members does not delay the caller. */
+  /** Names of the groups with the configured prefix. The function does not wait for a group that has no members. */
   readonly groups: readonly string[];
   /** Version of the records that every member must be able to read. */
   readonly recordsVersion: number;

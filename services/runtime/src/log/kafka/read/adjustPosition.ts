@@ -8,11 +8,9 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 /**
  * Handles the error OFFSET_OUT_OF_RANGE of a fetch. Returns true if the reader's position moved.
  *
- * The first error can come from a former leader that has fewer records. If the leader epoch of the position is known, the
- * position therefore moves back only after the second error in a row. A broker also sends this error if it does not know the
- * leader epoch of the request.
- * @param group the consumer group of the reader. Undefined if the reader has no group. Expired records are then not reported as
- * a loss.
+ * The first error can come from a former leader that has fewer records. Therefore, if the leader epoch of the position is
+ * known, the position moves back only after the second error in a row.
+ * @param group the consumer group of the reader. Without a group, expired records are not reported as a loss.
  * @param isRepeated true if the previous response had the same error.
  */
 export async function adjustPosition(
@@ -39,6 +37,7 @@ export async function adjustPosition(
       buffer.divergenceOffset({ epoch: buffer.lastFetchedEpoch, endOffset }),
     );
   } else if (buffer.lastFetchedEpoch >= 0) {
+    // The broker has the offset. It sent the error because it does not know the leader epoch of the request.
     const epoch = buffer.lastFetchedEpoch - 1;
     handleTruncation(deps.logger, group, buffer, buffer.divergenceOffset({ epoch, endOffset }));
   } else {

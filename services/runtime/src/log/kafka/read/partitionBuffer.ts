@@ -34,7 +34,7 @@ export class PartitionBuffer implements Cursor {
   #minBatchOffset = 0;
   #maxFetchedOffset: number;
   #epochs: LeaderEpoch[] = [];
-  /** Upper bound of the leader epoch of the record before `fetchOffset`. Used only if the exact epoch is unknown. */
+  /** Highest leader epoch that the record before `fetchOffset` can have. Used only if the exact leader epoch is unknown. */
   #maxLeaderEpoch = UNKNOWN_EPOCH;
   #truncation: LogTruncated | undefined;
   #isAfterExpired = false;
@@ -100,7 +100,8 @@ export class PartitionBuffer implements Cursor {
     } else if (offset > this.#fetchOffset) {
       this.#epochs = [];
     } else if (maxLeaderEpoch !== UNKNOWN_EPOCH) {
-      // Removes newer epochs. They belong to records that were fetched between a truncation and this call.
+      // Removes epochs that are newer than `maxLeaderEpoch`. Such epochs belong to records that were fetched between a
+      // truncation and this call.
       this.#epochs = this.#epochs.filter(({ epoch }) => epoch <= maxLeaderEpoch);
     }
     // If a leader epoch is known, forgets the pending truncation, because the next fetch can detect it again.
