@@ -183,7 +183,10 @@ export class EventsRecord {
 /** Numbers that are stored for each event: byte positions, lengths, and the two halves of `occurredAt`. */
 const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
-/** Position of a missing optional field. No optional field has position 0, because a record starts with `appendId`. */
+/**
+ * Value that is stored in place of a position if an optional field is missing. No optional field has position 0, because a
+ * record starts with `appendId`.
+ */
 export const ABSENT = 0;
 
 /** Byte before each UUID in Avro's encoding: the length of the text (36), written as a zigzag varint. */

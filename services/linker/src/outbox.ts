@@ -48,7 +48,7 @@ async function restoreOutbox(
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
-    // Commits the restored position at once, because the consumer group would otherwise show a lag until the next record. Kafka
+    // Commits the restored position immediately. Otherwise, the consumer group would show a lag until the next record. Kafka
     // rejects a position after the end of the log, so such a position is not committed.
     const end = await log.endOffset(topic, partition);
     if (offset <= end) outbox.advance(topic, offset, leaderEpoch, upToEpoch);

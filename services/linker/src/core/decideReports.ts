@@ -67,7 +67,7 @@ export function openReport(state: LinkerState, offset: number, record: ReportLin
 
 /**
  * Adds a new report to the state. The report opens after ClickHouse has shown that no earlier report has this id. A forwarded
- * report opens at once, because the partition that forwarded the report has checked the id.
+ * report opens immediately, because the partition that forwarded the report has checked the id.
  */
 function decideFiled(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);

@@ -130,7 +130,7 @@ class GroupMember implements Consumer {
 
   #assign(partitions: readonly number[]): void {
     const startingPoints = this.#startingPoints();
-    // Handles a failure of `startingPoints` at once. Otherwise, Node would report an unhandled rejection before the first
+    // Handles a failure of `startingPoints` immediately. Otherwise, Node would report an unhandled rejection before the first
     // partition awaits `startingPoints`.
     startingPoints.catch(() => undefined);
     for (const partition of partitions) {

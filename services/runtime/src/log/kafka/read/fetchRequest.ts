@@ -26,7 +26,7 @@ const TURN_BYTES = 1024 * 1024;
 
 export type ReadLimits = Pick<TopicLimits, 'maxBatchBytes' | 'isCompacted'>;
 
-/** Reports that a partition's log differs from the records read earlier. */
+/** Thrown if a partition's log differs from the records that were read earlier. */
 export class Diverged extends Error {
   readonly at: Diverging;
 
