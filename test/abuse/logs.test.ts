@@ -112,8 +112,8 @@ test('writes each log entry as one JSON object without control characters, token
     expect(JSON.parse(line).event).not.toContain('forged_by_a_client');
   }
   for (const token of tokens) expect(said).not.toContain(token);
-  recordFigure('Control characters and terminal escapes in every text; tokens in wrong places', {
-    tried: `${Object.keys(TEXTS).length} texts in each field, path, query, and header; ${tokens.length} tokens`,
-    held: `no 5xx; ${lines.length} log lines, all JSON without control characters or tokens`,
+  recordFigure('Control characters and terminal escapes in every text, and tokens in wrong places', {
+    tried: `${Object.keys(TEXTS).length} texts in each field, path, query, and header, and ${tokens.length} tokens`,
+    held: `no answer is 5xx; all ${lines.length} log lines are JSON without control characters or tokens`,
   });
 });

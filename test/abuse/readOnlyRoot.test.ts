@@ -78,9 +78,9 @@ test.skipIf(unconfined !== undefined)(
     expect(await end(child, 'SIGTERM')).toBe(0);
     expect(bugsIn(output.stderr)).toEqual([]);
     expect(output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
-    recordFigure('Read-only disk except two folders, no root, no capabilities', {
+    recordFigure('A container without root and capabilities, and with only two writable folders', {
       tried: 'start, event, report with a file, query, health check, stop',
-      held: 'normal operation, no failed write',
+      held: 'everything works, and no write fails',
     });
   },
 );

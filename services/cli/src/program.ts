@@ -57,7 +57,7 @@ send, trail and simulate.`,
   example(
     program
       .command('config')
-      .description('print the settings in use, secrets as ***, and start nothing')
+      .description('print the settings in use, with secrets as ***, without starting a service')
       .option('--check', 'no effect: the settings are always checked'),
     'questlog config',
   ).action(async () => {

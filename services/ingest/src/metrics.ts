@@ -115,7 +115,7 @@ function truncationMetrics(registers: MetricsRegistry[]) {
   return {
     logTruncations: new Counter({
       name: 'questlog_log_truncations_total',
-      help: 'Truncations of the log that this process detected: the log has lost records that this process had read or appended.',
+      help: 'How often this process detected that the log had lost records that this process had read or appended before.',
       labelNames: ['topic'],
       registers,
     }),

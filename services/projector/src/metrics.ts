@@ -28,12 +28,12 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Events of the last day that are missing in ClickHouse, although they were accepted: the log did not confirm them, or it confirmed them, but they were not projected and are neither duplicates nor dead letters. Each projector reports the total, so do not add up the values.',
+      help: 'Accepted events of the last day that are missing in ClickHouse, because the log did not confirm the event or because the projector did not store it. Duplicates and dead letters do not count. Each projector reports the total, so do not add up the values.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({
       name: 'questlog_ledger_difference_age_seconds',
-      help: 'Age of the first minute with a difference in `questlog_ledger_difference_events`; 0 if there is no difference.',
+      help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts; 0 if there is no such minute.',
       registers,
     }),
     projectorLag: new Gauge({

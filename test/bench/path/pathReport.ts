@@ -99,13 +99,13 @@ export function judge({ rows, peers }: PathResult): Judged {
 }
 
 export function factsLine(run: RunFacts): string {
-  const median = run.runs === 1 ? '' : `, medians of ${run.runs} runs`;
-  return `${machineLine(run)}, Kafka ${run.kafka}, ${run.seconds} s per measurement${median}.`;
+  const median = run.runs === 1 ? '' : `, and each figure is the median of ${run.runs} runs`;
+  return `${machineLine(run)}, Kafka ${run.kafka}. Each measurement took ${run.seconds} s${median}.`;
 }
 
 /** Returns an unfinished sentence about the machine. */
 export function machineLine({ at, machine, node }: MachineFacts): string {
-  return `${at.slice(0, 10)}, ${machine}, Node ${node}`;
+  return `Environment on ${at.slice(0, 10)}: ${machine}, Node ${node}`;
 }
 
 function projectorLine({ projector }: PathResult): string {

@@ -53,7 +53,7 @@ export function sizingReport(result: SizingResult): string {
     ),
     notesOf(result),
     '## Measured figures',
-    `${machineLine(result.run)}, Kafka ${result.run.kafka}, ${result.run.seconds} s of load with ${grouped(Math.round(result.eventsPerSecond))} events per second.`,
+    `${machineLine(result.run)}, Kafka ${result.run.kafka}. The load was ${grouped(Math.round(result.eventsPerSecond))} events per second for ${result.run.seconds} s.`,
     table(
       ['process', 'CPU µs per event', 'peak of the resident memory'],
       PROCESSES.map(([name, title]) => [
@@ -107,20 +107,20 @@ const PROCESSES = [
 ] as const;
 
 const INTRODUCTION = `The table shows the sizes for three sustained rates. A core has a load of at most ${BUSY_SHARE * 100} %, so that peaks and restarts cause
-no lag. Choose the rate of your busiest hour for processes and cores, and your average rate for disks.`;
+no lag. Use the rate of your busiest hour to find the processes and cores, and your average rate to find the disks.`;
 
 function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   const measured = grouped(Math.round(eventsPerSecond));
   return [
-    `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. Larger
-  batches cost less, and single events cost about ten times as much in ingest ([performance](../performance.md)).`,
+    `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. An
+  event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
     `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. All
   figures above this rate are the measured cost of an event, multiplied by the rate.`,
-    `- **Kafka**: the figures assume ${REPLICAS} replicas, but one broker was measured. Brokers are counted with ${CORES_PER_BROKER} cores each.`,
+    `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
     `- **ClickHouse** must be one server. If the table shows more cores or a larger disk than one server of yours has, set a
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,
-    `- **Large tenants**: by default, a tenant uses one partition, which one projector and one linker process. Assign a
-  tenant to [more partitions](hot-tenants.md) before it needs more than one core of a projector.`,
+    `- **Large tenants**: by default, a tenant uses one partition, so a single projector and a single linker handle all its records.
+  Assign a tenant to [more partitions](hot-tenants.md) before it needs more than one core of a projector.`,
   ].join('\n');
 }
 

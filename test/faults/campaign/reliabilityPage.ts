@@ -13,34 +13,34 @@ with the tables and topics. The column \`passed\` has the passed runs and the re
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
 With \`--together\`, one deployment gets several faults, one after the other. If a
-check fails, the run counts as failed for every fault of the deployment.`;
+check then fails, the run counts as failed for each of these faults.`;
 
 const LATE_COMMIT =
-  'Probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group, so a lookup and the next commit waited for each other.';
+  'The cause was probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group. Then a lookup and the next commit waited for each other.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'A bug that the commit 9223460 fixed: when ingest was stopped, it treated connections with unread requests as idle and closed them, because timers ran before sockets.',
+    'The commit 9223460 fixed this bug: when ingest was stopped, it closed connections with unread requests. Node runs timers before it reads sockets, so ingest treated these connections as idle.',
   ],
   [
     'a75db423ad',
     'a probe was answered 503',
-    'An error in the test: it expected no 503 while ClickHouse was unavailable. A new ingest process needs ClickHouse for sessions that are not in its cache.',
+    'The test was wrong: it expected no 503 while ClickHouse was unavailable. A new ingest process needs ClickHouse for sessions that are not in its cache.',
   ],
   [
     '1c666a5bfc',
     'not within 120000 ms',
-    'Probably a bug that the commit 276a113 fixed: kafkajs never answered a request that was written while the connection closed.',
+    'The cause was probably a bug that the commit 276a113 fixed: if a request was written while the connection closed, the request never got an answer in kafkajs.',
   ],
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
   [
     'bcce94bb34',
     'verify found ',
-    'An error in the test: it expected that all events are verified, but an ingest whose clock is ten minutes behind verifies events only up to its own time.',
+    'The test was wrong: it expected that all events are verified, but an ingest whose clock is ten minutes behind verifies events only up to its own time.',
   ],
 ];
 
@@ -92,7 +92,7 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} In total, ${good} of ${results.length} short runs passed, took at most ${Math.round(longest)} s each, and checked ${checked}.`;
+  return `${said} ${good} of ${results.length} short runs passed, and together they checked ${checked}. The longest run took ${Math.round(longest)} s.`;
 }
 
 /** Returns a list of the causes, with the number of failed runs. */

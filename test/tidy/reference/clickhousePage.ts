@@ -55,7 +55,7 @@ export function clickhousePages(): Readonly<Record<string, string>> {
 const INTRODUCTION = [
   'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query it. ClickHouse also stores the texts\non this page, as comments. Columns of a view have the types of its tables. Further pages describe the tables of\n[bug reports](clickhouse-reports.md) and [the tables for operators](clickhouse-operations.md).',
   'In every table, `tenant_id` and `project_id` are the owner of a row. The record of a row has the position `log_partition`, `log_offset`,\nand `log_index` in the log `log_id`. A log that is created again has another id. Quotas and counts use `received_at`.',
-  'Query the views of tables with the suffixes `_by_partition` and `_versions`, because these tables can contain outdated rows until a merge.\nThe tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal\nuse. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
+  'Tables whose names end in `_by_partition` or `_versions` can contain outdated rows until a merge, so query their views.\nThe tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal\nuse. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
 ];
 
 function pageOf(relation: string): string {

@@ -51,14 +51,14 @@ export async function metricsPage(): Promise<string> {
 /** The values of the label `resource`. A test compares them with the metrics of a running Questlog. */
 const RESOURCES = [
   '`request_body_bytes`, `body_decoders`: request bodies in memory, and decoders of large compressed bodies.',
-  '`reads`, `lookups`: concurrent queries of ingest.',
+  '`reads`, `lookups`: ClickHouse queries that ingest runs at the same time, for read requests and for write requests.',
   '`uploads`, `linked_event_streams`: open uploads and streams.',
-  '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have. At the limit, ingest rejects new sessions and reports.',
+  '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have. When the limit is reached, ingest rejects new sessions and new reports.',
   '`open_report_windows`, `open_report_event_ids`: sessions with open reports, and events that open reports name. Ingest evicts the oldest entries above the limit.',
   '`replayable_events`: events in the cache of recent requests with an idempotency key, which is full in normal operation.',
   '`log_append_bytes`: appends that are not durable yet.',
-  '`linker_open_reports`, `linker_open_event_ids`: open reports, and the events that they name, in the partition with the most.',
-  '`data_folder_bytes`: disk of the data folder.',
+  '`linker_open_reports`, `linker_open_event_ids`: number of open reports, and number of event ids that open reports name, each in the partition where this number is highest.',
+  '`data_folder_bytes`: used bytes of the disk that contains the data folder.',
 ];
 
 /** Returns the label names, for which the Prometheus client has no type. */

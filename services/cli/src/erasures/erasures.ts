@@ -40,7 +40,7 @@ export function erasuresCommand(connect: () => Promise<Connection>): Command {
     group
       .command('create')
       .description(
-        'erase the data of a tenant, project, session, or player: the smallest of these that the options name; this cannot be undone',
+        'erase the data of the tenant, or only of the project, session, or player that the options name; this cannot be undone',
       )
       .requiredOption('--tenant <id>', 'tenant; without other options, all its data is erased')
       .option('--project <id>', 'project; without further options, all its data is erased')

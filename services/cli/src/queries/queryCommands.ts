@@ -91,7 +91,7 @@ interface UsedRows {
 function retention(connect: () => Promise<Connection>): Command {
   const command = new Command('retention')
     .description(
-      'show how long tables, files and topics keep data, and their size in bytes: now, and per month',
+      'show how long tables, files, and topics keep data, how many bytes they take, and how many bytes arrive per month',
     )
     .option('--project <id>', 'only this project; its share of a table is estimated from its rows')
     .option('--json', 'print JSON');

@@ -8,7 +8,7 @@ export const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If empty, `standalone` uses the embedded ClickHouse.',
+      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If this setting is empty, `standalone` uses the embedded ClickHouse.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',

@@ -22,7 +22,7 @@ export function httpMetrics(registry: MetricsRegistry) {
     }),
     rateLimited: new Counter({
       name: 'questlog_rate_limited_total',
-      help: 'Events that a limit on events rejected, plus requests that any other limit or a suspension rejected, by limit.',
+      help: 'Rejections by limit: rejected events for limits on events, and rejected requests for other limits and for suspensions.',
       labelNames: ['limit'],
       registers,
     }),

@@ -13,7 +13,7 @@ export function measureAppends(
 ): void {
   const seconds = new Histogram({
     name: 'questlog_log_append_duration_seconds',
-    help: 'Time until an append was durable or failed, without the transactions of the linker.',
+    help: 'Time until an append was durable or failed. Appends in transactions of the linker are not included.',
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],
   });

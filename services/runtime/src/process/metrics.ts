@@ -64,7 +64,7 @@ export function resourceMetrics(registry: MetricsRegistry) {
   };
   gauge(
     'questlog_resource_used',
-    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. In bytes if the name of the resource ends with `_bytes`, otherwise a count.',
+    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. The value is in bytes if the name of the resource ends with `_bytes`; otherwise, the value is a count.',
     (resource) => resource.used(),
   );
   gauge(

@@ -11,7 +11,7 @@ export const tracingSettings = {
   tracesExporter: setting.optional({
     env: 'OTEL_TRACES_EXPORTER',
     description:
-      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If empty or `none`, Questlog exports no traces.',
+      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If this setting is empty or `none`, Questlog exports no traces.',
   }),
   otlpEndpoint: setting.optional({
     env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
@@ -19,12 +19,12 @@ export const tracingSettings = {
   }),
   otlpTracesEndpoint: setting.optional({
     env: 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
-    description: 'Address for traces with its path, instead of `OTEL_EXPORTER_OTLP_ENDPOINT`.',
+    description: 'Full address for traces, including the path. Replaces `OTEL_EXPORTER_OTLP_ENDPOINT`.',
   }),
   tracesSampler: setting.optional({
     env: 'OTEL_TRACES_SAMPLER',
     description:
-      'Sampler of requests: `always_on`, `always_off`, `traceidratio`, or one of these after `parentbased_`. Empty: `parentbased_always_on`.',
+      'Sampler of requests: `always_on`, `always_off`, `traceidratio`, or one of these names with the prefix `parentbased_`. Empty: `parentbased_always_on`.',
   }),
   tracesSamplerArg: setting.optional({
     env: 'OTEL_TRACES_SAMPLER_ARG',

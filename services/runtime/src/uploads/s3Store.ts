@@ -32,7 +32,7 @@ const CORS_MAX_AGE_S = 3600;
 export interface S3StoreOptions {
   /** URL of the S3 service. Empty for AWS. */
   readonly endpoint: string;
-  /** URL under which games reach the S3 service. If empty, games use `endpoint`. */
+  /** URL under which games reach the S3 service. If this URL is empty, games use `endpoint`. */
   readonly publicEndpoint: string;
   readonly bucket: string;
   readonly region: string;

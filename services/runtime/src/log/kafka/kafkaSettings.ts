@@ -48,11 +48,12 @@ export const kafkaSettings = {
   }),
   kafkaOauthTokenUrl: setting.optional({
     env: 'KAFKA_OAUTH_TOKEN_URL',
-    description: 'For `oauthbearer`: token endpoint of the client credentials grant (RFC 6749, section 4.4).',
+    description:
+      'Token endpoint of the client credentials grant (RFC 6749, section 4.4). Used only with `oauthbearer`.',
   }),
   kafkaOauthScope: setting.optional({
     env: 'KAFKA_OAUTH_SCOPE',
-    description: 'For `oauthbearer`: the requested scope.',
+    description: 'Requested scope. Used only with `oauthbearer`.',
   }),
 } as const;
 
