@@ -41,9 +41,7 @@ export function securityPage(): string {
       : `The ${ground.form} form of \`npm run test:abuse\` ran on ${ground.at.slice(0, 10)}${ground.minutes === undefined ? '' : `, and took ${ground.minutes} minutes`}. Questlog ran in one process with ${ground.cpus} cores and Node ${ground.node}.`,
     'Each line has the attack, what was sent (in parentheses), and the result.',
     list(figures.map(({ attack, tried, held }) => `${attack} (${tried}): ${held}`)),
-    `Schemathesis generates requests from the OpenAPI documents, except for \`/v1/linked-events\` and \`/admin/tail\`, whose responses never end.
-Six endpoints for operators also check rules that the OpenAPI document states only as prose, for example that a text is valid SQL.
-[Hooks](../../test/abuse/schemathesis/hooks.py) tell Schemathesis these rules.`,
+    `Schemathesis generates requests from the OpenAPI documents, except for \`/v1/linked-events\` and \`/admin/tail\`, whose responses never end.`,
   ];
   return `${blocks.join('\n\n')}\n`;
 }

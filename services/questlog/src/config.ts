@@ -42,12 +42,12 @@ const processSettings = {
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
     description:
-      'Address of the listener for operators, for the commands of `questlog`. If this setting is empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for operators, for the commands of `questlog`. If this setting is empty, a command reads the credentials file.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If this setting is empty, a command uses the address in the credentials file in `QUESTLOG_DATA_DIR`.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If this setting is empty, a command reads the credentials file.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',

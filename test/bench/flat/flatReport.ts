@@ -22,7 +22,7 @@ export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
   const shapes = measured[0]?.figures ?? [];
   return [
-    `${factsLine(run)}\n\nEach cell shows the CPU time per event and the throughput, divided by the figures of the base. Each column title shows the events per request and the connections.`,
+    `${factsLine(run)}\n\nEach cell shows the CPU time per event and the throughput, divided by the figures of the base.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       [

@@ -49,8 +49,7 @@ that receive the same events, one after the other, on one machine with one Kafka
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
   `[The results](performance.json) also contain memory and bytes in the log. The option \`--against COMMIT\` compares
-with an earlier commit. The option \`--json FILE\` writes the figures to FILE, and overwrites earlier figures of this machine. The options \`--rows 500x8,1x64\` and
-\`--seconds 5\` shorten a run. Stop other programs before a run.`,
+with an earlier commit. The options \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs before a run.`,
 ];
 
 const SECTIONS: readonly Section[] = [
@@ -63,7 +62,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3',
-    words: `shows the medians of three runs. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
+    words: `compares the servers. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
 the target.
 
 The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of the latencies, every
