@@ -41,13 +41,12 @@ const processSettings = {
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
-    description:
-      'Address of the listener for operators, for the commands of `questlog`. If this setting is empty, a command reads the credentials file.',
+    description: 'Address of the listener for operators, for the commands of `questlog`.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If this setting is empty, a command reads the credentials file.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',

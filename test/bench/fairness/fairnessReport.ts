@@ -39,7 +39,7 @@ second with ${VICTIM.page} events each. In the case "alone", the second tenant s
 process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
 two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
     `With \`--check\`, the command fails if a ratio exceeds ${MAX_RATIO}, or if an overloaded ingest returns no 503, uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory, or has
-a high latency ${seconds(WELL_AFTER_MS)} after the overload. The benchmark takes half an hour.`,
+a high latency ${seconds(WELL_AFTER_MS)} after the overload.`,
     ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
   ].join('\n\n')}\n`;
 }

@@ -99,8 +99,11 @@ export function judge({ rows, peers }: PathResult): Judged {
 }
 
 export function factsLine(run: RunFacts): string {
-  const median = run.runs === 1 ? '' : `, and each figure is the median of ${run.runs} runs`;
-  return `${machineLine(run)}, Kafka ${run.kafka}. Each measurement took ${run.seconds} s${median}.`;
+  const measurement =
+    run.runs === 1
+      ? `Each measurement took ${run.seconds} s.`
+      : `Each figure is the median of ${run.runs} measurements of ${run.seconds} s each.`;
+  return `${machineLine(run)}, Kafka ${run.kafka}. ${measurement}`;
 }
 
 /** Returns an unfinished sentence about the machine. */
