@@ -33,7 +33,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     '1c666a5bfc',
     'not within 120000 ms',
-    'The cause was probably a bug that the commit 276a113 fixed: if a request was written while the connection closed, the request never got an answer in kafkajs.',
+    'The cause was probably a bug that the commit 276a113 fixed: kafkajs never answered a request that was written while its connection closed.',
   ],
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
