@@ -205,8 +205,13 @@ describeKafka('alerts', (engines) => {
 
   async function breakLinker(): Promise<void> {
     const { linker } = services;
-    const fileReport = async () =>
-      expect((await game.report({ sessionId: game.sessionId })).status).toBe(201);
+    // Reports get a 503 while the broker of the sessions does not respond.
+    const fileReport = () =>
+      eventually(
+        () => game.report({ sessionId: game.sessionId }),
+        ({ status }) => status === 201,
+        WITHIN_MS,
+      );
     await provoke({
       fault: 'the linker does not respond',
       alerts: ['QuestlogGroupBehind', 'QuestlogRecordsExpire'],

@@ -82,7 +82,7 @@ export const OVERVIEW = [
     title: 'Responses',
     unit: 'reqps',
     queries: {
-      '{{status}}': `sum by (status) (label_replace(rate(questlog_http_requests_total{${SERVICE}}[$__rate_interval]), "status", "\${1}xx", "status", "(.).*"))`,
+      '{{status}}': `sum by (status) (rate(questlog_http_requests_total{${SERVICE}}[$__rate_interval]))`,
     },
   }),
   timeseries({

@@ -10,21 +10,28 @@ export function traceRequests(
   handler: RequestListener,
 ): RequestListener {
   if (tracing === undefined) return handler;
-  const routes = Object.values(operations).map((operation) => {
-    const { path } = routeOf(operation);
-    return { path, pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}(\\?|$)`) };
-  });
+  const paths = Object.values(operations).map((operation) => routeOf(operation).path);
   return (request, response) => {
     const { method = '_OTHER', url = '', headers } = request;
     const { traceparent } = headers;
     const span = tracing.startRequest(METHODS.has(method) ? method : '_OTHER', traceparent?.toString());
     if (span === undefined) return handler(request, response);
     response.once('close', () => {
-      const route = routes.find(({ pattern }) => pattern.test(url));
-      span.end(route?.path, response.headersSent ? response.statusCode : undefined);
+      const route = paths.find((path) => matches(path, url));
+      span.end(route, response.headersSent ? response.statusCode : undefined);
     });
     span.run(() => handler(request, response));
   };
+}
+
+/** Returns true if the URL has the path of a route such as `/v1/events/{id}`. */
+function matches(path: string, url: string): boolean {
+  const parts = url.split('?', 1)[0]?.split('/') ?? [];
+  const expected = path.split('/');
+  return (
+    parts.length === expected.length &&
+    expected.every((part, i) => (part.startsWith('{') ? parts[i] !== '' : part === parts[i]))
+  );
 }
 
 /** HTTP methods that are listed in OpenTelemetry's semantic conventions. */
