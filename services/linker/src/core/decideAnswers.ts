@@ -78,8 +78,8 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
     const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
-    // Ignores a retraction that precedes its report in the log. A forwarded retraction needs no check, because the linker
-    // checks each retraction before it forwards the retraction.
+    // A retraction counts only if it follows its report in the log. The linker compares their positions before it forwards a
+    // retraction, so a forwarded retraction always counts.
     const isLater = report.logId !== logId || report.offset < retraction.offset;
     return retraction.record.isForwarded || isLater;
   };

@@ -38,8 +38,7 @@ export async function firstRecords(
       return onTruncated?.(partition, offset);
     },
   });
-  // Finishes ranges without records. The log never calls `onBatch` for a partition if retention has removed the records of its
-  // range and the log has no later record.
+  // Finishes each range that has no records, for example after retention. For these partitions, `onBatch` can stay uncalled.
   for (const [partition, position] of tail.positions().entries())
     if (position >= endOf(partition)) finish(partition);
   const read = Promise.race([allRead.promise, tail.failed]);
