@@ -17,8 +17,8 @@ const QUOTA = 20;
 const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<void>>> = {
   tail: async (page) => {
     await page.getByText('Live.').waitFor();
-    const counted = page.getByText(/Showing [\d,]+ of [\d,]+ events/);
-    const matched = async () => numberIn(/of ([\d,]+) events/, await counted.textContent());
+    const counted = page.getByText(/Showing [\d,]+ of [\d,]+ new events/);
+    const matched = async () => numberIn(/of ([\d,]+) new events/, await counted.textContent());
     const first = await eventually(matched, (events) => events > 0);
     await eventually(matched, (events) => events > first);
     const row = page.locator('tbody tr').first();

@@ -19,7 +19,34 @@ describeInChromium('the live tail', () => {
     await page.getByRole('button', { name: 'checkpoint' }).click();
     expect(await page.getByRole('dialog').locator('pre').textContent()).toBe(payload);
     await page.keyboard.press('Escape');
-    await page.getByText('Showing 1 of 1 events').waitFor();
+    await page.getByText('Showing 1 of 1 new events').waitFor();
+  });
+
+  test('starts with the last 50 events, newest first, and adds each new event once', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const types = Array.from({ length: 55 }, (_, n) => `stored ${n}`);
+    await game.post(types.map((eventType) => anEvent({ eventType, payload: { level: 3 } })));
+    const path = `${shared.product.credentials.adminUrl}/#/tail`;
+    await eventually(
+      () => shared.product.sql(`SELECT 1 FROM events WHERE project_id = '${game.projectId}'`),
+      ({ length }) => length === types.length,
+    );
+    const page = await chromium.signedIn(shared.product, 'overview');
+    await page.getByRole('banner').getByRole('combobox').selectOption(game.projectId);
+    await page.goto(path);
+    const buttons = page.locator('tbody tr button');
+    const newest = types.toReversed().slice(0, 50);
+    await expect.poll(() => buttons.allTextContents()).toEqual(newest);
+    await buttons.first().click();
+    expect(await page.getByRole('dialog').locator('pre').textContent()).toBe('{"level":3}');
+    await page.keyboard.press('Escape');
+    await game.post(anEvent({ eventType: 'new' }));
+    await expect.poll(() => buttons.allTextContents()).toEqual(['new', ...newest]);
+
+    // Filters the stored events too.
+    await page.getByLabel('Type', { exact: true }).fill('stored 7');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await expect.poll(() => buttons.allTextContents()).toEqual(['stored 7']);
   });
 
   test('ends its stream while the page is hidden, and asks for the token after a 401', async () => {
@@ -65,8 +92,8 @@ describeInChromium('the live tail', () => {
       await page.getByRole('button', { name: 'Filter' }).click();
       await page.getByText('Live. Showing 0 of 0').waitFor();
       await send();
-      await page.getByText(/Showing [1-9]/).waitFor();
-      return await rows.count();
+      const counted = await page.getByText(/Showing [1-9]/).textContent();
+      return Number(/of (\d+) new/.exec(counted ?? '')?.[1]);
     };
     expect(await shownFor('Type', 'jump')).toBe(2);
     expect(await shownFor('Session', sessionId)).toBe(2);
@@ -74,16 +101,19 @@ describeInChromium('the live tail', () => {
     // Waits until ClickHouse has the session. The stream reads the sessions of the player when the stream opens, so it would miss
     // events of a later session.
     await eventually(
-      () => shared.product.sql(`SELECT 1 FROM sessions WHERE id = '${sessionId}'`),
-      ({ length }) => length > 0,
+      () =>
+        shared.product.sql(`SELECT 1 FROM events
+          WHERE session_id IN (SELECT id FROM sessions WHERE id = '${sessionId}')`),
+      ({ length }) => length === 6,
     );
     expect(await shownFor('Player', player)).toBe(2);
+    await expect.poll(() => rows.count()).toBe(8);
     await page.getByRole('button', { name: 'Pause' }).click();
     await send();
     await page.getByRole('button', { name: 'Continue (2 more)' }).waitFor();
-    expect(await rows.count()).toBe(2);
+    expect(await rows.count()).toBe(8);
     await page.getByRole('button', { name: 'Continue' }).click();
-    expect(await rows.count()).toBe(4);
+    expect(await rows.count()).toBe(10);
     await page.getByRole('button', { name: 'Pause' }).click();
     await send();
     await page.getByRole('button', { name: 'Continue (2 more)' }).waitFor();

@@ -1,4 +1,4 @@
-/** The page of the live tail, which shows new events from the log. */
+/** The page of the live tail. It shows the newest events from ClickHouse, and then new events from the log. */
 import type { TailCount, TailEvent } from '@questlog/schemas/http/tail';
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -7,6 +7,7 @@ import { absoluteTime, clockTime, count, zoneName } from '../format.ts';
 import {
   type Column,
   Empty,
+  Failure,
   html,
   isShort,
   type PageProps,
@@ -16,10 +17,12 @@ import {
   Table,
   Time,
 } from '../html.ts';
-import { Rejected, request } from '../request.ts';
+import { Rejected, request, sql } from '../request.ts';
+import { useResource } from '../resource.ts';
 
 const NO_COUNT: TailCount = { matched: 0, shown: 0, unreadRecords: 0 };
 const MAX_EVENTS = 200;
+const STORED_EVENTS = 50;
 const MAX_PREVIEW_CHARACTERS = 160;
 const REOPEN_MS = 2_000;
 const FIELDS = [
@@ -98,6 +101,58 @@ async function rejectionReason(query: string): Promise<string> {
   }
 }
 
+type StoredEvent = Omit<TailEvent, 'offset' | 'sequence'> & {
+  readonly offset: string;
+  readonly sequence: string | null;
+};
+
+/** Conditions of the filters. The filter of payloads applies only to new events. */
+const CONDITIONS: Readonly<Record<string, string>> = {
+  project: 'project_id = {project:UUID}',
+  type: 'event_type = {type:String}',
+  session: 'session_id = {session:UUID}',
+  player: 'session_id IN (SELECT id FROM sessions WHERE player_external_id = {player:String})',
+};
+
+/** Returns the newest events in ClickHouse that match the filters, newest first. */
+async function storedEvents(
+  filters: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<TailEvent[]> {
+  const names = Object.keys(filters);
+  if (names.includes('where')) return [];
+  const conditions = Object.entries(CONDITIONS).flatMap(([name, condition]) =>
+    names.includes(name) ? [`AND ${condition}`] : [],
+  );
+  const rows = await sql<StoredEvent>(storedQuery(conditions.join(' ')), filters, signal);
+  return rows.map((row) => ({
+    ...row,
+    offset: Number(row.offset),
+    sequence: row.sequence === null ? null : Number(row.sequence),
+  }));
+}
+
+/** The query selects the events in two steps, so that ClickHouse reads only the payloads that the page shows. */
+function storedQuery(conditions: string): string {
+  return `WITH newest AS (
+      SELECT tenant_id, project_id, id_at, id FROM events
+      WHERE received_at > now() - INTERVAL 1 HOUR AND id_at > now() - INTERVAL 1 DAY ${conditions}
+      ORDER BY received_at DESC, log_offset DESC, log_index DESC LIMIT ${STORED_EVENTS}
+    )
+    SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId, build_id AS buildId,
+      event_type AS eventType, concat(replaceOne(toString(occurred_at), ' ', 'T'), 'Z') AS occurredAt,
+      concat(replaceOne(toString(received_at), ' ', 'T'), 'Z') AS receivedAt, over_quota AS overQuota,
+      toString(sequence) AS sequence, log_partition AS \`partition\`, toString(log_offset) AS \`offset\`,
+      log_index AS \`index\`, payload
+    FROM events WHERE (tenant_id, project_id, id_at, id) IN (SELECT * FROM newest)
+    ORDER BY received_at DESC, log_offset DESC, log_index DESC`;
+}
+
+function joined(newer: readonly TailEvent[], older: readonly TailEvent[]): TailEvent[] {
+  const ids = new Set(newer.map(({ id }) => id));
+  return [...newer, ...older.filter(({ id }) => !ids.has(id))];
+}
+
 const NEWEST_QUERY = `SELECT received_at, event_type, payload FROM events ORDER BY received_at DESC LIMIT 20`;
 
 export function Tail({ project, projects }: PageProps): VNode {
@@ -111,10 +166,11 @@ export function Tail({ project, projects }: PageProps): VNode {
   const activeFilters = Object.entries({ project: project?.id ?? '', ...filters }).filter(
     ([, value]) => value !== '',
   );
-  const query = new URLSearchParams(Object.fromEntries(activeFilters)).toString();
+  const active: Readonly<Record<string, string>> = Object.fromEntries(activeFilters);
+  const query = new URLSearchParams(active).toString();
   const stream = useStream(query, {
     events: (arrived) => {
-      setEvents((last) => [...arrived.toReversed(), ...last].slice(0, MAX_EVENTS));
+      setEvents((last) => joined(arrived.toReversed(), last).slice(0, MAX_EVENTS));
       setPausedCount((last) => last + arrived.length);
     },
     count: setCounted,
@@ -125,6 +181,16 @@ export function Tail({ project, projects }: PageProps): VNode {
     setPausedCount(0);
     setCounted(NO_COUNT);
   }, [query]);
+  const { since } = stream;
+  // Loads the stored events after each start of the stream, so that no event is missing after a lost connection.
+  const stored = useResource(`${query} ${since?.getTime()}`, async (signal) =>
+    since === undefined ? [] : await storedEvents(active, signal),
+  );
+  useEffect(() => {
+    const found = stored.value ?? [];
+    if (found.length > 0) setEvents((last) => joined(last, found).toSorted(newestFirst).slice(0, MAX_EVENTS));
+  }, [stored.value]);
+  const isLoaded = stream.state !== 'connecting' && (stored.value ?? stored.error) !== undefined;
   const shown = frozen ?? events;
   const toggle = () => {
     setFrozen(frozen === undefined ? events : undefined);
@@ -137,10 +203,15 @@ export function Tail({ project, projects }: PageProps): VNode {
       </button>
     <//>
     <${Status} stream=${stream} counted=${counted} />
-    ${shown.length === 0 && html`<${NoEvents} isFiltered=${activeFilters.length > 0} />`}
+    <${Failure} error=${stored.error} />
+    ${shown.length === 0 && isLoaded && html`<${NoEvents} isFiltered=${activeFilters.length > 0} />`}
     ${shown.length > 0 && html`<${Table} label="Events, newest first" rows=${shown} columns=${columnsOf(projectNames(projects), setOpen)} />`}
     ${open && html`<${Detail} event=${open} project=${projects.find(({ id }) => id === open.projectId)?.name} onClose=${() => setOpen(undefined)} />`}
   </section>`;
+}
+
+function newestFirst(a: TailEvent, b: TailEvent): number {
+  return b.receivedAt.localeCompare(a.receivedAt);
 }
 
 function Status({ stream, counted }: { stream: Stream; counted: TailCount }): VNode {
@@ -150,7 +221,7 @@ function Status({ stream, counted }: { stream: Stream; counted: TailCount }): VN
   // Only the text of the connection state has an ARIA role, so that a screen reader does not read each new count.
   return html`<p class=${`status ${state}`}>
     <span role="status">${problem || texts[state]}</span>
-    ${since && ` Showing ${count(shown)} of ${count(matched)} events since ${clockTime(since)} ${zoneName(since)}.`}
+    ${since && ` Showing ${count(shown)} of ${count(matched)} new events since ${clockTime(since)} ${zoneName(since)}.`}
     ${since && unreadRecords > 0 && ` ${count(unreadRecords)} records were skipped to limit the load.`}
   </p>`;
 }
@@ -159,7 +230,7 @@ function NoEvents({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
     ? html`<${Empty}><p>No matching events yet. New events appear here.</p><//>`
     : html`<${Empty}>
-        <p>No events since this page was opened. New events appear here within a second.</p>
+        <p>No events in the last hour. New events appear here within a second.</p>
         <p>Earlier events are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST_QUERY)}`}>query the newest</a>.</p>
         <p>To see examples, run a simulated game: <code>npx questlog simulate</code></p>
       <//>`;
