@@ -69,7 +69,7 @@ export async function checkTraces(
   const linkedTo = new Set(of?.links?.map((link) => link.traceId));
   expect(linkedTo.has(of?.traceId ?? '')).toBe(false);
   for (const each of linkedTo) expect(together).toContain(each);
-  // Neither the payload, the player, the baggage, and the trace state, nor the token and the session are exported.
+  // The marker is in the payload, the player, the baggage, and the trace state.
   for (const secret of [marker, project.token, sessionId]) expect(collector.text()).not.toContain(secret);
 }
 

@@ -95,7 +95,7 @@ export async function readReportEvents(
   const { filed, retractedAt } = report;
   await waitForProjection(context, filed);
   const bySession = isFresh(filed, context.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
-  // Also filters by the time in the ids, because the primary key of the table starts with this time.
+  // Filters by the time in the ids as well, because the primary key of the table starts with this time.
   const { page, rows: found } = await queryPage(wanted, (asked, settings) =>
     context.store.query<LinkedRow>(
       `WITH links AS (

@@ -130,7 +130,7 @@ function retentionFor(patch: ProjectPatch, previous: Project): RetentionDays | n
   const { events = null, sessions = null, reports = null, links = null, uploads = null } = merged;
   const days: RetentionDays = { ...merged, events, sessions, reports, links, uploads };
   const isUnlimited = Object.values(days).every((each) => each === null);
-  // Also checks symbol keys, because a field that only a newer version of Questlog defines has a symbol key.
+  // Checks symbol keys as well, because a field that only a newer version of Questlog defines has a symbol key.
   return isUnlimited && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 

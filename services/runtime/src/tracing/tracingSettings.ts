@@ -15,7 +15,7 @@ export const tracingSettings = {
   }),
   otlpEndpoint: setting.optional({
     env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
-    description: 'Address of the OpenTelemetry Collector. Empty: `http://localhost:4318`.',
+    description: 'Address of the OpenTelemetry Collector. If empty, the address is `http://localhost:4318`.',
   }),
   otlpTracesEndpoint: setting.optional({
     env: 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
@@ -24,11 +24,11 @@ export const tracingSettings = {
   tracesSampler: setting.optional({
     env: 'OTEL_TRACES_SAMPLER',
     description:
-      'Sampler of requests: `always_on`, `always_off`, `traceidratio`, or one of these names with the prefix `parentbased_`. Empty: `parentbased_always_on`.',
+      'Sampler of requests: `always_on`, `always_off`, `traceidratio`, or one of these names with the prefix `parentbased_`. If empty, the sampler is `parentbased_always_on`.',
   }),
   tracesSamplerArg: setting.optional({
     env: 'OTEL_TRACES_SAMPLER_ARG',
-    description: 'Share of the requests that `traceidratio` selects, from 0 to 1. Empty: 1.',
+    description: 'Share of the requests that `traceidratio` selects, from 0 to 1. If empty, the share is 1.',
   }),
   otelDisabled: setting.optional({
     env: 'OTEL_SDK_DISABLED',

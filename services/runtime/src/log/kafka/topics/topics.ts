@@ -35,7 +35,7 @@ export async function ensureTopics(
     }
   }
   const created = await createMissing(deps, unique);
-  // Also checks the topics that were missing, because another process may have created them with a different specification.
+  // Checks even the topics that were missing, because another process may have created them with a different specification.
   const described = await Promise.all(
     unique.map((spec) =>
       describeTopic(deps, spec.name, {
