@@ -2,6 +2,7 @@
  * Reports the size and the number of parts of each table. If a partition has many parts, ClickHouse delays inserts into it and
  * then rejects them.
  */
+import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { OperationsContext } from './context.ts';
 
 const INTERVAL_MS = 30_000;
@@ -12,24 +13,21 @@ const PARTS = `SELECT table, max(parts) AS parts, sum(bytes) AS bytes FROM (
 ) GROUP BY table`;
 
 /** Periodically measures the data parts of each ClickHouse table. Returns a function that stops the measurements. */
-export function watchParts(
-  { store, metrics }: Pick<OperationsContext, 'store' | 'metrics'>,
-  intervalMs = INTERVAL_MS,
-): () => void {
+export function watchParts({
+  store,
+  metrics,
+}: Pick<OperationsContext, 'store' | 'metrics'>): () => Promise<void> {
+  const { partitionParts, tableBytes } = metrics;
   const count = async (): Promise<void> => {
     const tables = await store.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS);
     for (const { table, parts, bytes } of tables) {
-      metrics.partitionParts.set({ table }, Number(parts));
-      metrics.tableBytes.set({ table }, Number(bytes));
+      partitionParts.set({ table }, Number(parts));
+      tableBytes.set({ table }, Number(bytes));
     }
   };
   // Without ClickHouse, or without the right to read `system.parts`, the metrics have no values.
-  const countOnce = () =>
-    void count().catch(() => {
-      metrics.partitionParts.reset();
-      metrics.tableBytes.reset();
-    });
-  const timer = setInterval(countOnce, intervalMs);
-  countOnce();
-  return () => clearInterval(timer);
+  return runPeriodically(count, { everyMs: INTERVAL_MS }, () => {
+    partitionParts.reset();
+    tableBytes.reset();
+  });
 }

@@ -41,12 +41,13 @@ const processSettings = {
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
-    description: 'Address of the listener for operators, for the commands of `questlog`.',
+    description:
+      'Address of the listener for operators, for the commands of `questlog`. If empty, the commands use the address in the credentials file.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`.',
+      'Address of the listener for games, for the commands of `questlog` and for the test events of `operations`. If empty, the commands use the address in the credentials file.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',
