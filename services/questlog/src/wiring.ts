@@ -19,7 +19,7 @@ import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type HealthDeps, listenForHealth } from '@questlog/runtime/http/healthRoutes';
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
-import { measureAppends } from '@questlog/runtime/log/appendMetrics';
+import { appendMetrics, measureAppends } from '@questlog/runtime/log/appendMetrics';
 import { partitionHealthMetrics, warnOfUnavailablePartitions } from '@questlog/runtime/log/partitionHealth';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
@@ -163,7 +163,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 /** Returns the engines. Adds metrics of appends and inserts to them. */
 function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistry) {
   const resources = resourceMetrics(metrics);
-  measureAppends(metrics, resources, engines.log);
+  measureAppends(engines.log, appendMetrics(metrics));
+  if (engines.log.appendQueue !== undefined) resources.add(engines.log.appendQueue);
   if (local !== undefined) resources.add(diskResource(local.dataDir));
   return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
 }

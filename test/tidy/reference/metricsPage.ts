@@ -6,7 +6,7 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { insertMetrics } from '@questlog/runtime/clickhouse/insertMetrics';
 import { directoryMetrics } from '@questlog/runtime/directory/metrics';
 import { httpMetrics } from '@questlog/runtime/http/metrics';
-import { measureAppends } from '@questlog/runtime/log/appendMetrics';
+import { appendMetrics } from '@questlog/runtime/log/appendMetrics';
 import { partitionHealthMetrics } from '@questlog/runtime/log/partitionHealth';
 import {
   createMetricsRegistry,
@@ -22,8 +22,14 @@ export function allMetrics(): MetricsRegistry {
   const resources = resourceMetrics(registry);
   ingestMetrics(registry, http, resources);
   operationsMetrics(registry, http);
-  for (const add of [linkerMetrics, measureAppends]) add(registry, resources);
-  for (const add of [projectorMetrics, directoryMetrics, partitionHealthMetrics, insertMetrics])
+  linkerMetrics(registry, resources);
+  for (const add of [
+    projectorMetrics,
+    directoryMetrics,
+    partitionHealthMetrics,
+    appendMetrics,
+    insertMetrics,
+  ])
     add(registry);
   return registry;
 }

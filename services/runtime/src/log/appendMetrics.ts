@@ -1,24 +1,19 @@
 /** Measures the calls of `log.append`. */
 import { Histogram } from 'prom-client';
-import { type BoundedResources, type MetricsRegistry, resourceMetrics } from '../process/metrics.ts';
+import type { MetricsRegistry } from '../process/metrics.ts';
 import type { Log } from './log.ts';
 
-type MeasuredLog = Pick<Log, 'append' | 'appendQueue'>;
-
-/** Replaces `log.append` by a function that also measures the time of each append. */
-export function measureAppends(
-  registry: MetricsRegistry,
-  resources: BoundedResources = resourceMetrics(registry),
-  log?: MeasuredLog,
-): void {
-  const seconds = new Histogram({
+export function appendMetrics(registry: MetricsRegistry) {
+  return new Histogram({
     name: 'questlog_log_append_duration_seconds',
     help: 'Time until an append was durable or failed. Appends in transactions of the linker are not included.',
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],
   });
-  if (log === undefined) return;
-  if (log.appendQueue !== undefined) resources.add(log.appendQueue);
+}
+
+/** Replaces `log.append` by a function that also measures the time of each append. */
+export function measureAppends(log: Pick<Log, 'append'>, seconds: ReturnType<typeof appendMetrics>): void {
   const append = log.append.bind(log);
   log.append = (...records) => {
     const startedMs = performance.now();
