@@ -1,4 +1,4 @@
-/** Types of the objects that the modules of operations share. */
+/** Types of the objects that the modules of the operations service share. */
 import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';

@@ -1,4 +1,4 @@
-/** Defines the Prometheus metrics of operations: name, type, unit, and meaning. */
+/** Defines the Prometheus metrics of the operations service: name, type, unit, and meaning. */
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
 import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Gauge } from 'prom-client';

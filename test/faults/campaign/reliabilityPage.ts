@@ -16,7 +16,7 @@ With \`--together\`, one deployment gets several faults, one after the other. If
 check then fails, the run counts as failed for each of these faults.`;
 
 const LATE_COMMIT =
-  'The cause was probably a bug that the commit 684b9de fixed: a late commit reset the offset of the consumer group. Then a lookup and the next commit waited for each other.';
+  'The cause was probably a bug that the Git commit 684b9de fixed: a late offset commit reset the offset of the consumer group. Then a lookup and the next commit waited for each other.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [

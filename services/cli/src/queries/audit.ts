@@ -14,7 +14,7 @@ interface Options extends Readonly<Record<string, string | number | boolean | un
 
 export function auditCommand(connect: () => Promise<Connection>): Command {
   const command = new Command('audit')
-    .description('show changes by operators and rejected credentials, newest first')
+    .description('show the changes that operators made, and the rejected credentials, newest first')
     .option('--since <time>', 'earliest time: ISO 8601, or an age such as 30m, 2h, 1d', parseTime)
     .option('--until <time>', 'latest time, in the same format (default: now)', parseTime)
     .option('--actor <actor>', 'actors that start with this text, such as console or token:1f3a')

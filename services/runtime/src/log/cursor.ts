@@ -15,6 +15,6 @@ export interface Cursor {
    * offset.
    */
   take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
-  /** Closes the cursor. The cursor no longer calls `notify` and discards the records that it has fetched in advance. */
+  /** Closes the cursor: it stops calling `notify`, and discards the records that it has fetched in advance. */
   release(): void;
 }
