@@ -40,7 +40,8 @@ export interface EntityRules<Entity> {
 export interface IndexBounds {
   /** Limit for the total memory of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
-  /** Memory use in units of about 600 bytes at which this process rejects new registrations. */
+  /** This process rejects new registrations if the entities that ClickHouse might not have use more memory than this limit, in
+   * units of about 600 bytes. */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of the compact storage. An index with a compact storage ignores `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
@@ -82,7 +83,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Memory of the entities that ClickHouse might not have. At the limit, this process rejects new registrations. */
+  /** Returns the bytes of memory that the entities use that ClickHouse might not have. At the limit, this process rejects new registrations. */
   asResource(resource: string): BoundedResource {
     const { packed } = this.#rules;
     if (packed !== undefined) return { resource, limit: packed.maxBytes, used: () => packed.bytes };

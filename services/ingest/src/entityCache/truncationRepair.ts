@@ -20,8 +20,8 @@ interface TruncationRepairDeps {
 
 /**
  * Maximum bytes of the keys and values of one append. Kafka also counts headers and framing, which add up to 180 bytes per
- * record. This can double the size, because the smallest record has 165 bytes of key and value. Therefore, the maximum is only
- * a quarter of Kafka's limit.
+ * record. The smallest record has 165 bytes of key and value, so headers and framing can double the size. The maximum is a quarter of
+ * Kafka's limit, to be safe.
  */
 const MAX_BATCH_BYTES = 256 * 1024;
 

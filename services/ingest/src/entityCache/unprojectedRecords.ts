@@ -40,9 +40,9 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes the records that ClickHouse had at the time of the previous call. Stores the offsets of this call for the next
-   * call. After a truncation, the offsets can count new records that replaced lost records. The delay gives this process time
-   * to detect the truncation first.
+   * Removes the records that ClickHouse had at the time of the previous call, and stores the offsets of this call for the next
+   * call. The delay of one call gives this process time to detect a truncation. Otherwise, this method could remove a lost
+   * record, because a new record has the same offset.
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

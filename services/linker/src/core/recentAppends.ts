@@ -58,7 +58,7 @@ export class RecentAppends {
   }
 
   /**
-   * Evicts the oldest append ids, but more than `maxIds` ids must remain. Otherwise, `since` would be 0, which means that no id
+   * Evicts the oldest append ids, but keeps more than `maxIds` ids. With fewer ids, `since` would be 0, which means that no id
    * was ever evicted.
    */
   #evict(): number[] {

@@ -27,7 +27,7 @@ export interface RecordIdentity {
   readonly leaderEpoch?: number;
 }
 
-/** Decodes a commit of this or an older version of Questlog. */
+/** Decodes the metadata of an offset commit that this or an older version of Questlog wrote. */
 export function metadataOf({ offset, metadata }: Committed): CommitMetadata {
   try {
     return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };

@@ -64,8 +64,8 @@ export class Compaction {
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
     const previousOffset = this.#sql.latest.get(partition.id, key)?.['record_offset'];
     if (typeof previousOffset === 'number') this.#sql.delete.run(rowId(partition, previousOffset));
-    // For a tombstone, saves the time at which its older values are deleted. The retention time of the tombstone starts at this
-    // time, so that slow readers see the tombstone.
+    // For a tombstone, saves the current time, at which the older values of its key are deleted. The retention time of the
+    // tombstone starts now, so that slow readers see the tombstone.
     this.#sql.saveLatest.run(
       partition.id,
       key,
