@@ -33,7 +33,9 @@ export const GRACE_MS = 15 * 60 * 1000;
  */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
-/** Returns the time of a report's final lookup in milliseconds since the epoch. After this lookup, the linker closes the report. */
+/**
+ * Returns the time of a report's final lookup in milliseconds since the epoch. After this lookup, the linker closes the report.
+ */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
   const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);

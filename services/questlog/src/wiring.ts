@@ -199,7 +199,7 @@ async function startOperators(
       ...{ ...options.operations, address, trustedProxies: options.trustedProxies, gamesUrl },
     },
   );
-  // A listener waits until all responses end, so the console first ends its open responses.
+  // Ends the open responses of the console. Otherwise, the listener could not close, because it waits until all responses end.
   lifecycle.onStop('console', () => pages.close());
   return urlOf(address, operations.port);
 }

@@ -40,8 +40,10 @@ export interface EntityRules<Entity> {
 export interface IndexBounds {
   /** Limit for the total memory of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
-  /** This process rejects new registrations if the entities that ClickHouse might not have use more memory than this limit, in
-   * units of about 600 bytes. */
+  /**
+   * This process rejects new registrations if the entities that ClickHouse might not have use more memory than this limit, in
+   * units of about 600 bytes.
+   */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of the compact storage. An index with a compact storage ignores `maxUnprojectedWeight`. */
   readonly maxPackedBytes?: number;
@@ -83,7 +85,7 @@ export class EntityIndex<Entity> {
     return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
   }
 
-  /** Returns the bytes of memory that the entities use that ClickHouse might not have. At the limit, this process rejects new registrations. */
+  /** Memory of the entities that ClickHouse might not have, in bytes. At the limit, this process rejects new registrations. */
   asResource(resource: string): BoundedResource {
     const { packed } = this.#rules;
     if (packed !== undefined) return { resource, limit: packed.maxBytes, used: () => packed.bytes };

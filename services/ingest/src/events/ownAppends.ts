@@ -18,7 +18,9 @@ export class OwnAppends {
   /** For each partition, the offset after the latest append of this process. */
   readonly #ends: number[] = [];
   readonly #onTruncated: (partition: number, offset: number, lost: readonly OwnAppend[]) => void;
-  /** The ids of the appends, as a ring buffer. All ring buffers are allocated at the start, so that an append creates no object. */
+  /**
+   * The ids of the appends, as a ring buffer. All ring buffers are allocated at the start, so that an append creates no object.
+   */
   readonly #ids: Buffer;
   readonly #partitions: Uint32Array;
   readonly #offsets: Float64Array;

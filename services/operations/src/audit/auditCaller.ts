@@ -18,7 +18,10 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
 };
 /** Number of hex digits of a token's SHA-256 hash that the audit shows. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;
-/** Number of hash digits that identify a console session. Eight digits are too few: an operator could create two sessions with the same digits. */
+/**
+ * Number of hash digits that identify a console session. Eight digits are too few: an operator could create two sessions with
+ * the same digits.
+ */
 const SESSION_DIGEST_DIGITS = 16;
 
 export function routeOf(router: RouterInstance, { path, method }: Context): MatchedRoute | undefined {

@@ -144,8 +144,8 @@ interface ExpiredRows {
 
 /**
  * Removes the files of expiring reports, except files that also belong to a later report. A report can contain only files that
- * were uploaded in the 24 hours before the report. Therefore, only reports of the two days after the expired reports are
- * searched. Must run before the reports are removed, because only a report contains the project of a file.
+ * were uploaded in the 24 hours before the report. Therefore, this function searches only the reports from the two days after
+ * the expired reports. Must run before the reports are removed, because only a report contains the project of a file.
  */
 async function dropNamedFiles(
   { store, uploads }: Pick<RetentionDeps, 'store' | 'uploads'>,

@@ -29,7 +29,8 @@ export async function firstRecords(
       if (first === undefined && nextOffset < endOf(partition)) return;
       if (first !== undefined && first.offset < endOf(partition)) records.set(partition, first);
       finish(partition);
-      // Waits until the first record of every partition has arrived. Meanwhile, the log reads no further batches of the partition.
+      // Waits until the first record of every partition has arrived. Meanwhile, the log reads no further batches of the
+      // partition.
       await allRead.promise;
     },
     onTruncated: (partition, offset) => {

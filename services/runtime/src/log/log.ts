@@ -92,7 +92,9 @@ export interface TopicSpec {
   /** Policy `delete` removes expired records. Policy `compact` keeps the latest record of each key. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** Compression of all stored batches. The type has no other values, because Questlog cannot read batches with lz4 or snappy. */
+  /**
+   * Compression of all stored batches. The type has no other values, because Questlog cannot read batches with lz4 or snappy.
+   */
   readonly compression?: 'zstd';
 }
 

@@ -25,7 +25,7 @@ export interface Tracing {
 }
 
 export interface RequestSpan {
-  /** Runs the work as the current span. */
+  /** Calls `work`. The spans that `work` starts become children of this span. */
   run(work: () => void): void;
   /** @param route the template of the path, such as `/v1/sessions/{id}` @param status undefined if no response was sent */
   end(route: string | undefined, status: number | undefined): void;
