@@ -28,7 +28,7 @@ export function linkerMetrics(
     }),
     openReports: new Gauge({
       name: 'questlog_linker_open_reports',
-      help: 'Number of open reports of a partition. The linker compares each event with all of them.',
+      help: 'Number of open reports of a partition. The linker compares each event with all open reports of its partition.',
       labelNames: ['partition'],
       registers,
     }),

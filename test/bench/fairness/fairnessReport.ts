@@ -35,7 +35,7 @@ export function fairnessPage(): string {
     '# Fairness results',
     `<!-- Generated from ${RESULT}. To replace the results, run the command of this page, then: npm run docs:reference -->`,
     `The command \`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
-second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", it sends to another ingest
+second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", the second tenant sends to another ingest
 process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
 two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
     `With \`--check\`, the command fails if a ratio exceeds ${MAX_RATIO}, or if an overloaded ingest returns no 503, uses more than ${mebibytes(MAX_RSS_BYTES)} MiB of memory, or has

@@ -30,7 +30,7 @@ export class QuotaLedger {
   readonly #lastOffsets = new Map<number, number>();
   #usedInOtherLogsByPartition = new Map<number, number>();
   /**
-   * For each truncated partition, identifies the row that ClickHouse stored before the truncation. ClickHouse can still return
+   * For each truncated partition, identifies the row with the counts from before the truncation. ClickHouse can still return
    * this outdated row.
    */
   readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedInOtherLogs: number }>();
