@@ -28,7 +28,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Accepted events of the last day that are missing in ClickHouse. Either the log did not confirm them, or the projector did not store them. Duplicates and dead letters do not count. Each projector reports the total, so do not add up the values.',
+      help: 'Accepted events of the last day that are missing in ClickHouse. A missing event was not confirmed by the log, or not stored by the projector. Duplicates and dead letters do not count. Each projector reports the total, so do not add up the values.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({

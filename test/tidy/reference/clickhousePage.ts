@@ -108,7 +108,7 @@ function blocksOf(
   }
   for (const [place, names] of elsewhere) {
     const path = pageOf(place) === pageOf(name) ? '' : pageOf(place);
-    lines.push(`these columns have the same meaning as in [${place}](${path}#${place}): ${names.join(', ')}`);
+    lines.push(`columns described in [${place}](${path}#${place}): ${names.join(', ')}`);
   }
   return [
     `## ${name}`,

@@ -78,7 +78,7 @@ async function changeSwitches(
   await request('PUT', path, change(await read.json()), undefined, headers);
 }
 
-/** The names begin with the index of the new switch in the list, as in the error messages of the API. */
+/** Fields of the form. Each name begins with the index of the new switch in the list, as in the error messages of the API. */
 const FIELDS: readonly Field[] = [
   {
     ...{ name: '0/action', label: 'Action', value: 'reject' },

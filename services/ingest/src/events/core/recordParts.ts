@@ -12,7 +12,7 @@ import { isRestricted, type Principal } from '@questlog/runtime/directory/direct
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
-/** Returns which events share a record if sampling has dropped no event of the request. */
+/** Returns which events of a request share a record. For requests without events that sampling dropped. */
 export function recordShape(
   principal: Principal,
   { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },
