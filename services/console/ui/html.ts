@@ -32,7 +32,7 @@ export function millisOf(id: string): number {
   return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
 }
 
-/** The documentation, in which a repository path such as `docs/operating/outages.md` is a page. */
+/** Address of the documentation. The path of a page is its path in the repository, for example `docs/operating/outages.md`. */
 const DOCUMENTATION = 'https://github.com/questlog/questlog/blob/main/';
 
 export function DocsLink({ path, children = path }: { path: string; children?: ComponentChildren }): VNode {

@@ -58,7 +58,7 @@ function decideCheck(
 
 /**
  * True if the linker opens the new report. `report` is the first report in ClickHouse that has the same id.
- * - If the new report is a retry, or `report` is from another log: true if `report` is not retracted.
+ * - If `record` only starts another search (`retried`), or if `report` is from another log: true if `report` is not retracted.
  * - If `report` has a lower offset in the same log: false, because the new report is a duplicate.
  * - If `report` has the same offset in the same log: true, because both are the same record.
  * - If `report` has a higher offset in the same log: true, because `report` was stored before a truncation.

@@ -1,6 +1,7 @@
 /**
  * Reads one partition in blocks and writes each block exactly once, even after a crash. The offsets of a block are committed
- * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing rows.
+ * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing
+ * rows.
  */
 import {
   type Batch,
@@ -202,10 +203,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert.
-   * - Usually, only the next block is verified, because a crash before its commit can leave rows of the block.
-   * - If the group has no commit, or if rows at or above `position` are stored, all blocks up to the end of the log are
-   *   verified.
+   * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert. -
+   * Usually, only the next block is verified, because a process that crashed before its commit can have left rows of the block.
+   * - If the group has no commit, or if ClickHouse has a row whose offset is at or above `position`, all blocks up to the end
+   * of the log are   verified.
    * @throws RestartRun if the log ends before a stored row. The search for truncations must then run again, because the log has
    * lost records after that search.
    */

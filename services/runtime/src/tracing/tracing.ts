@@ -42,8 +42,8 @@ export interface NewSpan {
 export const TRACEPARENT_HEADER = 'traceparent';
 
 /**
- * Maximum number of traces per batch that get a span for the work on the batch. This number also limits the links of a child
- * span, because the child span links to all other traces of the batch.
+ * Maximum number of traces per batch that get a span for the work on the batch. A span below them has a link to every trace of
+ * the batch, so it has at most this number of links.
  */
 export const MAX_TRACES_PER_BATCH = 32;
 

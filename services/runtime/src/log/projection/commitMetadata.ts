@@ -42,7 +42,7 @@ export function lastRecordOf(committed: Committed | undefined): RecordIdentity |
   return committed && metadataOf(committed).last;
 }
 
-/** Returns the id of the ClickHouse tables in a commit. A commit that an operator made contains no id. */
+/** Returns the id in a commit that identifies the ClickHouse tables. A commit that an operator made contains no such id. */
 export function tableOf(committed: Committed | undefined): string | undefined {
   return committed && metadataOf(committed).tables;
 }

@@ -13,7 +13,7 @@ import { recordsVersionOf } from './coPartitions.ts';
 
 export interface WaitOptions {
   readonly connection: KafkaConnection;
-  /** Names of the groups with the configured prefix. The function does not wait for a group that has no members. */
+  /** Names of the groups, including the configured prefix. A group without members counts as ready. */
   readonly groups: readonly string[];
   /** Version of the records that every member must be able to read. */
   readonly recordsVersion: number;
