@@ -57,10 +57,11 @@ function decideCheck(
 }
 
 /**
- * True if the linker opens the new report. `report` is the first report in ClickHouse that has the same id.
- * - If `record` only starts another search (`retried`), or if `report` is from another log: true if `report` is not retracted.
- * - If `report` has a lower offset in the same log: false, because the new report is a duplicate.
- * - If `report` has the same offset in the same log: true, because both are the same record.
+ * Returns true if the linker opens the report of a record. `report` is the first report in ClickHouse with this report's id.
+ * - If the record only starts another search (`retried`): true if the report is not retracted.
+ * - If `report` comes from another log: true if the report is not retracted.
+ * - If `report` has a lower offset in the same log: false, because the record is a duplicate.
+ * - If `report` has the same offset in the same log: true, because ClickHouse has this record.
  * - If `report` has a higher offset in the same log: true, because `report` was stored before a truncation.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {
