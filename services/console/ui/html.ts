@@ -39,7 +39,7 @@ export function DocsLink({ path, children = path }: { path: string; children?: C
   return html`<a href=${DOCUMENTATION + path} target="_blank" rel="noreferrer">${children}</a>`;
 }
 
-/** Makes a link of each page of the documentation that the text names. */
+/** Replaces the path of each documentation page in the text with a link to the page. */
 export function withDocsLinks(text: string): ComponentChildren {
   const parts = text.split(/(docs\/[\w/-]+\.md)/);
   return parts.map((part, i) => (i % 2 === 1 ? html`<${DocsLink} path=${part} />` : part));

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** Implements the command `questlog [standalone | ingest | operations | linker | projector]`, which starts and stops the services. */
+/**
+ * Implements the command `questlog [standalone | ingest | operations | linker | projector]`, which starts and stops the
+ * services.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -89,7 +92,7 @@ try {
       version: version(),
       revision: revision(),
     });
-    // A stop calls the last function first. Thus, the export runs while the services stop.
+    // A stop calls the functions in reverse order, so the export of traces continues while the services stop.
     lifecycle.onStop('spans', () => tracing?.flush());
     return started;
   };

@@ -19,7 +19,8 @@ interface TruncationRepairDeps {
 }
 
 /**
- * Maximum bytes of the keys and values of one append. Kafka also counts headers and framing, which take at most 180 bytes per record. The smallest record has 165 bytes of key and value, so headers and framing can double the size. The maximum is a
+ * Maximum bytes of the keys and values of one append. Kafka also counts headers and framing, which take at most 180 bytes per
+ * record. The smallest record has 165 bytes of key and value, so headers and framing can double the size. The maximum is a
  * quarter of Kafka's limit, to be safe.
  */
 const MAX_BATCH_BYTES = 256 * 1024;

@@ -42,8 +42,8 @@ export interface NewSpan {
 export const TRACEPARENT_HEADER = 'traceparent';
 
 /**
- * Maximum number of traces per batch that get a span for the work on the batch. A span below them has a link to every trace of
- * the batch, so it has at most this number of links.
+ * Maximum number of traces per batch that get a span for the work on the batch. A span that belongs to the whole batch has a
+ * link to each of these traces.
  */
 export const MAX_TRACES_PER_BATCH = 32;
 

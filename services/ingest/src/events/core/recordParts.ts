@@ -12,7 +12,7 @@ import { isRestricted, type Principal } from '@questlog/runtime/directory/direct
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
-/** Returns which events of a request share a record. For requests without events that sampling dropped. */
+/** Returns which events of a request share a record, unless sampling dropped events of the request. */
 export function recordShape(
   principal: Principal,
   { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },

@@ -45,7 +45,7 @@ export interface TruncationDeps {
  * Finds the last record that is unchanged in the log. For this, compares the log with the last committed record and with the
  * stored rows. The comparison changes the read position.
  *
- * All later records count as truncated. They can include unchanged records without rows. This is safe, because processing a
+ * All later records count as truncated, even if some of them are unchanged and have no rows. This is safe, because processing a
  * record again adds no rows.
  * @returns undefined if the log is not truncated
  * @param truncatedFrom the offset of a truncation that the log has reported. Infinity if the log has reported no truncation.
