@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: compares Questlog's ingest with other servers that accept the same events, in one run on one machine.
  * `--against COMMIT` compares it with a commit, `--flat` with larger deployments, and `--rest` measures it without requests.
- * `--sizing` measures all processes of a deployment. Starts and ends all processes.
+ * `--sizing` measures all processes of a deployment, and `--traces` the cost of traces. Starts and ends all processes.
  */
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -12,6 +12,7 @@ import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/
 import { memoryOf } from '../processFigures.ts';
 import { measureRest } from '../rest/measureRest.ts';
 import { measureSizing } from '../sizing/measureSizing.ts';
+import { measureTraces } from '../traces/measureTraces.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
 import {
   type BenchStack,
@@ -67,6 +68,7 @@ async function measure(options: PathOptions, loadBefore: number): Promise<BenchR
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
   if (options.isSizing) return { sizing: await measureSizing({ stack, options, say }, facts) };
+  if (options.isTraces) return { traces: await measureTraces({ stack, options, say }, facts) };
   if (options.isFlat) return { flat: await measureFlat({ stack, options, say }, facts) };
   if (options.against !== undefined)
     return { against: await besideCommit(stack, options, facts, options.against) };

@@ -5,6 +5,7 @@ import type { KindsResult } from '../kinds/measureKinds.ts';
 import type { PeerName } from '../peers/peer.ts';
 import type { RestResult } from '../rest/measureRest.ts';
 import type { SizingResult } from '../sizing/measureSizing.ts';
+import type { TracesResult } from '../traces/measureTraces.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
 
@@ -16,6 +17,7 @@ export interface BenchResults {
   readonly flat?: FlatResult;
   readonly rest?: RestResult;
   readonly sizing?: SizingResult;
+  readonly traces?: TracesResult;
 }
 
 /** Returns the results by machine. */

@@ -37,6 +37,8 @@ export interface PathOptions {
   readonly isAtRest: boolean;
   /** Measures what an event costs in each process of a deployment, instead of the peers. */
   readonly isSizing: boolean;
+  /** Measures what traces cost in ingest, instead of the peers. */
+  readonly isTraces: boolean;
 }
 
 /** Maximum ratio of Questlog's cost to the Collector's cost. */
@@ -69,6 +71,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
       only: { type: 'string' },
       rest: { type: 'boolean', default: false },
       sizing: { type: 'boolean', default: false },
+      traces: { type: 'boolean', default: false },
       kinds: { type: 'string' },
     },
   });
@@ -77,16 +80,18 @@ export function pathOptions(args: readonly string[]): PathOptions {
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
   const isAgainst = values.against !== undefined;
-  const alone = [isAgainst && !values.rest, values.flat, values.rest, values.sizing].filter(Boolean).length;
-  if (alone > 1) throw new Error('--flat and --sizing exclude each other, --against, and --rest');
-  if (alone === 1 && (values.check || runs > 1))
+  const { flat, rest, sizing, traces } = values;
+  const alone = [isAgainst && !rest, flat, rest, sizing, traces].filter(Boolean).length;
+  if (alone > 1) throw new Error('--flat, --sizing, and --traces exclude each other, --against, and --rest');
+  if (traces && values.check) throw new Error('--traces: without --check');
+  if (alone === 1 && !traces && (values.check || runs > 1))
     throw new Error(
       '--against, --flat, --rest, and --sizing measure no peers: they go without --check and --runs',
     );
-  if (values.only !== undefined && !values.flat) throw new Error('--only: with --flat alone');
-  if (values.kinds !== undefined && (values.flat || values.rest || values.sizing))
-    throw new Error('--kinds: not with --flat, --rest, or --sizing');
-  const rows = values.rows ?? (values.flat ? FLAT_ROWS : Object.keys(TO_REACH).join(','));
+  if (values.only !== undefined && !flat) throw new Error('--only: with --flat alone');
+  if (values.kinds !== undefined && (flat || rest || sizing || traces))
+    throw new Error('--kinds: not with --flat, --rest, --sizing, or --traces');
+  const rows = values.rows ?? (flat ? FLAT_ROWS : traces ? KIND_ROWS : Object.keys(TO_REACH).join(','));
   const kinds = values.kinds?.split(',').map(kindOf) ?? (alone === 0 ? KIND_NAMES : []);
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
   return {
@@ -96,10 +101,9 @@ export function pathOptions(args: readonly string[]): PathOptions {
     json: values.json,
     isChecked: values.check,
     against: values.against,
-    isFlat: values.flat,
+    isFlat: flat,
     only: values.only ?? '',
-    isAtRest: values.rest,
-    isSizing: values.sizing,
+    ...{ isAtRest: rest, isSizing: sizing, isTraces: traces },
   };
 }
 

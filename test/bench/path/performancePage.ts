@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
 import { KINDS_WORDS, kindsReport } from '../kinds/kindsReport.ts';
 import { restReport } from '../rest/restReport.ts';
+import { TRACES_WORDS, tracesReport } from '../traces/tracesReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
 import { againstReport, pathReport } from './pathReport.ts';
 
@@ -74,6 +75,12 @@ server gets half of the maximum rate of the slowest server. If the benchmark sen
     flags: '--flat',
     words: FLAT_WORDS,
     report: ({ flat }) => flat && flatReport(flat),
+  },
+  {
+    title: 'Traces',
+    flags: '--traces --runs 7',
+    words: TRACES_WORDS,
+    report: ({ traces }) => traces && tracesReport(traces),
   },
   {
     title: 'At rest',

@@ -44,8 +44,13 @@ const PROJECT = { revision: 'A', monthlySoftQuota: 1_000_000_000 } as const;
 const SESSIONS = 1_000;
 const SESSION_CONNECTIONS = 16;
 
-export async function startQuestlog(stack: BenchStack, options: QuestlogOptions): Promise<QuestlogPeer> {
-  const start = openDeployment(stack, options);
+/** @param settings settings in addition to the benchmark's */
+export async function startQuestlog(
+  stack: BenchStack,
+  options: QuestlogOptions,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<QuestlogPeer> {
+  const start = openDeployment(stack, options, settings);
   const ingest = await start('ingest');
   const { pid, reached, baseUrl } = ingest;
   const project = await aProject(reached, PROJECT);

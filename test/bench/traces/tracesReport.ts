@@ -1,0 +1,42 @@
+/** Formats the cost of traces as Markdown. */
+import { table } from '../../tidy/reference/markdown.ts';
+import { median } from '../path/pathFigures.ts';
+import { factsLine, micros, titleOf } from '../path/pathReport.ts';
+import type { TracesResult, TracesRow } from './measureTraces.ts';
+
+/** Maximum CPU per event if 1 % of the requests are traced, relative to no traces. */
+const TO_REACH = 1.03;
+
+export const TRACES_WORDS = `measures ingest while it exports the traces of 1 % of the requests to a Collector, and two
+other processes of ingest without traces (off), in turns. Each ratio is the median of all runs, with the minimum and the maximum. The ratio
+of the two processes without traces shows the noise.`;
+
+export function tracesReport({ run, rows }: TracesResult): string {
+  return [
+    factsLine(run),
+    table(
+      ['events × connections', 'off, CPU µs per event', 'off again ÷ off', '1 % traced ÷ off', 'target'],
+      rows.map((row) => {
+        const { offMicros, againMicros } = row;
+        const traced = tracedRatios(row);
+        const isReached = median(traced) < TO_REACH;
+        return [
+          titleOf(row),
+          micros(median(offMicros)),
+          spread(againMicros.map((again, i) => again / (offMicros[i] ?? Number.NaN))),
+          spread(traced),
+          `below ${TO_REACH}: ${isReached ? '' : 'not '}reached`,
+        ];
+      }),
+    ),
+  ].join('\n\n');
+}
+
+function tracedRatios({ offMicros, againMicros, tracedMicros }: TracesRow): number[] {
+  return tracedMicros.map((traced, i) => (2 * traced) / ((offMicros[i] ?? 0) + (againMicros[i] ?? 0)));
+}
+
+function spread(ratios: readonly number[]): string {
+  const [least, most] = [Math.min(...ratios), Math.max(...ratios)];
+  return `${median(ratios).toFixed(3)} (${least.toFixed(2)} to ${most.toFixed(2)})`;
+}
