@@ -10,6 +10,11 @@ import {
 } from '@questlog/runtime/log/kafka/testing/damageableBroker';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { plainClient } from '@questlog/runtime/log/kafka/testing/plainClient';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { registryAt } from '@questlog/runtime/registry/testing/registryStub';
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anUnknownId, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
@@ -23,6 +28,7 @@ import {
   startPrometheus,
 } from '../monitoring/prometheus.ts';
 import { Deployment, type Service, type ServiceName } from './deployment.ts';
+import { logOf } from './trial.ts';
 
 const [prometheusProgram, alertmanagerProgram, promtool] = [
   'prometheus',
@@ -36,6 +42,9 @@ const START_WITHIN_MS = 300_000;
 const WITHIN_MS = 150_000;
 /** At this retention time, a lag of 30 s is a tenth of the retention time. */
 const SHORT_RETENTION_MS = 300_000;
+/** Open reports of a partition, just above the threshold of the alert. */
+const OPEN_REPORTS = 45_001;
+const REPORTS_PER_APPEND = 1_000;
 /** These warnings compare the last 2 or 6 hours with an objective, which are 2 or 6 minutes here. */
 const LONG_WARNINGS = ['QuestlogSomeEventsFail', 'QuestlogProjectionSometimesLate'];
 
@@ -58,6 +67,7 @@ describeKafka('alerts', (engines) => {
   let prometheus: Prometheus;
   let game: TestProject;
   let limited: TestProject;
+  let crowd: TestProject;
   const services = {} as Record<ServiceName, Service>;
   /** Alerts that can fire because of a fault. */
   const expected = new Set<string>();
@@ -84,6 +94,7 @@ describeKafka('alerts', (engines) => {
     await broker.setRetention(deployment.prefix + TOPICS.reportLinks, SHORT_RETENTION_MS);
     game = await aProject(services.ingest, { revision: 'A' });
     limited = await aProject(services.ingest, { revision: 'B' });
+    crowd = await aProject(services.ingest, { revision: 'B' });
     const limits = { eventsPerSecond: 1, burstSeconds: 1 };
     await services.operations.admin('PATCH', `/admin/projects/${limited.projectId}`, { limits });
     alertmanager = await startAlertmanager(alertmanagerProgram ?? '');
@@ -224,7 +235,7 @@ describeKafka('alerts', (engines) => {
     let refusal: ReturnType<ClickHouseProxy['refuse']> | undefined;
     await provoke({
       fault: 'ClickHouse does not answer lookups',
-      alerts: ['QuestlogLookupsFail'],
+      alerts: ['QuestlogLookupsFail', 'QuestlogLookupsWait'],
       begin: async () => {
         // The linker waits without lookups if ClickHouse does not return the ids of the tables.
         refusal = clickhouse.refuse(/FROM system\.tables/);
@@ -232,6 +243,35 @@ describeKafka('alerts', (engines) => {
       },
       repair: () => refusal?.mend(),
     });
+  }
+
+  /** Appends the reports to the log, because 45,001 requests would take minutes. */
+  async function openReports(): Promise<void> {
+    const { operations } = services;
+    const { tenantId, projectId, sessionId } = crowd;
+    const log = await logOf(deployment);
+    const registry = registryAt(engines.registryUrl, {
+      ...{ subjectPrefix: deployment.prefix, startTimeoutMs: WITHIN_MS },
+    });
+    const codec = await createCodec(registry, reportLinks);
+    const partition = partitionOf(tenantId, 0, await log.partitionCount(TOPICS.reportLinks));
+    const aRecord = () => {
+      const receivedAt = Date.now();
+      const report = aReportLink({ tenantId, projectId, sessionId, sessionLane: 0, receivedAt });
+      return { key: tenantId, value: codec.encode(report) };
+    };
+    await provoke({
+      fault: `${OPEN_REPORTS} reports are open`,
+      alerts: ['QuestlogOpenReportsNearLimit'],
+      begin: async () => {
+        for (let left = OPEN_REPORTS; left > 0; left -= REPORTS_PER_APPEND) {
+          const length = Math.min(left, REPORTS_PER_APPEND);
+          await log.append(TOPICS.reportLinks, partition, Array.from({ length }, aRecord));
+        }
+      },
+      repair: () => operations.admin('POST', '/admin/erasures', { tenantId, projectId }),
+    });
+    await log.close();
   }
 
   /** Event requests with an unknown session read the topic of sessions to its end. */
@@ -307,13 +347,16 @@ describeKafka('alerts', (engines) => {
       failRequests(),
     ]);
     const { operations } = services;
-    await provoke({
-      fault: 'operations does not respond',
-      alerts: ['QuestlogLagUnknown'],
-      others: ['QuestlogProjectionLate'],
-      begin: () => operations.freeze(),
-      repair: () => operations.thaw(),
-    });
+    await Promise.all([
+      openReports(),
+      provoke({
+        fault: 'operations does not respond',
+        alerts: ['QuestlogLagUnknown'],
+        others: ['QuestlogProjectionLate'],
+        begin: () => operations.freeze(),
+        repair: () => operations.thaw(),
+      }),
+    ]);
     const all = Object.values(services);
     await provoke({
       fault: 'no process responds',

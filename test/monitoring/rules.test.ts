@@ -44,6 +44,7 @@ const CUTS = 'questlog_log_truncations_total{topic="questlog.events.v1"}';
 const OUTAGE =
   'questlog_log_partition_outage_seconds{topic="questlog.events.v1",partition="3",doing="append"}';
 const LOOKUPS = 'questlog_linker_look_up_failures_total{kind="final"}';
+const LOOKUP_WAIT = 'questlog_linker_look_up_wait_seconds{partition="3"}';
 const OPEN_REPORTS = 'questlog_linker_open_reports{partition="3"}';
 const RATE_LIMITED = 'questlog_rate_limited_total{limit="project events"}';
 const BUILD = 'questlog_build_info{version="0.1.0"}';
@@ -131,6 +132,7 @@ const CASES: Readonly<Record<string, Case>> = {
     fires: { [LOOKUPS]: '0+1x60' },
     quiet: { [LOOKUPS]: '0x15 1x60' },
   },
+  QuestlogLookupsWait: { at: '10m', fires: { [LOOKUP_WAIT]: '31x20' }, quiet: { [LOOKUP_WAIT]: '30x20' } },
   QuestlogOpenReportsNearLimit: {
     at: '10m',
     fires: { [OPEN_REPORTS]: '45001x20' },

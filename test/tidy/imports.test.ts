@@ -77,7 +77,7 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'sql',
       'reports',
     ],
-    ...['ledger', 'expired', 'watchLag.ts', 'watchParts.ts', 'context.ts', 'metrics.ts'],
+    ...['ledger', 'expired', 'watchLag.ts', 'watchLedger.ts', 'watchParts.ts', 'context.ts', 'metrics.ts'],
   ],
 };
 

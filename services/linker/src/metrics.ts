@@ -45,6 +45,12 @@ export function linkerMetrics(
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
     }),
+    lookUpWait: new Gauge({
+      name: 'questlog_linker_look_up_wait_seconds',
+      help: 'Age of the oldest lookup of a partition that has no answer yet. After a failed lookup, at least the time since the first failure.',
+      labelNames: ['partition'],
+      registers,
+    }),
     failedLookUps: new Counter({
       name: 'questlog_linker_look_up_failures_total',
       help: 'Number of failed lookups. Each is retried.',

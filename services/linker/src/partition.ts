@@ -54,6 +54,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       watched.delete(partition);
       deps.metrics.openReports.remove({ partition });
       deps.metrics.openReportEventIds.remove({ partition });
+      deps.metrics.lookUpWait.remove({ partition });
       stopped.abort();
     }
   };
@@ -78,6 +79,7 @@ interface Run {
 
 async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
   const { owned, deps, outbox, lookUps } = run;
+  const { partition } = owned;
   const { cached: visible } = deps.visible;
   let changes = 0;
   try {
@@ -93,6 +95,7 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
       const step = async (): Promise<void> => {
         await processBatch(run, batch);
         await lookUps.next();
+        deps.metrics.lookUpWait.set({ partition }, lookUps.waitingMs / 1000);
         if (!outbox.isFull && !outbox.hasOutput && outbox.pendingMs() < COMMIT_EVERY_MS) return;
         await outbox.commit();
         onCommit();

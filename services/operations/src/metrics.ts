@@ -15,6 +15,7 @@ export function operationsMetrics(
     ...http,
     exposition,
     ...groupLagMetrics(registers),
+    ...ledgerMetrics(registers),
     partitionParts: new Gauge({
       name: 'questlog_clickhouse_partition_parts',
       help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
@@ -31,6 +32,21 @@ export function operationsMetrics(
       name: 'questlog_dead_letters_open',
       help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Each process of the service `operations` reports the same value.',
       labelNames: ['group'],
+      registers,
+    }),
+  };
+}
+
+function ledgerMetrics(registers: MetricsRegistry[]) {
+  return {
+    ledgerDifference: new Gauge({
+      name: 'questlog_ledger_difference_events',
+      help: 'Accepted events of the last day that are missing in ClickHouse. Either the log did not confirm them, or the projector did not store them. Duplicates, dead letters, and unprojected events do not count. Each process of the service `operations` reports the total, so do not add up the values.',
+      registers,
+    }),
+    ledgerDifferenceAge: new Gauge({
+      name: 'questlog_ledger_difference_age_seconds',
+      help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts; 0 if there is no such minute.',
       registers,
     }),
   };

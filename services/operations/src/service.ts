@@ -29,6 +29,7 @@ import { openRetention } from './retention/retention.ts';
 import { openSweep } from './retention/sweep.ts';
 import type { OperationsOptions } from './settings.ts';
 import { watchLag } from './watchLag.ts';
+import { watchLedger } from './watchLedger.ts';
 import { watchParts } from './watchParts.ts';
 
 export interface OperationsSettings extends OperationsOptions {
@@ -52,6 +53,7 @@ export async function startOperations(
   const deadLetters = await openDeadLetterAdmin(context);
   lifecycle.onStop('dead letters', () => deadLetters.close());
   lifecycle.onStop('lag of the groups', watchLag(context));
+  lifecycle.onStop('differences of the ledger', watchLedger(context));
   lifecycle.onStop('parts of the tables', watchParts(context));
   startRetention(context);
   lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));

@@ -26,16 +26,6 @@ export function projectorMetrics(registry: MetricsRegistry) {
       labelNames: ['topic', 'partition'],
       registers,
     }),
-    ledgerDifference: new Gauge({
-      name: 'questlog_ledger_difference_events',
-      help: 'Accepted events of the last day that are missing in ClickHouse. A missing event was not confirmed by the log, or not stored by the projector. Duplicates and dead letters do not count. Each projector reports the total, so do not add up the values.',
-      registers,
-    }),
-    ledgerDifferenceAge: new Gauge({
-      name: 'questlog_ledger_difference_age_seconds',
-      help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts; 0 if there is no such minute.',
-      registers,
-    }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
       help: 'Deprecated, removed in 0.3: use `questlog_group_lag_records`.',

@@ -18,7 +18,6 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openAuditWriter } from './auditWriter.ts';
 import { openEventsWriter } from './events/writer.ts';
-import { startLedgerChecks } from './ledgerCheck.ts';
 import type { ProjectorMetrics } from './metrics.ts';
 import { OffsetPublisher } from './projectedOffsets.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
@@ -73,14 +72,13 @@ export async function startProjector(options: ProjectorDeps): Promise<Projector>
     await projectTopic(deps, auditEntry, GROUPS.projectAudit, openAuditWriter, AUDIT_TABLES),
   ];
   warnOfTruncations(deps);
-  const stopLedgerChecks = startLedgerChecks(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
   // Without this handler, Node would report an unhandled rejection if the projector fails before a caller awaits `failed`.
   failed.catch(() => {});
   return {
     failed,
     stop: async () => {
-      await Promise.all([stopLedgerChecks(), ...projections.map((projection) => projection.stop())]);
+      await Promise.all(projections.map((projection) => projection.stop()));
       await deps.offsets.stop();
     },
   };

@@ -1,6 +1,9 @@
 /** Tests how the runner adds the answer of a lookup to the outbox. */
+
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { type Decision, keyOf } from '../core/decision.ts';
 import type { Answer, JobOf } from '../core/jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from '../core/linkerState.ts';
@@ -27,6 +30,37 @@ test('new links of a lookup are counted in addition to links that the state had 
   await runner.next();
   await runner.next();
   expect(state.sessionLinks.get(key)).toBe(2);
+});
+
+// The number of failures did not grow while ClickHouse did not answer at all, so that no alert fired.
+test('the wait of a lookup grows while ClickHouse does not answer, and from the first failure until an answer', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  const record = aReportLink();
+  const value = { record, offset: 0, phase: 'waiting', askAt: null, closesAt: 0 } as const;
+  state.evolve([{ entry: 'report', key: keyOf(record), value }]);
+  let answer = Promise.withResolvers<Answer>();
+  const lookUps = { answer: () => answer.promise } as unknown as LookUps;
+  const metrics = { failedLookUps: { inc: () => {} } };
+  const deps = { clock: { now: () => 1 }, log: { id: 'log' }, logger: silentLogger, metrics };
+  const runner = new LookUpRunner(deps as unknown as PartitionDeps, anOutbox(state), lookUps);
+  const later = async (ms: number): Promise<number> => {
+    vi.advanceTimersByTime(ms);
+    await runner.next();
+    return runner.waitingMs;
+  };
+
+  expect(await later(1_000)).toBe(0);
+  expect(await later(40_000)).toBe(40_000);
+  answer.reject(new Unavailable('ClickHouse is down'));
+  await answer.promise.catch(() => {});
+  expect(await later(0)).toBe(0);
+  answer = Promise.withResolvers();
+  expect(await later(60_000)).toBe(60_000);
+  answer.resolve({ kind: 'check', reports: new Map([[keyOf(record), value]]), projected: new Map() });
+  await answer.promise;
+  expect(await later(0)).toBe(0);
 });
 
 /** Returns an outbox that keeps the state but commits nothing. */

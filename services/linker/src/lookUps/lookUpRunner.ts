@@ -46,16 +46,20 @@ export class LookUpRunner {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
+  /** Age of the oldest lookup without an answer. After a failed lookup, at least the time since the first failure. */
+  get waitingMs(): number {
+    return Math.max(this.#oldest()?.ageMs ?? 0, this.#failingMs());
+  }
+
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
-    const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
-    const [oldest] = active.toSorted((a, b) => b.ageMs - a.ageMs);
+    const oldest = this.#oldest();
     if (oldest?.isOverdue === true) {
       const { job, ageMs, waitsFor } = oldest;
       const since = `lookup ${job.kind} of partition ${partition} has not been answered for ${asSeconds(ageMs)}`;
       return `${since}: it waits for ${waitsFor ?? 'ClickHouse'}`;
     }
-    const failingMs = this.#failingSinceMs === undefined ? 0 : performance.now() - this.#failingSinceMs;
+    const failingMs = this.#failingMs();
     if (failingMs < OVERDUE_AFTER_MS) return undefined;
     return `no lookup of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
@@ -75,6 +79,15 @@ export class LookUpRunner {
       await this.#applyAnswer(outcome.answer);
       await this.#start();
     }
+  }
+
+  #oldest(): LookUp | undefined {
+    const active = [...(this.#running === undefined ? [] : [this.#running]), ...this.#suspended.values()];
+    return active.toSorted((a, b) => b.ageMs - a.ageMs)[0];
+  }
+
+  #failingMs(): number {
+    return this.#failingSinceMs === undefined ? 0 : performance.now() - this.#failingSinceMs;
   }
 
   async #start(): Promise<void> {

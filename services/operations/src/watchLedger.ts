@@ -1,25 +1,24 @@
-/** Publishes metrics about acknowledged events that are missing in ClickHouse. */
+/** Reports accepted events that are missing in ClickHouse. Operations reports them, because all projectors can be down. */
 import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
-import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { type RequiredOffset, watchProjection } from '@questlog/runtime/log/projection/projection';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type { ProjectorMetrics } from './metrics.ts';
+import type { OperationsContext } from './context.ts';
 
-type LedgerCheckDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> & {
-  readonly metrics: ProjectorMetrics;
-};
+const INTERVAL_MS = 60_000;
 
-const CHECK_INTERVAL_MS = 60_000;
+type LedgerContext = Pick<OperationsContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics'>;
 
-export function startLedgerChecks(deps: LedgerCheckDeps): () => Promise<void> {
-  return runPeriodically(createLedgerCheck(deps), { everyMs: CHECK_INTERVAL_MS }, (error) =>
-    deps.logger.info('ledger_not_looked_at', { cause: messageOf(error) }),
+/** Compares the ledger with ClickHouse periodically. Returns a function that stops the comparisons. */
+export function watchLedger(context: LedgerContext, everyMs = INTERVAL_MS): () => Promise<void> {
+  return runPeriodically(createLedgerCheck(context), { everyMs }, (error) =>
+    context.logger.info('ledger_not_looked_at', { cause: messageOf(error) }),
   );
 }
 
-export function createLedgerCheck({ log, store, clock, metrics }: LedgerCheckDeps): () => Promise<void> {
+/** Returns a function that compares the ledger with ClickHouse up to the last time at which ClickHouse had all records. */
+export function createLedgerCheck({ log, store, clock, metrics }: LedgerContext): () => Promise<void> {
   const projection = watchProjection({ log, clock, group: GROUPS.projectEvents, topic: TOPICS.events });
   let end: { readonly offsets: ReadonlyMap<number, RequiredOffset>; readonly atMs: number } | undefined;
   let settledMs: number | undefined;
