@@ -4,14 +4,16 @@
  * counts stay correct.
  */
 
+import { readFileSync } from 'node:fs';
 import { startDamageableBroker } from '@questlog/runtime/log/kafka/testing/damageableBroker';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
-import { bugsIn } from '../e2e/product.ts';
+import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { auditCounts, storedRows } from '../faults/audit.ts';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
+import { followPage, type Hands } from '../runbooks/followPage.ts';
 import { auditLinks } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 
@@ -75,11 +77,43 @@ describeKafka('events that a broker has lost', (engines) => {
     );
   }
 
-  async function truncateLast(): Promise<void> {
+  async function truncateLast(whileDown?: () => Promise<unknown>): Promise<void> {
     const lastAppends = await appends();
     const { partition, offset } = lastAppends.at(-1) ?? { partition: 0, offset: 0 };
     lost.push(lastAppends.map(({ id }) => id).toSorted());
-    await broker?.truncate(deployment.prefix + TOPICS.events, partition, offset);
+    await broker?.truncate(deployment.prefix + TOPICS.events, partition, offset, whileDown);
+  }
+
+  async function follow(page: string, hands: Hands): Promise<void> {
+    const [operations] = deployment.running('operations');
+    const [projector] = deployment.running('projector');
+    await followPage(readFileSync(new URL(`../../docs/operating/${page}`, import.meta.url), 'utf8'), hands, {
+      ...ownEnvironment(),
+      ADMIN: projector?.adminUrl,
+      QUESTLOG_ADMIN_URL: operations?.adminUrl,
+      QUESTLOG_ADMIN_TOKEN: deployment.settings['QUESTLOG_ADMIN_TOKEN'],
+    });
+  }
+
+  async function followOutage(): Promise<void> {
+    const [failed, mended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const truncated = truncateLast(() => {
+      failed.resolve();
+      return mended.promise;
+    });
+    const [projector] = deployment.running('projector');
+    const hands = {
+      break: async () => {
+        await failed.promise;
+        const warning = async () => (await projector?.readyz())?.warnings['partitions'];
+        await eventually(warning, (text) => text !== undefined, WITHIN_MS);
+      },
+      mend: async () => {
+        mended.resolve();
+        await truncated;
+      },
+    };
+    await follow('outages.md', hands).finally(mended.resolve);
   }
 
   async function truncations() {
@@ -100,7 +134,7 @@ describeKafka('events that a broker has lost', (engines) => {
     await play(5);
     await settled();
 
-    await truncateLast();
+    await followOutage();
     await play(2 * LOST);
     await settled();
     expect(await truncations()).toEqual(expectedTruncations());
@@ -108,6 +142,7 @@ describeKafka('events that a broker has lost', (engines) => {
     const warned = async () => (await projector?.readyz())?.warnings['log_truncated'];
     expect(await eventually(warned, (sentence) => sentence !== undefined)).toContain(TOPICS.events);
     expect((await ingest.readyz()).status).toBe(200);
+    await follow('truncation.md', {});
 
     for (const name of ['linker', 'projector'] as const)
       for (const service of deployment.running(name)) expect(await service.stop()).toBe(0);

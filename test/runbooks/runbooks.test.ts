@@ -3,14 +3,22 @@
  * in the pages. Other tests follow further runbooks.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import { anEvent, anUnknownId, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import {
+  anEvent,
+  anUnknownId,
+  aProject,
+  events,
+  eventually,
+  onto,
+  type TestProject,
+} from '../e2e/builders.ts';
 import { change, shortenPartLifetime, TABLES } from '../e2e/erasing.ts';
 import { bugsIn, ownEnvironment, startProduct } from '../e2e/product.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
@@ -99,10 +107,8 @@ test('dead-letters.md: replays a dead letter after its cause is fixed, and disca
       await changeTable("ADD CONSTRAINT no_poison CHECK event_type != 'poison'");
       for (const opened of [1, 2]) {
         ids.push((await game.post(anEvent({ sessionId: game.sessionId, eventType: 'poison' }))).json()[0].id);
-        await eventually(
-          async () => (await own.product.admin('GET', '/metrics')).text(),
-          (metrics) =>
-            metrics.includes(`questlog_dead_letters_open{group="questlog-project-events"} ${opened}\n`),
+        await eventually(metrics, (text) =>
+          text.includes(`questlog_dead_letters_open{group="questlog-project-events"} ${opened}\n`),
         );
       }
     },
@@ -138,8 +144,7 @@ test('erasure.md: erases a player and no other data', async () => {
   expect((await game.get(`/v1/events/${kept}`)).status).toBe(200);
 });
 
-test('lag.md: a projector reports failing inserts, and catches up after the fix, while games play', async () => {
-  const isBehind = async (): Promise<string> => (await own.product.admin('GET', '/metrics')).text();
+test('lag.md, linker.md: a projector reports failing inserts, and catches up after the fix, while games play', async () => {
   const mend = () => changeTable('RESET SETTING parts_to_throw_insert');
   let isOver = false;
   let late = '';
@@ -149,25 +154,58 @@ test('lag.md: a projector reports failing inserts, and catches up after the fix,
       await delay(PLAY_PACE_MS);
     }
   };
+  const waitingReport = async (): Promise<void> => {
+    expect((await game.report({ sessionId: game.sessionId })).status).toBe(201);
+    await eventually(metrics, (text) =>
+      /^questlog_linker_look_up_wait_seconds\{partition="\d+"\} [1-9]/m.test(text),
+    );
+  };
   let playing: Promise<void> | undefined;
+  const { projectId } = game;
+  const more = { PROJECT: projectId, QUESTLOG_ADMIN_TOKEN: own.product.credentials.adminToken };
   await follow('lag.md', {
     break: async () => {
       await changeTable('MODIFY SETTING parts_to_throw_insert = 1');
       late = await sendEvent(game.sessionId);
       playing = play();
       await eventually(
-        isBehind,
-        (metrics) => /^questlog_group_lag_seconds\{group="questlog-project-events".*\} \d\d/m.test(metrics),
+        metrics,
+        (text) => /^questlog_group_lag_seconds\{group="questlog-project-events".*\} \d\d/m.test(text),
         60_000,
       );
     },
-    mend,
+    // The linker waits for the same projector.
+    mend: () => follow('../linker.md', { break: waitingReport, mend }, { more }),
   }).finally(async () => {
     isOver = true;
     await playing;
     await mend();
   });
   expect((await game.get(`/v1/events/${late}`)).status).toBe(200);
+});
+
+test('rate-limits.md: raises the limits of a project whose events are rejected', async () => {
+  const limited = await own.aProject({ revision: 'B' });
+  const { tenantId, projectId } = limited;
+  const post = async (): Promise<number> => (await limited.post(events(100))).status;
+  const stop = async (): Promise<void> => {
+    const limits = { eventsPerSecond: 1, burstSeconds: 1 };
+    await own.product.admin('PATCH', `/admin/projects/${projectId}`, { limits });
+    await eventually(post, (status) => status === 429);
+    const series = `questlog_tenant_rate_limited_total{tenant="${tenantId}"}`;
+    await eventually(metrics, (text) => text.includes(series));
+  };
+  await follow('../rate-limits.md', { break: stop }, { more: { TENANT: tenantId, PROJECT: projectId } });
+  await eventually(post, (status) => status === 201);
+});
+
+test('verify.md: finds missing events, and no difference after the repair', async () => {
+  const id = await sendEvent(game.sessionId);
+  const read = () => game.get(`/v1/events/${id}`);
+  await eventually(read, ({ status }) => status === 200);
+  const move = (how: string) => () => changeTable(`${how} PARTITION ALL`);
+  await follow('../verify.md', { break: move('DETACH'), mend: move('ATTACH') });
+  await eventually(read, ({ status }) => status === 200);
 });
 
 // This test is the last, because a full disk fails the merges that the other tests leave behind.
@@ -214,7 +252,7 @@ test.skipIf(disk.lacking !== undefined)(
   },
 );
 
-test('restore.md: restores the events from before the backup after the loss of a machine', async () => {
+test('logs.md, restore.md: finds a bug, and restores the events from before the backup after the loss of a machine', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-restore-'));
   const [lost, backups] = [join(folder, 'data'), join(folder, 'backups')];
   fillWithTables(join(lost, 'clickhouse'));
@@ -227,6 +265,14 @@ test('restore.md: restores the events from before the backup after the loss of a
   const studio = await aProject(product);
   const { id } = (await studio.post(anEvent({ sessionId: studio.sessionId }))).json()[0];
   const { adminUrl } = product.credentials;
+  const log = join(folder, 'questlog.log');
+  const fail = async (): Promise<void> => {
+    await change(product, 'RENAME TABLE builds TO builds_away');
+    expect((await studio.get('/v1/builds')).status).toBe(500);
+    await change(product, 'RENAME TABLE builds_away TO builds');
+    writeFileSync(log, product.stderr());
+  };
+  await follow('../logs.md', { break: fail }, { adminUrl, more: { LOG: log } });
   await follow(
     'restore.md',
     {
@@ -250,27 +296,19 @@ test('restore.md: restores the events from before the backup after the loss of a
   expect(bugsIn(product.stderr())).toEqual([]);
 });
 
-test('every runbook is followed by a test', () => {
-  const pages = readdirSync(RUNBOOKS).filter((name) => name !== 'README.md');
-  const tests = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.test.ts'))
-    .map((name) => readFileSync(join(ROOT, 'test', name), 'utf8'));
-  const follows = (page: string) => new RegExp(`\\(\\s*'(runbooks/)?${page}'`);
-  expect(pages.filter((page) => !tests.some((text) => follows(page).test(text)))).toEqual([]);
-});
-
 /** Follows a page with the shared product, unless another product is given. */
 async function follow(
   page: string,
   hands: Hands,
-  of: { adminUrl: string; dataDir: string; more?: NodeJS.ProcessEnv } = {
-    adminUrl: own.product.credentials.adminUrl,
-    dataDir,
-  },
+  of: { adminUrl?: string; dataDir?: string; more?: NodeJS.ProcessEnv } = {},
 ): Promise<void> {
-  const mine = { QUESTLOG_DATA_DIR: of.dataDir, DATA: of.dataDir, ADMIN: of.adminUrl };
-  const env = { ...ownEnvironment(), ...mine, ...of.more };
+  const { adminUrl = own.product.credentials.adminUrl, dataDir: data = dataDir, more } = of;
+  const env = { ...ownEnvironment(), QUESTLOG_DATA_DIR: data, DATA: data, ADMIN: adminUrl, ...more };
   await followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), hands, env);
+}
+
+async function metrics(): Promise<string> {
+  return (await own.product.admin('GET', '/metrics')).text();
 }
 
 async function sendEvent(sessionId: string): Promise<string> {

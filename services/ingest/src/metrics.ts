@@ -121,13 +121,13 @@ function truncationMetrics(registers: MetricsRegistry[]) {
     }),
     appendedAgain: new Counter({
       name: 'questlog_records_appended_again_total',
-      help: 'Records that a truncated log had lost and that this process appended again. If several processes have a copy of a lost record, each process appends it again.',
+      help: 'Records that a truncated log had lost and that this process appended again.',
       labelNames: ['topic'],
       registers,
     }),
     lostAppends: new Counter({
       name: 'questlog_log_lost_records_total',
-      help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details. A process remembers only its last 65,536 records.',
+      help: 'Acknowledged records of events that a truncated log lost before they were projected. The table `truncations` shows details.',
       labelNames: ['topic', 'partition'],
       registers,
     }),

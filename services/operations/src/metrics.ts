@@ -41,7 +41,7 @@ function ledgerMetrics(registers: MetricsRegistry[]) {
   return {
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Accepted events of the last day that are missing in ClickHouse. Either the log did not confirm them, or the projector did not store them. Duplicates, dead letters, and unprojected events do not count. Each process of the service `operations` reports the total, so do not add up the values.',
+      help: 'Accepted events of the last day that are missing in ClickHouse, without duplicates, dead letters, and unprojected events. Each process of the service `operations` reports the total, so do not add up the values.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({
@@ -57,7 +57,7 @@ function groupLagMetrics(registers: MetricsRegistry[]) {
   return {
     groupLagRecords: new Gauge({
       name: 'questlog_group_lag_records',
-      help: 'Records that a consumer group has not processed yet. Each process of the service `operations` reports the same value, so do not add the values. The metric is also reported while no process of the group runs.',
+      help: 'Records that a consumer group has not processed yet. Each process of the service `operations` reports the same value, so do not add the values.',
       ...of,
     }),
     groupLagSeconds: new Gauge({

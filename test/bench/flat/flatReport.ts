@@ -11,7 +11,7 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow } from './m
 /** Target of the throughput at spread 8, relative to spread 1. */
 const SPREAD_TO_REACH = 0.9;
 
-export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment, in about 20 minutes.
+export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment.
 
 The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} recently used sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads
 sessions that are not in the cache from ClickHouse, and one query reads many sessions. Ingest compares an event with each open report of its session.

@@ -19,10 +19,12 @@ const TITLES: Readonly<Record<PeerName, string>> = {
   collector: 'Collector',
 };
 const NAMES = Object.keys(TITLES) as PeerName[];
+/** Servers whose throughput and latency the report shows. */
+const COMPARED = ['questlog', 'collector'] as const;
 /** Tolerance for the noise of a run. */
 export const LEEWAY = 1.1;
 
-/** Returns the main figures: the cost of an event, and the throughput and latency of each server. */
+/** Returns the main figures: the cost of an event, and the throughput and latency of Questlog and the Collector. */
 export function pathReport(result: PathResult): string {
   const { rows, run, peers } = result;
   return [
@@ -37,8 +39,8 @@ export function pathReport(result: PathResult): string {
       ]),
     ),
     table(
-      ['events × connections', ...NAMES.map((name) => TITLES[name])],
-      rows.map((row) => [titleOf(row), ...NAMES.map((name) => speedOf(row.peers[name]))]),
+      ['events × connections', ...COMPARED.map((name) => TITLES[name])],
+      rows.map((row) => [titleOf(row), ...COMPARED.map((name) => speedOf(row.peers[name]))]),
     ),
     projectorLine(result),
     ...peers.flatMap(({ name, absent }) =>

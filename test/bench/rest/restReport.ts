@@ -36,7 +36,6 @@ export function restReport(result: RestResult): string {
         ['private memory of all processes', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
       ],
     ),
-    'Resident memory that is not private contains the program code of Node and ClickHouse, which Linux can free.',
   ].join('\n\n');
 }
 
