@@ -4,16 +4,18 @@
  * counts stay correct.
  */
 
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { startDamageableBroker } from '@questlog/runtime/log/kafka/testing/damageableBroker';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { aKey, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
 import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { auditCounts, storedRows } from '../faults/audit.ts';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
-import { followPage, type Hands } from '../runbooks/followPage.ts';
+import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
 import { auditLinks } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 
@@ -85,11 +87,16 @@ describeKafka('events that a broker has lost', (engines) => {
   }
 
   async function follow(page: string, hands: Hands): Promise<void> {
+    const folder = mkdtempSync(join(tmpdir(), 'questlog-page-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     const [operations] = deployment.running('operations');
     const [projector] = deployment.running('projector');
     await followPage(readFileSync(new URL(`../../docs/operating/${page}`, import.meta.url), 'utf8'), hands, {
       ...ownEnvironment(),
       ADMIN: projector?.adminUrl,
+      PATH: replaceCommands(folder, CLICKHOUSE_CLIENT),
+      CLICKHOUSE: new URL('/', engines.clickhouseUrl).href,
+      DATABASE: deployment.name,
       QUESTLOG_ADMIN_URL: operations?.adminUrl,
       QUESTLOG_ADMIN_TOKEN: deployment.settings['QUESTLOG_ADMIN_TOKEN'],
     });
