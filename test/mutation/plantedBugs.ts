@@ -4,6 +4,7 @@
  */
 
 import { PLANTED_IN_BYTES } from './plantedInBytes.ts';
+import { PLANTED_TRUNCATIONS } from './plantedTruncations.ts';
 
 export interface PlantedBug {
   readonly name: string;
@@ -157,30 +158,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [DECIDE_EVENTS_TEST],
   },
   {
-    name: 'append retried after a truncation',
-    lost: 'a report that arrived in between is not linked to events that were lost by a truncation and appended again',
-    file: DECIDE_EVENTS,
-    text: 'if (isDuplicate && !state.wasTruncated && !isReplayed)',
-    by: 'if (isDuplicate && !isReplayed)',
-    tests: [DECIDE_EVENTS_TEST],
-  },
-  {
-    name: 'progress in a truncated log trusted',
-    lost: 'after a truncation, a report is never linked to events that reuse the offsets of lost events',
-    file: PROJECTION,
-    text: 'known < leaderEpoch;',
-    by: 'false;',
-    tests: ['services/linker/src/lookUps/lookUps.test.ts'],
-  },
-  {
-    name: 'append id of a lost report reused',
-    lost: 'a report that is sent again after a truncation is answered with events that consumers drop as duplicates',
-    file: 'services/ingest/src/events/core/accept.ts',
-    text: '{first?.id}',
-    by: '{first === undefined}',
-    tests: ['services/ingest/src/events/core/accept.test.ts'],
-  },
-  {
     name: 'rollup added twice',
     lost: 'after a crash, events count twice against a tenant’s quota',
     file: PLAN_EVENTS,
@@ -203,38 +180,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     text: 'for (const { events } of records) ledger?.release(events);',
     by: '',
     tests: [STORE_EVENTS_TEST],
-  },
-  {
-    name: 'epoch of fetched records ignored',
-    lost: 'a consumer does not notice that the log was truncated and has grown again',
-    file: `${KAFKA}/read/fetchProtocol.ts`,
-    text: 'out.int32BE(lastFetchedEpoch);',
-    by: 'out.int32BE(-1);',
-    tests: [`${KAFKA}/read/fetchRequest.test.ts`],
-  },
-  {
-    name: 'epoch of a position after a truncation lost',
-    lost: 'the linker misses a second truncation at a lower offset and skips the records after it',
-    file: OUTBOX,
-    text: 'this.advance(topic, offset, null, upToEpoch);',
-    by: 'this.advance(topic, offset);',
-    tests: ['services/linker/src/outbox.int.test.ts'],
-  },
-  {
-    name: 'epoch of a position ignored',
-    lost: 'a projector does not notice a truncation that happened while it was stopped',
-    file: BLOCKS,
-    text: 'this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);',
-    by: 'this.#owned.seek(topic, offset);',
-    tests: ['services/runtime/src/consumer/blockTruncations.test.ts'],
-  },
-  {
-    name: 'truncation missed',
-    lost: 'records that reuse the offsets of lost records are never projected',
-    file: 'services/runtime/src/log/truncation/findTruncation.ts',
-    text: "if (proof !== 'other' && isHighestSame && processedTo <= truncatedFrom) return undefined;",
-    by: 'if (isHighestSame && processedTo <= truncatedFrom) return undefined;',
-    tests: ['services/runtime/src/log/truncation/findTruncation.test.ts'],
   },
   {
     name: 'CRC ignored',
@@ -356,21 +301,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     by: 'newest',
     tests: ['services/projector/src/lostOffsets.int.test.ts'],
   },
-  {
-    name: 'truncation of an announced block not checked',
-    lost: 'a partition without new records keeps half of a block, whose events are not counted',
-    file: BLOCKS,
-    text: 'if (batch === undefined) await this.#checkEnd(pendingTo);',
-    by: '',
-    tests: ['services/runtime/src/consumer/blockTruncations.test.ts'],
-  },
-  {
-    name: 'cache beyond the end of the log trusted',
-    lost: 'a report that is retried right after a truncation is stored twice, and so are its inline events',
-    file: 'services/ingest/src/entityCache/entityCache.ts',
-    text: 'if (end < minOffset) throwLagging();',
-    by: '',
-    tests: ['services/ingest/src/entityCache/entityCache.int.test.ts'],
-  },
   ...PLANTED_IN_BYTES,
+  ...PLANTED_TRUNCATIONS,
 ];

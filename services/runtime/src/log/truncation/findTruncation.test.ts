@@ -6,7 +6,13 @@ import { Unavailable } from '../../process/errors.ts';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log.ts';
 import type { CommitMetadata } from '../projection/commitMetadata.ts';
 import { withMethods } from '../testing/alteredLog.ts';
-import { findTruncation, offsetRangeOf, type StoredRow, type StoredRows } from './findTruncation.ts';
+import {
+  checkStoredRows,
+  findTruncation,
+  offsetRangeOf,
+  type StoredRow,
+  type StoredRows,
+} from './findTruncation.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
@@ -246,4 +252,37 @@ test('does not decide about a truncation while the partition has no leader', asy
   await expect(offsetRangeOf({ offsetRanges: async () => [undefined] }, 't', 0)).rejects.toBeInstanceOf(
     Unavailable,
   );
+});
+
+/** Checks the stored rows of a block that was read again. By default, the block has the records at the offsets 2, 3, and 4. */
+async function check(rows: readonly StoredRow[], names = ['old 2', 'old 3', 'old 4']): Promise<void> {
+  const records = names.map((name, i) => ({
+    ...{ offset: 2 + i, timestampMs: 0, key: null, value: Buffer.from(name), headers: {} },
+  }));
+  const block = { topic: 't', partition: 0, records, start: 2, end: 5 };
+  await checkStoredRows(storedRowsOf(rows), block);
+}
+
+const rowsAt = (...offsets: number[]): StoredRow[] =>
+  offsets.map((offset) => ({ offset, name: `old ${offset}` }));
+
+test('detects that the log lost records after the search for truncations, by the highest stored row of a block', async () => {
+  const lost = { topic: 't', partition: 0, position: 5 };
+  await expect(check(rowsAt(2, 3, 4), ['old 2', 'old 3', 'new 4'])).rejects.toMatchObject({
+    ...{ name: 'LogTruncated', offset: 4 },
+    ...lost,
+  });
+  await expect(check(rowsAt(2), ['new 2', 'new 3', 'new 4'])).rejects.toMatchObject({ ...lost, offset: 2 });
+  await expect(check(rowsAt(2, 3), ['old 2', 'new 3'])).rejects.toMatchObject({ ...lost, offset: 3 });
+});
+
+test('accepts a block whose highest stored row belongs to its record, and rows outside the block', async () => {
+  await check(rowsAt(2, 3, 4));
+  await check(rowsAt(3), ['old 2', 'old 3', 'new 4']);
+  await check(rowsAt(1, 5), ['new 2', 'new 3', 'new 4']);
+  await check([]);
+});
+
+test('accepts a stored row whose record has expired', async () => {
+  await check(rowsAt(2, 3, 4), ['old 2', 'old 3']);
 });
