@@ -10,7 +10,7 @@ import { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthentica
 import { malformedRequest } from '@questlog/runtime/http/problems';
 import type { Log } from '@questlog/runtime/log/log';
 import { watchLinks, watchProjections } from '@questlog/runtime/log/projection/projection';
-import type { TruncationParticipant } from '@questlog/runtime/log/truncation/truncatedPartitions';
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { KeyedMutex } from '@questlog/runtime/process/keyedMutex';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { RejectionReason } from '@questlog/runtime/process/listener/rejections';
@@ -66,8 +66,9 @@ export async function startIngest(
   const { resources } = metrics;
   const lookUps = { store: fairLookups(store, projects, { resources }) };
   const replays = openReplays({ ...lookUps, clock, projection: projections.events, metrics });
-  const { ownAppends, ...truncation } = watchTruncations(context, [quotas, replays]);
-  const { sessions, reports } = await openCaches({ ...context, ...lookUps }, projections, truncation);
+  const truncations = watchTruncations(context, [quotas, replays]);
+  const { ownAppends } = truncations;
+  const { sessions, reports } = await openCaches({ ...context, ...lookUps }, projections, truncations);
   const codec = await createCodec(context.registry, eventsAccepted);
   const cursorCiphers = openCursorCiphers(directory, clock);
   const linkedEvents = await openLinkedEventStreams(context, cursorCiphers);
@@ -150,7 +151,7 @@ function watchTruncations(
   context.lifecycle.onStop('cuts', () => watch.close());
   context.directory.onTruncation(({ offset, missing }) => {
     watch.onTruncated({ topic: TOPICS.directory, partition: 0, offset });
-    watch.onReappended(TOPICS.directory, missing.length);
+    context.metrics.appendedAgain.inc({ topic: TOPICS.directory }, missing.length);
   });
   return watch;
 }

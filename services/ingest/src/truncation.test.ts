@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
-import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -79,23 +79,6 @@ test('a stop does not wait for silent brokers', async () => {
   await looked(1);
 
   expect(await stopsInTime(() => cuts.close())).toBe(true);
-});
-
-test('a truncation is logged, counted, and a warning for a day', async () => {
-  const { cuts, found, told, metrics, health, clock } = aProcess();
-  const warning = async () => (await health.state()).warnings['log_cut_short'];
-  expect(await warning()).toBeUndefined();
-  cuts.onTruncated({ topic: TOPICS.sessions, partition: 3, offset: 7 });
-  expect(told).toMatchObject([['log_cut_short', { topic: TOPICS.sessions, partition: 3, offset: 7 }]]);
-  expect((await metrics.logTruncations.get()).values).toMatchObject([
-    { value: 1, labels: { topic: TOPICS.sessions } },
-  ]);
-  expect(await warning()).toContain(`${TOPICS.sessions}/3`);
-  expect((await health.state()).problems).toEqual({});
-  clock.nowMs += DAY_MS;
-  expect(await warning()).toBeUndefined();
-  // A truncation of sessions does not affect the caches of events.
-  expect(found).toEqual([]);
 });
 
 test('reports unprojected appends of the truncated partition only', async () => {
@@ -180,5 +163,5 @@ function aProcess({ lookEveryMs = DAY_MS, lookAfterMs = DAY_MS } = {}) {
     const before = end.looks;
     await expect.poll(() => end.looks, { interval: 1 }).toBeGreaterThanOrEqual(before + times);
   };
-  return { cuts, found, told, store, metrics, health, clock, end, looked };
+  return { cuts, found, told, store, metrics, end, looked };
 }

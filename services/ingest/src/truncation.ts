@@ -1,11 +1,11 @@
 /**
- * Detects truncations of the log, and reports each truncation once. The reader of a topic detects truncations of this topic.
- * For the events topic, ingest compares the end offsets of the log with the offsets of its own appends.
+ * Announces the truncations that ingest detects. The reader of a topic detects truncations of this topic. For the events topic,
+ * ingest compares the end offsets of the log with the offsets of its own appends.
  */
-import type {
-  TruncatedRange,
-  TruncationParticipant,
-} from '@questlog/runtime/log/truncation/truncatedPartitions';
+import {
+  announceTruncations,
+  type TruncationParticipant,
+} from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -13,40 +13,23 @@ import type { IngestContext } from './context.ts';
 import { CHECK_DELAY_MS, reportLostAppends } from './events/lostAppends.ts';
 import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 
-export interface TruncationWatch {
+export interface TruncationWatch extends TruncationParticipant {
   readonly ownAppends: OwnAppends;
-  onTruncated(truncated: TruncatedRange): void;
-  onReappended(topic: string, records: number): void;
   close(): Promise<void>;
 }
 
 const CHECK_INTERVAL_MS = 2_000;
-const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 
 const TIMING = { checkIntervalMs: CHECK_INTERVAL_MS, checkDelayMs: CHECK_DELAY_MS };
 
-/** @param participants caches that can contain data of lost records */
+/** @param participants caches that can contain data of lost events */
 export function watchTruncation(
   context: Pick<IngestContext, 'log' | 'store' | 'clock' | 'logger' | 'metrics' | 'health'>,
   participants: readonly TruncationParticipant[],
   { checkIntervalMs, checkDelayMs } = TIMING,
 ): TruncationWatch {
-  const { logger, metrics, health, clock } = context;
-  const lastFoundMs = new Map<string, number>();
-  const onTruncated = (range: TruncatedRange): void => {
-    const { topic, partition } = range;
-    logger.error('log_cut_short', TRUNCATED, { ...range });
-    metrics.logTruncations.inc({ topic });
-    lastFoundMs.set(`${topic}/${partition}`, clock.now());
-    if (topic === TOPICS.events) for (const one of participants) one.onTruncated(range);
-  };
-  health.warn('log_cut_short', () => {
-    const where = [...lastFoundMs]
-      .filter(([, atMs]) => clock.now() - atMs < WARN_FOR_MS)
-      .map(([name]) => name);
-    if (where.length === 0) return undefined;
-    return `the log lost records that this process had read or appended in the last 24 hours (${where.slice(0, 5).join(', ')})`;
-  });
+  const { logger } = context;
+  const { onTruncated } = announceTruncations(context, new Map([[TOPICS.events, participants]]));
   const stopped = new AbortController();
   const ownAppends = new OwnAppends((partition, offset, lost: readonly OwnAppend[]) => {
     const truncated = { topic: TOPICS.events, partition, offset };
@@ -59,15 +42,12 @@ export function watchTruncation(
   return {
     ownAppends,
     onTruncated,
-    onReappended: (topic, records) => metrics.appendedAgain.inc({ topic }, records),
     close: async () => {
       stopped.abort();
       await closeWatch();
     },
   };
 }
-
-const TRUNCATED = 'the log no longer has records that this process read or appended';
 
 /** Finds partitions that have lost appends of this process. Checks twice, because a new leader can report an old end offset. */
 function watchEnds(

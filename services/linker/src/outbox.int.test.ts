@@ -32,7 +32,7 @@ test('a restore fails if the changelog is truncated meanwhile, because no other 
       waitForOffsets: (_, signal) => {
         const ended = Promise.withResolvers<never>();
         signal?.addEventListener('abort', () => ended.reject(signal.reason));
-        void onTruncated?.(0, 0);
+        void onTruncated?.({ topic: TOPICS.linkerState, partition: 0, offset: 0 });
         return ended.promise;
       },
       failed: new Promise<never>(() => {}),
@@ -107,10 +107,10 @@ test('after a truncation, the next run restores the known epoch with the positio
   const first = await openOutbox(aPartition(), deps);
   first.advance(TOPICS.events, 5, 3);
   first.advance(TOPICS.reportLinks, 4, 7);
-  first.rewind(TOPICS.events, 2);
-  first.rewind(TOPICS.reportLinks, 3);
+  first.onTruncated({ topic: TOPICS.events, partition: 0, offset: 2 });
+  first.onTruncated({ topic: TOPICS.reportLinks, partition: 0, offset: 3 });
   // A second truncation happens before any record is read after the first truncation.
-  first.rewind(TOPICS.events, 1);
+  first.onTruncated({ topic: TOPICS.events, partition: 0, offset: 1 });
   await first.commit();
   // The record before the position may have an older epoch, so no lookup may require the newer epoch.
   expect(first.committed).toMatchObject({ events: 1, eventsEpoch: null, reportLinksEpoch: null });

@@ -2,8 +2,10 @@
  * Commits the results, the state, and the offsets of one partition in one transaction. The changelog contains a copy of the
  * offsets, because a consumer group can lose its offsets.
  */
+
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import { positionsOf } from '@questlog/runtime/log/projection/projection';
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { type LinkerPosition, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -67,7 +69,7 @@ async function groupPosition(log: Log, partition: number): Promise<LinkerPositio
   return { events, reportLinks, ...NO_EPOCHS };
 }
 
-export class Outbox {
+export class Outbox implements TruncationParticipant {
   readonly state: LinkerState;
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
@@ -154,7 +156,7 @@ export class Outbox {
    * Moves the position back in a truncated topic. Keeps the highest known epoch, because a comparison with this epoch detects
    * the next truncation.
    */
-  rewind(topic: string, offset: number): void {
+  onTruncated({ topic, offset }: TruncatedRange): void {
     const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#nextPosition;
     const upToEpoch =
       topic === TOPICS.events ? (eventsEpoch ?? eventsUpToEpoch) : (reportLinksEpoch ?? reportLinksUpToEpoch);

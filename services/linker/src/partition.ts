@@ -128,8 +128,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     // Keeps the links to events that the log lost, because ingest had acknowledged these events to clients.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
-    outbox.rewind(topic, offset);
-    lookUps.onTruncation();
+    for (const one of [outbox, lookUps]) one.onTruncated(error);
     return undefined;
   }
 }

@@ -60,10 +60,10 @@ export interface Engines {
 const BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
 /** Created once, because no service reads counters. */
 const counters = createMetricsRegistry();
-const ofIngest = ingestMetrics(counters);
 const metrics = {
-  ingest: ofIngest,
-  linker: linkerMetrics(counters, ofIngest.resources),
+  ingest: ingestMetrics(counters),
+  // Keeps no resource, because a resource would keep the memory of each simulated process.
+  linker: linkerMetrics(counters, { add: () => {} }),
   projector: projectorMetrics(counters),
 };
 

@@ -1,10 +1,12 @@
 /** Tests the session cache while the projector's progress is unavailable. */
+
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import type { RecordIdentity } from '@questlog/runtime/log/projection/commitMetadata';
 import { withMethods, withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -49,7 +51,7 @@ test('a truncation also removes a session from the cache of recent sessions', as
   let cut = (): void => {};
   const cutting = withMethods(log, {
     tail: (options) => {
-      cut = () => void options.onTruncated?.(0, 0);
+      cut = () => void options.onTruncated?.({ topic: options.topic, partition: 0, offset: 0 });
       return log.tail(options);
     },
   });
@@ -75,8 +77,7 @@ test('is Unavailable while it has not detected a truncation yet', async () => {
   let isDeaf = false;
   const deaf = withMethods(log, {
     tail: async ({ onTruncated, ...options }) => {
-      const hear = (partition: number, offset: number) =>
-        heard.promise.then(() => onTruncated?.(partition, offset));
+      const hear = (range: TruncatedRange) => heard.promise.then(() => onTruncated?.(range));
       const tail = await log.tail({ ...options, onTruncated: hear });
       return withMethods(tail, { positions: () => (isDeaf ? [2] : tail.positions()) });
     },
@@ -122,7 +123,12 @@ test('detects a truncation of a partition that gets its leader after the start',
   const cuts: unknown[] = [];
   const open = async (log: Log, projected: number[], last: (RecordIdentity | undefined)[]) => {
     const sessions = await openSessionCache({
-      ...{ log, registry, logger: silentLogger, onTruncated: (cut) => void cuts.push(cut) },
+      ...{
+        log,
+        registry,
+        logger: silentLogger,
+        participants: [{ onTruncated: (cut) => void cuts.push(cut) }],
+      },
       projection: {
         caughtUp: async () => {},
         projected: async () => projected,

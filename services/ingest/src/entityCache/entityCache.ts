@@ -5,9 +5,9 @@
  */
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import {
   type ProjectedState,
-  type TruncatedRange,
   truncatedPartitions,
 } from '@questlog/runtime/log/truncation/truncatedPartitions';
 import { waitForTail } from '@questlog/runtime/log/waitForTail';
@@ -92,7 +92,8 @@ export interface EntityCacheDeps {
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
   readonly metrics?: Pick<IngestMetrics, 'resources'>;
-  readonly onTruncated?: (range: TruncatedRange) => void;
+  /** Further modules with data of lost records, which this cache informs about truncations of its topic. */
+  readonly participants?: readonly TruncationParticipant[];
   readonly onReappended?: (topic: string, records: number) => void;
 }
 
@@ -300,7 +301,7 @@ async function openTails<Message, Entity>(
 
 /** Starts to read those `wanted` partitions that have a leader. Returns undefined if no `wanted` partition has a leader. */
 async function followPartitions<Message, Entity>(
-  { log, logger, onTruncated }: EntityCacheDeps,
+  { log, logger, participants = [] }: EntityCacheDeps,
   context: TailContext<Message, Entity> & { readonly initial: ProjectedState },
   wanted: readonly number[],
 ): Promise<{ readonly tail: Tail; readonly ends: readonly (number | undefined)[] } | undefined> {
@@ -311,22 +312,20 @@ async function followPartitions<Message, Entity>(
   const withLeader = wanted.filter((partition) => ranges[partition] !== undefined);
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
-  for (const [partition, offset] of await truncatedPartitions(log, topic, ranges, initial)) {
+  const onTruncated = (range: TruncatedRange): void => {
+    for (const one of [index, repair, ...participants]) one.onTruncated(range);
+  };
+  for (const range of await truncatedPartitions(log, topic, ranges, initial)) {
     // After a truncation, reads the partition from its first record. The committed offset refers to records that the log has
     // lost.
-    from[partition] = ranges[partition]?.startOffset ?? 0;
-    index.truncate(partition, offset);
-    onTruncated?.({ topic, partition, offset });
+    from[range.partition] = ranges[range.partition]?.startOffset ?? 0;
+    onTruncated(range);
   }
   const tail = await log.tail({
     topic,
     from,
     partitions: withLeader,
-    onTruncated: (partition, offset) => {
-      index.truncate(partition, offset);
-      repair.truncate(partition, offset);
-      onTruncated?.({ topic, partition, offset });
-    },
+    onTruncated,
     onBatch: async ({ partition, records }) => {
       for (const record of records) {
         const { offset } = record;

@@ -137,7 +137,7 @@ test('keeps all entities of the log while ClickHouse is unavailable, and limits 
 test('does not treat records after a truncation as projected', () => {
   const memory = aMemory({ maxWeight: 1, maxUnprojectedWeight: 10 });
   memory.projected = [100];
-  memory.truncate(0, 50);
+  memory.onTruncated({ topic: 'reports', partition: 0, offset: 50 });
   for (const id of ['a', 'b', 'c']) memory.putRecord(P, id, at(made(id), 50));
   expect(['a', 'b', 'c'].map((id) => found(memory, id))).toEqual(['a', 'b', 'c'].map(made));
 });
@@ -150,7 +150,7 @@ test('a truncation removes the lost entities of its partition, and keeps stored 
   memory.putRecord(P, 'before', at(made('before'), 4));
   memory.putRecord(P, 'behind', at(made('behind'), 5));
   memory.putRecord(P, 'elsewhere', { entity: made('elsewhere'), partition: 1, offset: 5 });
-  memory.truncate(0, 5);
+  memory.onTruncated({ topic: 'reports', partition: 0, offset: 5 });
   const names = ['stored', 'stored and over', 'before', 'behind', 'elsewhere'];
   expect(names.filter((id) => found(memory, id) !== undefined)).toEqual(['stored', 'before', 'elsewhere']);
 });
@@ -228,7 +228,7 @@ describe('of sessions', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2 });
     const ids = read(memory, 100);
     memory.projected = [50, 0];
-    memory.truncate(0, 20);
+    memory.onTruncated({ topic: 'reports', partition: 0, offset: 20 });
     const left = ids.filter((_, i) => i % 2 === 1 || i < 20);
     expect(foundOf(memory, ids)).toEqual(left.map((id) => aSession(id)));
     for (let i = 20; i < 40; i++) {
@@ -242,7 +242,7 @@ describe('of sessions', () => {
     const memory = sessionsMemory({ maxWeight: 2, maxUnprojectedWeight: 2 });
     memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 5 });
     memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 9 });
-    memory.truncate(0, 7);
+    memory.onTruncated({ topic: 'reports', partition: 0, offset: 7 });
     expect(foundOf(memory, ['a'])).toEqual([aSession('a')]);
   });
 });

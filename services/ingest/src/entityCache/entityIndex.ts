@@ -1,4 +1,5 @@
 /** Index of entities in memory by project and id. Evicts the least recently used entities that ClickHouse already has. */
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import type { BoundedResource } from '@questlog/runtime/process/metrics';
 
 interface IndexedEntity<Entity> {
@@ -57,7 +58,7 @@ const BYTES_PER_WEIGHT = 600;
 const EVICTION_STEPS_PER_WEIGHT = 8;
 const STORED_ONLY = -1;
 
-export class EntityIndex<Entity> {
+export class EntityIndex<Entity> implements TruncationParticipant {
   evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
@@ -162,8 +163,8 @@ export class EntityIndex<Entity> {
     return merged;
   }
 
-  /** Removes the entities that were created or changed by lost records. The log has lost all records at or after `offset`. */
-  truncate(partition: number, offset: number): void {
+  /** Removes the entities that were created or changed by lost records. The log has lost all records at or after the offset. */
+  onTruncated({ partition, offset }: TruncatedRange): void {
     // Lowers the cached offsets to the first lost offset, because new records reuse the offsets of lost records.
     const truncated = (ends: readonly number[]) =>
       ends.map((end, entryPartition) => (entryPartition === partition ? Math.min(end, offset) : end));

@@ -2,12 +2,12 @@
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Projections } from '@questlog/runtime/log/projection/projection';
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { IsVisible } from '@questlog/schemas/visibility';
 import type { IngestContext } from '../context.ts';
-import type { EntityCacheDeps } from './entityCache.ts';
 import { openReportCache, type ReportCache } from './reportCache.ts';
 import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache, type SessionCache } from './sessionCache.ts';
@@ -16,12 +16,15 @@ import { openSessionCache, type SessionCache } from './sessionCache.ts';
 export async function openCaches(
   context: IngestContext,
   projections: Projections,
-  truncation: Pick<EntityCacheDeps, 'onTruncated' | 'onReappended'>,
+  truncations: TruncationParticipant,
 ): Promise<{ sessions: SessionCache; reports: ReportCache }> {
-  const { log, store, directory, health, lifecycle } = context;
+  const { log, store, directory, health, lifecycle, metrics } = context;
   const { current } = directory;
   const sourceOf = (topic: 'sessions' | 'reports') => ({
-    ...{ ...context, ...truncation, isVisible: isVisibleIn(current), projection: projections[topic] },
+    ...{ ...context, isVisible: isVisibleIn(current), projection: projections[topic] },
+    participants: [truncations],
+    onReappended: (reappended: string, records: number) =>
+      metrics.appendedAgain.inc({ topic: reappended }, records),
     table: watchRestoredTable({ log, store, clock: steadyClock }, PROJECTED[topic]),
   });
   const sessions = await openSessionCache(sourceOf('sessions'));

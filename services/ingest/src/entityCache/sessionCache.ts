@@ -71,11 +71,8 @@ export async function openSessionCache(
       return new Map(rows.map((row) => [row.sessionId, sessionOf(row)]));
     },
   };
-  const onTruncated: EntityCacheDeps['onTruncated'] = (truncated) => {
-    recent.clear();
-    deps.onTruncated?.(truncated);
-  };
-  const cache = await openEntityCache({ ...deps, onTruncated }, kind);
+  const participants = [{ onTruncated: () => recent.clear() }, ...(deps.participants ?? [])];
+  const cache = await openEntityCache({ ...deps, participants }, kind);
   return {
     ...cache,
     canExist: () => true,

@@ -7,7 +7,7 @@ import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
 import { withMethods } from '@questlog/runtime/log/testing/alteredLog';
-import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/participants';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -159,7 +159,10 @@ test('restores reports and retractions that a truncation removed, with their lin
   const start = async () => {
     const projection = projectedUpTo(() => 0);
     const deps = { log, registry, projection, clock, store: storeOf([]), logger: silentLogger };
-    const reports = await openReportCache({ ...deps, onTruncated: (cut) => void cuts.push(cut) });
+    const reports = await openReportCache({
+      ...deps,
+      participants: [{ onTruncated: (cut) => void cuts.push(cut) }],
+    });
     onTestFinished(() => reports.close());
     return reports;
   };
@@ -233,7 +236,7 @@ async function aTopic() {
           store: storeOf(topic.stored),
           readTimeoutMs: waitMs,
         },
-        onTruncated: (cut) => void cuts.push(cut),
+        participants: [{ onTruncated: (cut) => void cuts.push(cut) }],
         onReappended: (_, records) => void appendedAgain.push(records),
       });
       onTestFinished(async () => {

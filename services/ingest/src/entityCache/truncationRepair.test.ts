@@ -28,7 +28,7 @@ test('appends more lost sessions again than fit into one append', async () => {
     TOPICS.sessions,
   );
   for (let offset = 0; offset < SESSIONS; offset++) repair.add(0, aRecord(offset));
-  repair.truncate(0, 0);
+  repair.onTruncated({ topic: TOPICS.sessions, partition: 0, offset: 0 });
   await repair.repaired(0);
   expect(appended).toHaveLength(SESSIONS);
 });

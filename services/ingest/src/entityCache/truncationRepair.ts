@@ -4,6 +4,7 @@
 
 import type { Log, LogRecord, NewRecord } from '@questlog/runtime/log/log';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { retry } from '@questlog/runtime/process/waiting';
@@ -25,7 +26,7 @@ interface TruncationRepairDeps {
  */
 const MAX_BATCH_BYTES = 256 * 1024;
 
-export class TruncationRepair {
+export class TruncationRepair implements TruncationParticipant {
   readonly #deps: TruncationRepairDeps;
   readonly #topic: string;
   readonly #unprojected = new UnprojectedRecords();
@@ -43,7 +44,7 @@ export class TruncationRepair {
     if (this.#unprojected.needsProjected && !this.#isUpdating) void this.#updateProjected();
   }
 
-  truncate(partition: number, offset: number): void {
+  onTruncated({ partition, offset }: TruncatedRange): void {
     const lost = this.#unprojected.truncate(partition, offset);
     if (lost.length === 0) return;
     const previous = this.#running.get(partition) ?? Promise.resolve();

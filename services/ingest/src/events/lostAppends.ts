@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { TruncatedRange } from '@questlog/runtime/log/truncation/truncatedPartitions';
+import type { TruncatedRange } from '@questlog/runtime/log/truncation/participants';
 import { pause, retry } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';

@@ -1,7 +1,7 @@
 /** Counts the events of tenants that have a monthly quota. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
-import type { TruncationParticipant } from '@questlog/runtime/log/truncation/truncatedPartitions';
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { runPeriodically, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';

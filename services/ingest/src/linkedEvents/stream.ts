@@ -1,8 +1,10 @@
 /** Sends linked events to one client over HTTP. Waits if the client reads slowly. */
+
 import type { ServerResponse } from 'node:http';
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -53,7 +55,7 @@ export async function startLinkedEventStream(
     topic: TOPICS.linkedEvents,
     from,
     onBatch: (batch) => connection.writeBatch(batch),
-    onTruncated: (partition, offset) => connection.truncate(partition, offset),
+    onTruncated: (range) => connection.onTruncated(range),
   });
   connection.start(tail, gap);
   return connection;
@@ -68,7 +70,7 @@ const HEAD = {
   'X-Accel-Buffering': 'no',
 };
 
-class Connection implements LinkedEventStream {
+class Connection implements LinkedEventStream, TruncationParticipant {
   readonly ended: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #client: StreamClient;
@@ -139,7 +141,7 @@ class Connection implements LinkedEventStream {
   }
 
   /** Moves the client's position back to the first lost offset, because new records reuse the offsets of lost records. */
-  truncate(partition: number, offset: number): void {
+  onTruncated({ partition, offset }: TruncatedRange): void {
     this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
 

@@ -45,7 +45,7 @@ test('reports a log that ends below the projector’s commit, and continues to r
     projection: projectedUpTo(7),
     logger: silentLogger,
     store: emptyStore(),
-    onTruncated: (cut) => void cuts.push(cut),
+    participants: [{ onTruncated: (cut) => void cuts.push(cut) }],
   });
   onTestFinished(() => sessions.close());
   const everywhere = [...Array(PARTITIONS).keys()];

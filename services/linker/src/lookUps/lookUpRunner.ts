@@ -1,5 +1,6 @@
 /** Runs the ClickHouse lookups of one partition one by one. Pauses after a lookup that failed or took too long. */
 
+import type { TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff } from '@questlog/runtime/process/waiting';
 import { decideAnswer } from '../core/decideAnswers.ts';
@@ -18,7 +19,7 @@ import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
 const SUSPENDED_POLL_MS = 250;
 
-export class LookUpRunner {
+export class LookUpRunner implements TruncationParticipant {
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
@@ -64,7 +65,7 @@ export class LookUpRunner {
     return `no lookup of partition ${partition} was answered for ${asSeconds(failingMs)}`;
   }
 
-  onTruncation(): void {
+  onTruncated(): void {
     for (const lookUp of [this.#running, ...this.#suspended.values()]) lookUp?.restart();
   }
 

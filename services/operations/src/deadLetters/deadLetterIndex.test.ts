@@ -1,6 +1,7 @@
 /** Tests the truncation, the expiry, and the size limit of the index of dead letters. */
+
 import { randomUUID } from 'node:crypto';
-import { GROUPS } from '@questlog/schemas/topics/topics';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { DeadLetterIndex, type IndexedDeadLetter } from './deadLetterIndex.ts';
 
@@ -22,7 +23,7 @@ test('a truncation removes dead letters and decisions of that partition from tha
   memory.decide(remaining.id, { ...DISCARDED, offset: 3 });
   memory.decide(other.id, { ...DISCARDED, offset: 10 });
   expect(memory.openByGroup.get(GROUPS.link)).toBe(1);
-  memory.truncate(0, 2);
+  memory.onTruncated({ topic: TOPICS.deadLetters, partition: 0, offset: 2 });
   expect(memory.find(lost.id)).toBeUndefined();
   expect([remaining, other].map(({ id }) => memory.find(id)?.decision?.state)).toEqual([
     undefined,

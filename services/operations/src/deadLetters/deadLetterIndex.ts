@@ -5,6 +5,7 @@ import {
   newestFirstPage,
   type PagePosition,
 } from '@questlog/runtime/http/core/newestFirst';
+import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 
@@ -37,7 +38,7 @@ interface Entry {
 /** Maximum number of dead letters in memory. Each dead letter needs less than 1 KiB. */
 export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
-export class DeadLetterIndex {
+export class DeadLetterIndex implements TruncationParticipant {
   /** Dead letters by id. If two dead letters have the same id, the map contains the older dead letter. */
   readonly #entries = new Map<string, Entry>();
   readonly #openByGroup = new Map<string, number>();
@@ -63,8 +64,8 @@ export class DeadLetterIndex {
     this.#addOpen(entry.deadLetter.group, -1);
   }
 
-  /** Removes the dead letters and decisions at or after `offset`, because the log has lost them in a truncation. */
-  truncate(partition: number, offset: number): void {
+  /** Removes the dead letters and decisions at or after the offset, because the log has lost them in a truncation. */
+  onTruncated({ partition, offset }: TruncatedRange): void {
     for (const entry of [...this.#entries.values()]) {
       if (entry.deadLetter.position.partition !== partition) continue;
       if (entry.deadLetter.position.offset >= offset) this.#remove(entry);

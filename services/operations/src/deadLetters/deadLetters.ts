@@ -269,7 +269,7 @@ class DeadLetterView {
     const tail = await this.#context.log.tail({
       topic: TOPIC,
       from: 'earliest',
-      onTruncated: (partition, offset) => index.truncate(partition, offset),
+      onTruncated: (range) => index.onTruncated(range),
       onBatch: async ({ partition, records }) => {
         for (const record of records) await this.#apply(index, partition, record);
         this.#setGauges(index);

@@ -89,7 +89,7 @@ export async function openDirectory(
     topic: TOPICS.directory,
     from: 'earliest',
     // Tokens in memory stay valid during the repair, although the truncated log may lack their records.
-    onTruncated: (_, offset) => {
+    onTruncated: ({ offset }) => {
       const truncation = { before: effectiveRecords, offset, signal: closed.signal };
       repaired = repairTruncation(log, decodeEntry, truncation, logger).then(applyRebuilt);
       return repaired;

@@ -33,9 +33,9 @@ export async function firstRecords(
       // partition.
       await allRead.promise;
     },
-    onTruncated: (partition, offset) => {
-      finish(partition);
-      return onTruncated?.(partition, offset);
+    onTruncated: (range) => {
+      finish(range.partition);
+      return onTruncated?.(range);
     },
   });
   // Finishes each range that has no records, for example after retention. For these partitions, `onBatch` can stay uncalled.

@@ -82,7 +82,8 @@ export class FollowingTail implements Tail {
     try {
       // Waits one turn of the event loop, so that the promise of `tail` resolves before `onBatch` receives the first batch.
       await yieldToEventLoop();
-      if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
+      if (from !== 'earliest' && (from[partition] ?? 0) > position)
+        await onTruncated?.({ topic, partition, offset: position });
       while (this.#end === undefined) {
         const batch = await this.#take(cursor, partition);
         if (batch === undefined) {
@@ -106,8 +107,9 @@ export class FollowingTail implements Tail {
       return cursor.take(MAX_BATCH);
     } catch (error) {
       if (!(error instanceof LogTruncated)) throw error;
-      this.#positions[partition] = error.offset;
-      await this.#options.onTruncated?.(partition, error.offset);
+      const { topic, offset } = error;
+      this.#positions[partition] = offset;
+      await this.#options.onTruncated?.({ topic, partition, offset });
       return await this.#take(cursor, partition);
     }
   }

@@ -2,7 +2,9 @@
  * Interface of the log, which is ordered, partitioned, and durable. The adapters are Kafka (`kafka/`) and SQLite in the same
  * process (`embedded/`). Offsets are numbers (exact up to 2^53) and are valid only together with the `id` of their log.
  */
+
 import type { BoundedResource } from '../process/metrics.ts';
+import type { TruncatedRange } from './truncation/participants.ts';
 
 export interface Log {
   /** Id that is generated when the log is created. A log that is created again has another id and starts at offset 0. */
@@ -149,8 +151,8 @@ export interface TailOptions {
   readonly partitions?: readonly number[];
   /** Receives the batches in offset order, one call at a time per partition. A rejected promise stops the log reader. */
   onBatch(batch: Batch): void | Promise<void>;
-  /** Runs after a truncation of the log. Reading continues at `offset`, or stops if this function throws an error. */
-  onTruncated?(partition: number, offset: number): void | Promise<void>;
+  /** Runs after a truncation of the log. Reading continues at the offset of `range`, or stops if this function throws an error. */
+  onTruncated?(range: TruncatedRange): void | Promise<void>;
 }
 
 export interface AddedPartitions {
@@ -260,14 +262,14 @@ export class RecordTooLarge extends Error {
  * Reports that the log lost records, for example through an unclean leader election, a power loss, or restored files. The
  * records from `offset` on differ from the records that were read. The reader continues at `offset`.
  */
-export class LogTruncated extends Error {
+export class LogTruncated extends Error implements TruncatedRange {
   override readonly name = 'LogTruncated';
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
   readonly position: number;
 
-  constructor(at: { topic: string; partition: number; offset: number; position: number }) {
+  constructor(at: TruncatedRange & { readonly position: number }) {
     super(
       `${at.topic}/${at.partition} was truncated at offset ${at.offset}; it had been read up to ${at.position}`,
     );

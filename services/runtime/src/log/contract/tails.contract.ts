@@ -1,6 +1,8 @@
 /** Contract tests for tails. A tail reads a topic without a consumer group. */
+
 import { describe, expect, it } from 'vitest';
 import type { Batch, Log, TailOptions } from '../log.ts';
+import type { TruncatedRange } from '../truncation/participants.ts';
 import { aName, aRecord, aTopic, readToEnd, type Subject, textOf, textsToEnd, until } from './harness.ts';
 
 export function describeTails({ harness, log }: Subject): void {
@@ -44,7 +46,8 @@ export function describeTails({ harness, log }: Subject): void {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0')]);
       const truncations: unknown[] = [];
-      const onTruncated = (...truncation: unknown[]) => void truncations.push(truncation);
+      const onTruncated = ({ partition, offset }: TruncatedRange) =>
+        void truncations.push([partition, offset]);
       const { tail, texts } = await aTail(log(), { topic, from: [5, 5], onTruncated });
       await log().append(topic, 0, [aRecord('a1')]);
       await tail.waitForOffsets([2, 0]);

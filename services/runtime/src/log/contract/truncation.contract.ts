@@ -149,7 +149,7 @@ export function describeTruncation({ harness, log }: Subject): void {
         topic,
         from: 'earliest',
         onBatch: (batch) => void seen.push(...batch.records.map(textOf)),
-        onTruncated: (partition, offset) => void seen.push({ partition, offset }),
+        onTruncated: ({ partition, offset }) => void seen.push({ partition, offset }),
       });
       await tail.waitForOffsets([0, 2]);
       await truncate(topic, 1, 1);

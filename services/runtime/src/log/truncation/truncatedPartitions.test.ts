@@ -28,21 +28,22 @@ test('returns the first lost offset of each truncated partition', async () => {
       { offset: 2, id: 'c' },
     ],
   };
-  expect([...(await truncatedPartitions(log, TOPIC, ranges, state))]).toEqual([
-    [1, 2],
-    [2, 1],
+  expect(await truncatedPartitions(log, TOPIC, ranges, state)).toEqual([
+    { topic: TOPIC, partition: 1, offset: 2 },
+    { topic: TOPIC, partition: 2, offset: 1 },
   ]);
 });
 
 test('reads no record if no commit names one', async () => {
   const log = { partitionCount: async () => 1, tail: () => Promise.reject(new Error('not read here')) };
   const ranges = [{ startOffset: 0, endOffset: 2 }];
-  expect(await truncatedPartitions(log, TOPIC, ranges, { projected: [2], last: [] })).toEqual(new Map());
+  expect(await truncatedPartitions(log, TOPIC, ranges, { projected: [2], last: [] })).toEqual([]);
 });
 
 test('returns a truncation that the log reports during the read', async () => {
+  const truncated = { topic: TOPIC, partition: 0, offset: 1 };
   const tail: Log['tail'] = async ({ onTruncated }: TailOptions): Promise<Tail> => {
-    await onTruncated?.(0, 1);
+    await onTruncated?.(truncated);
     const failed = new Promise<never>(() => undefined);
     return {
       positions: () => [0],
@@ -54,5 +55,5 @@ test('returns a truncation that the log reports during the read', async () => {
   const log = { partitionCount: async () => 1, tail };
   const state = { projected: [2], last: [{ offset: 1, id: 'b' }] };
   const found = await truncatedPartitions(log, TOPIC, [{ startOffset: 0, endOffset: 2 }], state);
-  expect(found).toEqual(new Map([[0, 1]]));
+  expect(found).toEqual([truncated]);
 });

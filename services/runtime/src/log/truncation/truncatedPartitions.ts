@@ -5,18 +5,7 @@
 import { firstRecords } from '../firstRecords.ts';
 import type { Log, OffsetRange } from '../log.ts';
 import { type RecordIdentity, recordIdOf } from '../projection/commitMetadata.ts';
-
-/** A partition that has lost all records at and above `offset`. */
-export interface TruncatedRange {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-}
-
-/** Module that can have data of lost records in memory, such as a cache. */
-export interface TruncationParticipant {
-  onTruncated(range: TruncatedRange): void;
-}
+import type { TruncatedRange } from './participants.ts';
 
 export interface ProjectedState {
   readonly projected: readonly number[];
@@ -24,7 +13,7 @@ export interface ProjectedState {
 }
 
 /**
- * Returns the first lost offset of each truncated partition. A partition is truncated if its log ends below the committed
+ * Returns the truncated range of each truncated partition. A partition is truncated if its log ends below the committed
  * offset. It is also truncated if the log has a different record at the offset of the committed record.
  */
 export async function truncatedPartitions(
@@ -32,20 +21,20 @@ export async function truncatedPartitions(
   topic: string,
   ranges: readonly (OffsetRange | undefined)[],
   { projected, last }: ProjectedState,
-): Promise<ReadonlyMap<number, number>> {
-  const found = new Map<number, number>();
+): Promise<readonly TruncatedRange[]> {
+  const found = new Map<number, TruncatedRange>();
+  const onTruncated = (truncated: TruncatedRange) => void found.set(truncated.partition, truncated);
   const lastRecords = new Map<number, OffsetRange>();
   ranges.forEach((range, partition) => {
     if (range === undefined) return;
     const { endOffset: end } = range;
     const offset = last[partition]?.offset;
-    if ((projected[partition] ?? 0) > end) found.set(partition, end);
+    if ((projected[partition] ?? 0) > end) onTruncated({ topic, partition, offset: end });
     else if (offset !== undefined && offset < end)
       lastRecords.set(partition, { startOffset: offset, endOffset: offset + 1 });
   });
-  if (lastRecords.size === 0) return found;
-  const onTruncated = (partition: number, offset: number) => void found.set(partition, offset);
+  if (lastRecords.size === 0) return [...found.values()];
   for (const [partition, record] of await firstRecords(log, topic, lastRecords, { onTruncated }))
-    if (recordIdOf(record) !== last[partition]?.id) found.set(partition, record.offset);
-  return found;
+    if (recordIdOf(record) !== last[partition]?.id) onTruncated({ topic, partition, offset: record.offset });
+  return [...found.values()];
 }

@@ -63,7 +63,7 @@ describe.runIf(broker !== undefined)('a truncated log on Kafka', () => {
         topic,
         from: 'earliest',
         onBatch: ({ records }) => void seen.push(...records.map(textOf)),
-        onTruncated: (partition, offset) => void seen.push({ partition, offset }),
+        onTruncated: ({ partition, offset }) => void seen.push({ partition, offset }),
       },
     );
     onTestFinished(() => tail.close());
