@@ -59,6 +59,8 @@ class FaultSimulation {
   readonly #games: Games;
   readonly #erasures: Erasures;
   readonly #isRestoring: boolean;
+  /** True if ClickHouse executes inserts late in a run with truncations. */
+  readonly #isLateAfterCuts: boolean;
   /** True for a quarter of the seeds. The other seeds check the counts and links, which an erasure changes. */
   readonly #isErasing: boolean;
   readonly #ingests: readonly Service<Ingest>[];
@@ -78,6 +80,7 @@ class FaultSimulation {
     this.#erasures = new Erasures(world, this.#tables, isProjected);
     this.#isErasing = world.seed % 4 === 3;
     this.#isRestoring = world.seed % 8 === 1;
+    this.#isLateAfterCuts = world.seed % 8 === 5;
     const engines = {
       ...{ world, log: this.#log, tables: this.#tables },
       ...{ directory: this.#erasures.directory, isErasing: this.#isErasing },
@@ -129,15 +132,15 @@ class FaultSimulation {
   /** Injects the faults that the seed chooses, at random times. @returns a function that ends them */
   #nemesis(): () => void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
-    const cuts = this.#isErasing || this.#isRestoring || dice.chance(0.4) ? this.#cuts() : [];
+    const isCutting = this.#isErasing || this.#isRestoring || this.#isLateAfterCuts || dice.chance(0.4);
+    const cuts = isCutting ? this.#cuts() : [];
     const deeds = [...this.#deeds(), ...cuts].filter(() => dice.chance(0.5));
     this.#games.loss = dice.from([0, 0.05, 0.2]);
     const some = (): number => dice.from([0, 0, 0.01, 0.05]);
     const troubles: Troubles = {
       refused: some(),
       unanswered: some(),
-      // The projector cannot detect a count that arrives late, after the repair of a truncation.
-      late: cuts.length === 0 ? some() : 0,
+      late: this.#isLateAfterCuts ? 0.05 : cuts.length === 0 ? some() : 0,
       slow: some(),
       burnt: some(),
     };
@@ -209,18 +212,26 @@ class FaultSimulation {
   }
 
   /**
-   * Restores a backup of ClickHouse, and truncates a topic at about the same time. All processes are stopped during the restore,
-   * as in the runbook `clickhouse-lost.md`.
+   * Restores a backup of ClickHouse, and truncates a topic at about the same time. For half of the seeds, the restore follows the
+   * truncation immediately, while the projector repairs the tables. All processes are stopped during the restore, as in the
+   * runbook `clickhouse-lost.md`.
    */
   #backUp(): void {
     const { world, dice } = { world: this.#world, dice: this.#dice };
     const restore = this.#tables.backup();
     const topic = dice.from([TOPICS.events, TOPICS.sessions, TOPICS.reportLinks]);
-    world.in(dice.between(500, 3_000), world.outside, 'ClickHouse is restored', () => {
-      for (const service of this.#services) service.kill();
-      restore();
-    });
-    world.in(dice.between(500, 3_000), world.outside, 'nemesis', () => this.#cut(topic));
+    const [restoreMs, cutMs] = [dice.between(500, 3_000), dice.between(500, 3_000)];
+    const isDuringRepair = world.seed % 16 === 9;
+    world.in(
+      isDuringRepair ? cutMs + restoreMs / 10 : restoreMs,
+      world.outside,
+      'ClickHouse is restored',
+      () => {
+        for (const service of this.#services) service.kill();
+        restore();
+      },
+    );
+    world.in(cutMs, world.outside, 'nemesis', () => this.#cut(topic));
   }
 
   #cut(topic: string): void {

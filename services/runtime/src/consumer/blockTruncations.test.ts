@@ -324,6 +324,42 @@ test('writes the rest of a pending block that was truncated, and the records aft
   expect(tables.names()).toEqual(['a', 'B']);
 });
 
+test('repairs a truncation only after an insert of the previous owner can no longer take effect', async () => {
+  const projection = await aProjection({ insertsEndWithinMs: 20 });
+  const { log, tables, append } = projection;
+  await append('a', 'b');
+  tables.rows.push({ offset: 0, name: 'a' });
+  await announce(projection, { pendingTo: 2, last: { offset: 1, id: 'b' } });
+  tables.lateRows.push({ offset: 1, name: 'b' });
+  await log.truncate(TOPIC, 0, 1);
+  await append('B');
+  await projection.run();
+  expect([tables.lateRows, tables.moved]).toEqual([[], [{ offset: 1, name: 'b' }]]);
+  expect(tables.names()).toEqual(['a', 'B']);
+});
+
+test('repairs a truncation only after a failed insert of the same owner can no longer take effect', async () => {
+  const projection = await aProjection({ insertsEndWithinMs: 20 });
+  const { log, tables, append } = projection;
+  await append('a');
+  const consumer = await projection.start();
+  onTestFinished(() => consumer.stop());
+  await expect.poll(projection.committed, { timeout: WITHIN_MS }).toBe(1);
+  const failed = Promise.withResolvers<void>();
+  tables.beforeRow = () => {
+    failed.resolve();
+    throw new Unavailable('no answer in time');
+  };
+  await append('b');
+  await failed.promise;
+  await log.truncate(TOPIC, 0, 1);
+  await append('B');
+  tables.lateRows.push({ offset: 1, name: 'b' });
+  tables.beforeRow = () => {};
+  await expect.poll(() => tables.names(), { timeout: WITHIN_MS }).toEqual(['a', 'B']);
+  expect([tables.lateRows, tables.moved.map(({ name }) => name)]).toEqual([[], ['b', 'b']]);
+});
+
 test('ignores metadata of tools that set offsets', () => {
   const set = { offset: 1, metadata: 'set by hand' };
   expect([lastRecordOf(set), leaderEpochOf(set)]).toEqual([undefined, undefined]);

@@ -88,7 +88,8 @@ class BlockRun<Plan> {
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
-  #previousInsertsEndAtMs: number;
+  /** Time until which inserts of a previous owner, and failed inserts of this process, can still take effect. */
+  #lateInsertsEndAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
 
@@ -96,7 +97,7 @@ class BlockRun<Plan> {
     this.#owned = owned;
     this.#options = options;
     const { topic, clock, insertsEndWithinMs } = options;
-    this.#previousInsertsEndAtMs = clock.now() + insertsEndWithinMs;
+    this.#lateInsertsEndAtMs = clock.now() + insertsEndWithinMs;
     const committed = owned.committed(topic);
     this.#hasCommit = committed !== undefined;
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
@@ -130,7 +131,7 @@ class BlockRun<Plan> {
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
     // Does not wait for inserts of the previous owner, because their target tables were replaced when a backup was restored.
-    this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
+    this.#lateInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
 
@@ -141,6 +142,8 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
+      // A late insert after the repair would count lost records as new records.
+      await this.#waitForLateInserts();
       const truncation = found;
       const { offset, end } = truncation;
       const records = await this.#retry(() => storedRows.repair(truncation, () => this.#confirmOwnership()));
@@ -148,13 +151,8 @@ class BlockRun<Plan> {
       await this.#commit(resumeAt(this.#committed, offset));
       await this.#retry(() => storedRows.markRepaired(truncation));
       this.#truncatedFrom = Infinity;
-      logger.error('log_truncated', TRUNCATED_MESSAGE, {
-        topic,
-        partition: this.#owned.partition,
-        offset,
-        end,
-        records,
-      });
+      const { partition } = this.#owned;
+      logger.error('log_truncated', TRUNCATED_MESSAGE, { topic, partition, offset, end, records });
       onTruncation(truncation, records);
     }
     this.#truncatedFrom = Infinity;
@@ -221,18 +219,18 @@ class BlockRun<Plan> {
     if (!holds) return;
     const highest = await this.#retry(() => storedRows.highestRow(position - 1));
     if (highest !== undefined && highest.offset >= this.#verifyBelow) throw new RestartRun();
-    if (position < this.#verifyBelow) await this.#waitForPreviousInserts();
+    if (position < this.#verifyBelow) await this.#waitForLateInserts();
   }
 
   /**
-   * Waits until inserts by the previous owner of the partition can no longer succeed. If the commit of a block was lost, a late
-   * insert could add rows after this process has read the stored rows.
+   * Waits until no insert can take effect late. If the commit of a block was lost, a late insert could add rows after this
+   * process has read the stored rows.
    * @throws RestartRun after a wait, because the log can be truncated during the wait.
    */
-  async #waitForPreviousInserts(): Promise<void> {
+  async #waitForLateInserts(): Promise<void> {
     const { topic, clock, logger } = this.#options;
     const { partition, signal } = this.#owned;
-    const waitMs = Math.ceil(this.#previousInsertsEndAtMs - clock.now());
+    const waitMs = Math.ceil(this.#lateInsertsEndAtMs - clock.now());
     if (waitMs <= 0) return;
     logger.warn('waits_for_inserts_of_before', { topic, partition, waitMs });
     await pause(waitMs, signal);
@@ -375,7 +373,10 @@ class BlockRun<Plan> {
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
-      await writer.apply(plan, attempt);
+      await writer.apply(plan, attempt).catch((error: unknown) => {
+        this.#lateInsertsEndAtMs = this.#options.clock.now() + this.#options.insertsEndWithinMs;
+        throw error;
+      });
     });
   }
 

@@ -8,8 +8,8 @@ import { yieldToEventLoop } from '../../process/waiting.ts';
 export const WITHIN_MS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 2_000 : 20_000;
 
 /**
- * Clock that advances only when a read finds no record. It then advances by the time that the read would have waited. The
- * clock does not advance while a run waits for earlier inserts.
+ * Clock that advances when a read finds no record. It then advances by the time that the read would have waited. While a run
+ * waits for late inserts, only the test advances the clock.
  */
 export class ReadDrivenClock implements Clock {
   #nowMs = 1_000_000;
@@ -18,12 +18,16 @@ export class ReadDrivenClock implements Clock {
     return this.#nowMs;
   }
 
+  advance(ms: number): void {
+    this.#nowMs += ms;
+  }
+
   /** Returns the partition with changed reads. A read returns at once and advances this clock if it finds no record. */
   reads(owned: OwnedPartition): OwnedPartition {
     const read: OwnedPartition['read'] = async (options) => {
       const batch = await owned.read({ ...options, waitMs: 0 });
       if (batch === undefined) {
-        this.#nowMs += options.waitMs;
+        this.advance(options.waitMs);
         await yieldToEventLoop();
       }
       return batch;

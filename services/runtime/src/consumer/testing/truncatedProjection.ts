@@ -32,6 +32,8 @@ class Tables {
   beforeVerification = async (): Promise<void> => {};
   /** Called during each repair. */
   amidRepair = (): void => {};
+  /** Rows of inserts that take effect during the wait for late inserts. */
+  readonly lateRows: Row[] = [];
 
   held(): StoredRows {
     return {
@@ -80,15 +82,23 @@ class Tables {
   }
 }
 
-export async function aProjection() {
+export async function aProjection({ insertsEndWithinMs = 0 } = {}) {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics([topicSpec(TOPIC)]);
   const tables = new Tables();
   const truncations: { cut: Truncation; records: number }[] = [];
   const logged: [event: string, fields: unknown][] = [];
-  const logger: Logger = { ...silentLogger, error: (event, _, fields) => void logged.push([event, fields]) };
-  const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
   const clock = new ReadDrivenClock();
+  const logger: Logger = {
+    ...silentLogger,
+    error: (event, _, fields) => void logged.push([event, fields]),
+    warn: (_, fields) => {
+      if (fields?.['waitMs'] === undefined) return;
+      tables.rows.push(...tables.lateRows.splice(0));
+      clock.advance(Number(fields['waitMs']));
+    },
+  };
+  const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
   return {
     ...{ log, tables, cuts: truncations, said: logged, committed },
     /** Appends records with these names. The names are also the records' append ids. */
@@ -104,7 +114,7 @@ export async function aProjection() {
         topics: [TOPIC],
         process: (owned) =>
           runBlocks(asAssigned(clock.reads(owned)), {
-            ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs: 0 },
+            ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs },
             storedRows: tables.held(),
             tablesId: async () => 'as made',
             cachedTablesId: async () => 'as made',
