@@ -101,6 +101,22 @@ export const PLANTED_TRUNCATIONS: readonly PlantedBug[] = [
     tests: [BLOCK_TRUNCATIONS_TEST],
   },
   {
+    name: 'repair before late inserts have ended',
+    lost: 'after a truncation, event counts and quotas include lost records twice',
+    file: BLOCKS,
+    text: 'await this.#waitForLateInserts();\n      const truncation',
+    by: 'const truncation',
+    tests: [BLOCK_TRUNCATIONS_TEST],
+  },
+  {
+    name: 'failed insert taken for a finished insert',
+    lost: 'after a truncation, the counts of a slow ClickHouse server include lost records',
+    file: BLOCKS,
+    text: 'this.#lateInsertsEndAtMs = this.#options.clock.now() + this.#options.insertsEndWithinMs;',
+    by: '',
+    tests: [BLOCK_TRUNCATIONS_TEST],
+  },
+  {
     name: 'truncation of an announced block not checked',
     lost: 'a partition without new records keeps half of a block, whose events are not counted',
     file: BLOCKS,
