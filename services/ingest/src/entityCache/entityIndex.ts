@@ -1,5 +1,6 @@
 /** Index of entities in memory by project and id. Evicts the least recently used entities that ClickHouse already has. */
 import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
+import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 import type { BoundedResource } from '@questlog/runtime/process/metrics';
 
 interface IndexedEntity<Entity> {
@@ -11,7 +12,6 @@ interface IndexedEntity<Entity> {
 
 interface Entry<Entity> extends IndexedEntity<Entity> {
   readonly lastOffset: number;
-  readonly weight: number;
 }
 
 /** Compact storage for entities that never change and that ClickHouse might not have yet. */
@@ -63,13 +63,14 @@ export class EntityIndex<Entity> implements TruncationParticipant {
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: IndexBounds;
-  readonly #entries = new Map<string, Entry<Entity>>();
-  #weight = 0;
+  /** Entries with their total weight. Evicts nothing itself, because only `#evict` knows which entries ClickHouse has. */
+  readonly #entries: BoundedMap<string, Entry<Entity>>;
   #packedRemoval: Iterator<void> | undefined;
 
   constructor(rules: EntityRules<Entity>, bounds = DEFAULT_BOUNDS) {
     this.#rules = rules;
     this.#bounds = bounds;
+    this.#entries = new BoundedMap(Infinity, ({ entity }) => rules.weightOf(entity));
   }
 
   /** For each partition, the offset below which ClickHouse has all records. A restore of a backup decreases this offset. */
@@ -83,7 +84,7 @@ export class EntityIndex<Entity> implements TruncationParticipant {
   }
 
   get isFull(): boolean {
-    return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.maxUnprojectedWeight;
+    return this.#rules.packed?.isFull ?? this.#entries.weight >= this.#bounds.maxUnprojectedWeight;
   }
 
   /** Memory of the entities that ClickHouse might not have, in bytes. At the limit, this process rejects new registrations. */
@@ -91,7 +92,7 @@ export class EntityIndex<Entity> implements TruncationParticipant {
     const { packed } = this.#rules;
     if (packed !== undefined) return { resource, limit: packed.maxBytes, used: () => packed.bytes };
     const limit = this.#bounds.maxUnprojectedWeight * BYTES_PER_WEIGHT;
-    return { resource, limit, used: () => this.#weight * BYTES_PER_WEIGHT };
+    return { resource, limit, used: () => this.#entries.weight * BYTES_PER_WEIGHT };
   }
 
   /** Evicts entities that ClickHouse has. Does nothing if `projected` is unchanged, because an eviction takes milliseconds. */
@@ -129,7 +130,7 @@ export class EntityIndex<Entity> implements TruncationParticipant {
       if (found.has(id)) return false;
       const cached = this.get(projectId, id);
       if (cached === undefined || !this.#rules.isComplete(cached.entity)) return true;
-      if (this.#weight > this.#bounds.maxWeight / 2) this.#touch(`${projectId}/${id}`);
+      if (this.#entries.weight > this.#bounds.maxWeight / 2) this.#entries.touch(`${projectId}/${id}`);
       found.set(id, cached.entity);
       return false;
     });
@@ -159,7 +160,7 @@ export class EntityIndex<Entity> implements TruncationParticipant {
     const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
     this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
     // Drops the entity if the index is still full after an eviction. A later lookup can read the entity from ClickHouse.
-    if (cached === undefined && this.#weight > this.#bounds.maxWeight) this.#delete(name);
+    if (cached === undefined && this.#entries.weight > this.#bounds.maxWeight) this.#entries.delete(name);
     return merged;
   }
 
@@ -171,7 +172,7 @@ export class EntityIndex<Entity> implements TruncationParticipant {
     this.#projected = truncated(this.#projected);
     this.evictedBelow = truncated(this.evictedBelow);
     for (const [name, entry] of this.#entries) {
-      if (entry.partition === partition && entry.lastOffset >= offset) this.#delete(name);
+      if (entry.partition === partition && entry.lastOffset >= offset) this.#entries.delete(name);
     }
     const isRemoved = (entryPartition: number, firstOffset: number) =>
       entryPartition === partition && firstOffset >= offset;
@@ -184,38 +185,25 @@ export class EntityIndex<Entity> implements TruncationParticipant {
     return this.#entries.get(name) ?? this.#rules.packed?.get(name);
   }
 
-  #put(name: string, entry: Omit<Entry<Entity>, 'weight'>): void {
-    const weight = this.#rules.weightOf(entry.entity);
-    this.#weight += weight - (this.#entries.get(name)?.weight ?? 0);
-    this.#entries.set(name, { ...entry, weight });
-    if (this.#weight > this.#bounds.maxWeight) this.#evict(EVICTION_STEPS_PER_WEIGHT * weight);
-  }
-
-  #touch(name: string): void {
-    const entry = this.#entries.get(name);
-    if (entry === undefined) return;
-    this.#entries.delete(name);
+  #put(name: string, entry: Entry<Entity>): void {
     this.#entries.set(name, entry);
+    if (this.#entries.weight > this.#bounds.maxWeight)
+      this.#evict(EVICTION_STEPS_PER_WEIGHT * this.#rules.weightOf(entry.entity));
   }
 
   #evict(steps: number): void {
     const { packed } = this.#rules;
     for (const [name, entry] of this.#entries) {
-      if (this.#weight <= this.#bounds.maxWeight || steps-- <= 0) return;
+      if (this.#entries.weight <= this.#bounds.maxWeight || steps-- <= 0) return;
       if (!this.#isProjected(entry.partition, entry.lastOffset)) {
         if (packed === undefined) continue;
         packed.put(name, entry);
       }
-      this.#delete(name);
+      this.#entries.delete(name);
     }
   }
 
   #isProjected(partition: number, offset: number): boolean {
     return offset < (this.projected[partition] ?? 0);
-  }
-
-  #delete(name: string): void {
-    this.#weight -= this.#entries.get(name)?.weight ?? 0;
-    this.#entries.delete(name);
   }
 }

@@ -1,4 +1,5 @@
 /** Predicts the reports that the linker will link to a new event, so that the response can contain the report ids. Pure. */
+import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 import { MultiMap } from '@questlog/schemas/multiMap';
 import {
   closesAtMs,
@@ -44,8 +45,7 @@ export class OpenReports {
   readonly #bySession: ReportsByKey;
   readonly #byEvent: ReportsByKey;
   readonly #filing = new MultiMap<FilingReport>();
-  readonly #retracted = new Set<string>();
-  readonly #maxRetracted: number;
+  readonly #retracted: BoundedMap<string, true>;
   readonly #isVisible: IsVisible;
 
   constructor(
@@ -55,7 +55,7 @@ export class OpenReports {
     this.#isVisible = isVisible;
     this.#bySession = new ReportsByKey(windows);
     this.#byEvent = new ReportsByKey(namedIds);
-    this.#maxRetracted = retracted;
+    this.#retracted = new BoundedMap(retracted);
   }
 
   get counts(): { windows: number; namedIds: number } {
@@ -108,9 +108,7 @@ export class OpenReports {
     const name = nameOf(projectId, reportId);
     this.#bySession.retract(name);
     this.#byEvent.retract(name);
-    this.#retracted.add(name);
-    const [oldest] = this.#retracted;
-    if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
+    this.#retracted.set(name, true);
   }
 
   /** Returns the session's open reports. Omits retracted and erased reports, because the linker creates no links for them. */

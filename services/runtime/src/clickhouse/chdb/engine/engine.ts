@@ -6,6 +6,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { BoundedMap } from '../../../process/boundedMap.ts';
 import { messageOf } from '../../../process/errors.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
@@ -70,7 +71,7 @@ export async function openEngine(
   const state = {
     running: new Set<Promise<unknown>>(),
     closing: new AbortController(),
-    normalizedStatements: new Map(),
+    normalizedStatements: new BoundedMap<string, string>(limits.MAX_CACHED_STATEMENTS),
   };
   const failedWrites = coalesceCalls(() => hasFailedWrites(open));
   const open: OpenEngine = { addon, directory, monitor, hasFailedWrites: failedWrites, ...state };
@@ -111,7 +112,6 @@ async function normalize(open: OpenEngine, statement: string, signal: AbortSigna
     const { bytes } = await runQuery(open, request, true);
     const text = bytes.toString().trimEnd();
     if (statement.length > limits.MAX_CACHED_STATEMENT_CHARACTERS) return text;
-    if (open.normalizedStatements.size >= limits.MAX_CACHED_STATEMENTS) open.normalizedStatements.clear();
     open.normalizedStatements.set(statement, text);
     return text;
   } catch (error) {

@@ -1,6 +1,7 @@
 /** Creates the kafkajs client from the settings. kafkajs writes its log messages to Questlog's logger. */
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
+import { BoundedMap } from '../../../process/boundedMap.ts';
 import type { Logger } from '../../../process/logger.ts';
 import { TokenRejected } from './oauthTokens.ts';
 import {
@@ -92,14 +93,13 @@ function withoutRetry(error: unknown): never {
 
 /** Logs kafkajs's errors as warnings, because kafkajs retries after errors. The caller receives final errors as exceptions. */
 function createLogWriter(logger: Logger): (entry: LogEntry) => void {
-  const loggedAtMs = new Map<string, number>();
+  const loggedAtMs = new BoundedMap<string, number>(MAX_LOGGED_KEYS);
   return ({ namespace, log }) => {
     const { message, broker, error, topic, groupId } = log;
     if (IGNORED_MESSAGES.some((text) => message.includes(text) || String(error).includes(text))) return;
     const now = performance.now();
     const key = `${namespace} ${message} ${broker} ${error}`;
     if (now - (loggedAtMs.get(key) ?? Number.NEGATIVE_INFINITY) < REPEAT_INTERVAL_MS) return;
-    if (loggedAtMs.size >= MAX_LOGGED_KEYS) loggedAtMs.clear();
     loggedAtMs.set(key, now);
     logger.warn('kafka_client', { namespace, message, broker, cause: error, topic, groupId });
   };
