@@ -51,6 +51,8 @@ const LONG_RUNS = [
 const ABUSE = 'test/abuse/*.test.ts';
 /** Attacks whose tests measure memory and latency. */
 const MEASURED_ABUSE = 'test/abuse/{bombs,floods}.test.ts';
+/** Start a ClickHouse cluster of four nodes. */
+const CLICKHOUSE_CLUSTER = 'test/clickhouseCluster/*.test.ts';
 const RUNBOOKS = 'test/runbooks/*.test.ts';
 
 /** Compares the cost of this tree with the cost of another server. */
@@ -132,7 +134,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, SLOW, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH],
+    exclude: [KAFKA, ENGINES, E2E, SLOW, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH, CLICKHOUSE_CLUSTER],
     order: 0,
   },
   {
@@ -171,6 +173,7 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 1,
   },
+  { name: 'clickhouse-cluster', include: [CLICKHOUSE_CLUSTER], isHeavy: true, order: 1 },
   // Runs after the tiers that use the shared brokers, because it breaks them.
   {
     name: 'faults',

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
   type AddressedStore,
@@ -67,12 +68,12 @@ export async function openEngines(deps: EngineDeps): Promise<{ readonly engines:
 
 async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDeps): Promise<Engines> {
   const { settings, options, lifecycle } = deps;
-  const { address } = options.clickhouse;
-  if (address !== undefined) await waitForClickHouse(address.url, deps.logger);
+  const { address, cluster } = options.clickhouse;
+  if (address !== undefined && cluster === undefined) await waitForClickHouse(address.url, deps.logger);
   const { clickhouse, problem } = address
     ? { clickhouse: address, problem: undefined }
     : await embeddedClickHouse(deps);
-  const opened = await openMigrated(clickhouse, MIGRATIONS);
+  const opened = await openTables(cluster, clickhouse, deps.logger);
   // Does not wait for inserts of an earlier process, because the embedded ClickHouse has been restarted with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
@@ -89,6 +90,16 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const reader = openReader(deps, clickhouse);
   const needsCompact = embeddedLog?.needsCompact ?? false;
   return { log, registry, store, reader, clickhouse, problem, brokenParts, needsCompact, copyable };
+}
+
+async function openTables(
+  cluster: Options['clickhouse']['cluster'],
+  clickhouse: StoreOptions,
+  logger: Logger,
+): Promise<Store> {
+  if (cluster === undefined) return await openMigrated(clickhouse, MIGRATIONS);
+  await migrateCluster({ options: cluster, database: clickhouse.database, directory: MIGRATIONS, logger });
+  return openStore(clickhouse);
 }
 
 function openReader(

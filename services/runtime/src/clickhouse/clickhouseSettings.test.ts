@@ -2,11 +2,12 @@
 import Type from 'typebox';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../process/config.ts';
-import { clickhouseAddress, clickhouseSettings } from './clickhouseSettings.ts';
+import { clickhouseAddresses, clickhouseOptions, clickhouseSettings } from './clickhouseSettings.ts';
 
 const settings = Type.Object(clickhouseSettings);
 
-const addressOf = (env: Record<string, string>) => clickhouseAddress(loadConfig(settings, env, 'QUESTLOG_'));
+const loaded = (env: Record<string, string>) => loadConfig(settings, env, 'QUESTLOG_');
+const addressOf = (env: Record<string, string>) => clickhouseAddresses(loaded(env))[0];
 
 test('reads user, password, and database from the address', () => {
   expect(addressOf({ CLICKHOUSE_URL: 'https://me:p%40ss@ch.example:8443/games' })).toMatchObject({
@@ -29,4 +30,28 @@ test.each([
   ['http://ch:8123/a/b', 'CLICKHOUSE_DATABASE'],
 ])('rejects %s', (url, name) => {
   expect(() => addressOf({ CLICKHOUSE_URL: url })).toThrow(name);
+});
+
+test('reads the addresses of all nodes of a cluster, whose passwords can contain commas', () => {
+  const env = {
+    CLICKHOUSE_URL: 'http://me:a,b@ch1:8123/games, https://me:c@ch2/games',
+    CLICKHOUSE_CLUSTER: 'one',
+  };
+  expect(clickhouseOptions(loaded(env), false)).toMatchObject({
+    address: { url: 'http://ch1:8123', password: 'a,b', database: 'games' },
+    cluster: { name: 'one', nodes: [{ url: 'http://ch1:8123' }, { url: 'https://ch2', password: 'c' }] },
+  });
+});
+
+test.each([
+  [{ CLICKHOUSE_CLUSTER: 'one' }, 'CLICKHOUSE_CLUSTER: requires CLICKHOUSE_URL'],
+  [{ CLICKHOUSE_URL: 'http://a,http://b' }, 'CLICKHOUSE_URL: several addresses require CLICKHOUSE_CLUSTER'],
+  [{ CLICKHOUSE_URL: 'http://a,http://a', CLICKHOUSE_CLUSTER: 'one' }, 'contains an address twice'],
+  [{ CLICKHOUSE_URL: 'http://a/x,http://b/y', CLICKHOUSE_CLUSTER: 'one' }, 'the same database'],
+  [
+    { CLICKHOUSE_URL: 'http://a', CLICKHOUSE_CLUSTER: '`one`' },
+    'CLICKHOUSE_CLUSTER: the name can contain only',
+  ],
+])('rejects %j', (env, message) => {
+  expect(() => clickhouseOptions(loaded(env), true)).toThrow(message);
 });

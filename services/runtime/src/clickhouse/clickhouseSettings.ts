@@ -2,13 +2,19 @@
 import { checkSettings, rejectIf, type SettingsOf, setting } from '../process/config.ts';
 import { StartRefused } from '../process/errors.ts';
 import type { ListenAddress } from '../process/listener/listenAddress.ts';
+import type { ClusterOptions } from './cluster/clusterNodes.ts';
 import type { StoreOptions } from './store.ts';
 
 export const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If this setting is empty, `standalone` uses the embedded ClickHouse.',
+      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If this setting is empty, `standalone` uses the embedded ClickHouse. With `CLICKHOUSE_CLUSTER`: addresses of all nodes, separated by commas.',
+  }),
+  clickhouseCluster: setting.optional({
+    env: 'CLICKHOUSE_CLUSTER',
+    description:
+      'Name of a ClickHouse cluster in `remote_servers`. Experimental: only `questlog migrate` supports this setting.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
@@ -46,20 +52,24 @@ type Settings = SettingsOf<typeof clickhouseSettings>;
 
 /** @throws StartRefused with the names of all invalid settings */
 export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
-  const { clickhouseUrl, clickhouseReaderUrl, clickhousePort: port } = settings;
+  const { clickhouseUrl, clickhouseCluster, clickhouseReaderUrl, clickhousePort: port } = settings;
   const hasUrl = clickhouseUrl !== '';
-  const { address, reader } = checkSettings({
+  const { addresses, reader } = checkSettings({
     url: () => rejectIf(!hasUrl && !mayBeEmbedded, URL_REQUIRED),
+    cluster: () => rejectIf(!hasUrl && clickhouseCluster !== '', CLUSTER_NEEDS_URL),
     readerUrl: () => rejectIf(!hasUrl && clickhouseReaderUrl !== '', READER_NEEDS_URL),
-    address: () => (hasUrl ? clickhouseAddress(settings) : undefined),
+    addresses: () => (hasUrl ? clickhouseAddresses(settings) : []),
     reader: () => readerAccount(settings),
   });
   const names = { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' };
   const embeddedAddress: ListenAddress = { host: '127.0.0.1', port, settings: names };
-  return { address, reader, embeddedAddress };
+  const cluster: ClusterOptions | undefined =
+    clickhouseCluster === '' ? undefined : { name: clickhouseCluster, nodes: addresses };
+  return { address: addresses[0], cluster, reader, embeddedAddress };
 }
 
 const URL_REQUIRED = 'CLICKHOUSE_URL: required here; only `questlog standalone` can use embedded engines';
+const CLUSTER_NEEDS_URL = 'CLICKHOUSE_CLUSTER: requires CLICKHOUSE_URL with the addresses of all nodes';
 const READER_NEEDS_URL =
   'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL; the embedded ClickHouse has its own read-only account';
 const DEFAULT_USER = 'default';
@@ -67,7 +77,30 @@ const DEFAULT_DATABASE = 'questlog';
 /** Database names that SQL accepts without quotes. The migrations contain the name of the database without quotes. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
-export function clickhouseAddress(settings: Settings): StoreOptions {
+/** Separates addresses. A password can contain commas. */
+const SEPARATOR = /,\s*(?=https?:\/\/)/;
+/** Cluster names that SQL accepts in a string and in backticks. */
+const CLUSTER = /^[\w.-]{1,128}$/;
+
+/** Returns one address, or the addresses of all nodes of the cluster. */
+export function clickhouseAddresses(settings: Settings): StoreOptions[] {
+  const { clickhouseCluster: cluster } = settings;
+  const urls = settings.clickhouseUrl.split(SEPARATOR);
+  if (cluster === '' && urls.length > 1)
+    throw new StartRefused('CLICKHOUSE_URL: several addresses require CLICKHOUSE_CLUSTER');
+  if (cluster !== '' && !CLUSTER.test(cluster))
+    throw new StartRefused(
+      'CLICKHOUSE_CLUSTER: the name can contain only letters, digits, underscores, dots, and hyphens',
+    );
+  const addresses = urls.map((clickhouseUrl) => clickhouseAddress({ ...settings, clickhouseUrl }));
+  if (new Set(addresses.map(({ url }) => url)).size < addresses.length)
+    throw new StartRefused('CLICKHOUSE_URL: contains an address twice');
+  if (new Set(addresses.map(({ database }) => database)).size > 1)
+    throw new StartRefused('CLICKHOUSE_URL: all addresses must name the same database');
+  return addresses;
+}
+
+function clickhouseAddress(settings: Settings): StoreOptions {
   const url = addressOf('CLICKHOUSE_URL', settings.clickhouseUrl);
   const database = settings.clickhouseDatabase || segments(url)[0] || DEFAULT_DATABASE;
   if (!DATABASE.test(database) || segments(url).length > 1) {

@@ -30,23 +30,40 @@ export async function openMigrated(options: StoreOptions, directory: string): Pr
 
 async function migrate(store: Store, directory: string): Promise<void> {
   await store.command(MIGRATIONS_TABLE);
-  const rows = await store.query<{ name: string; sha256: string }>(
-    'SELECT name, sha256 FROM schema_migrations',
-  );
-  const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  for (const name of readdirSync(directory)
-    .filter((file) => file.endsWith('.sql'))
-    .sort()) {
-    const sql = readFileSync(join(directory, name), 'utf8');
-    const sha256 = createHash('sha256').update(sql).digest('hex');
-    const appliedSha256 = applied.get(name);
-    if (appliedSha256 !== undefined && appliedSha256 !== sha256) {
-      throw new StartRefused(
-        `migration ${name} was changed after it had been applied; add a new file instead`,
-      );
-    }
-    if (appliedSha256 === undefined) await apply(store, name, sql, sha256);
+  const rows = await store.query<AppliedFile>('SELECT name, sha256 FROM schema_migrations');
+  for (const { name, sql, sha256 } of pendingFiles(migrationFiles(directory), rows)) {
+    await apply(store, name, sql, sha256);
   }
+}
+
+export interface AppliedFile {
+  readonly name: string;
+  readonly sha256: string;
+}
+
+export interface MigrationFile extends AppliedFile {
+  readonly sql: string;
+}
+
+export function migrationFiles(directory: string): MigrationFile[] {
+  const names = readdirSync(directory).filter((file) => file.endsWith('.sql'));
+  return names.sort().map((name) => {
+    const sql = readFileSync(join(directory, name), 'utf8');
+    return { name, sql, sha256: createHash('sha256').update(sql).digest('hex') };
+  });
+}
+
+/** Returns the files that were not applied. @throws StartRefused if an applied file was changed. */
+export function pendingFiles(
+  files: readonly MigrationFile[],
+  applied: readonly AppliedFile[],
+): MigrationFile[] {
+  const appliedSha256 = new Map(applied.map(({ name, sha256 }) => [name, sha256]));
+  const changed = files.find(({ name, sha256 }) => (appliedSha256.get(name) ?? sha256) !== sha256);
+  if (changed === undefined) return files.filter(({ name }) => !appliedSha256.has(name));
+  throw new StartRefused(
+    `migration ${changed.name} was changed after it had been applied; add a new file instead`,
+  );
 }
 
 /** Applies a file of SQL statements. Repeats the whole file after an error, for example if two processes start together. */

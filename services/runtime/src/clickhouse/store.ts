@@ -64,6 +64,8 @@ export interface StoreOptions {
   readonly database: string;
   /** Certificate authority of the server, in PEM. If the text is empty or undefined, the system's authorities apply. */
   readonly caPem?: string;
+  /** Settings of ClickHouse for every request. */
+  readonly querySettings?: Readonly<Record<string, string | number>>;
 }
 
 /** Maximum number of ids in one query. More ids would exceed the server's size limit for a query parameter. */
@@ -127,9 +129,10 @@ const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
-export function openStore({ caPem = '', ...options }: StoreOptions): AddressedStore {
+export function openStore({ caPem = '', querySettings = {}, ...options }: StoreOptions): AddressedStore {
   const client = createClient({
     ...options,
+    clickhouse_settings: querySettings,
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MAX_CONNECTIONS,

@@ -1,0 +1,252 @@
+/**
+ * Derives the tables of a ClickHouse cluster from the tables of a single server (decision 0058).
+ * - The tables in `SHARDED` become replicated tables `<name>_local`, whose shards have different rows.
+ * - Every other table becomes a replicated table that is complete on every node.
+ * - A view over a sharded table becomes a view `<name>_shard` over the local rows.
+ * - A Distributed table with the original name reads these views on all shards. ClickHouse rejects inserts into this table,
+ *   because views have no rows of their own.
+ */
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import type { Column, SkippingIndex, Table } from './tableState.ts';
+
+/** Tables that grow with events. Their rows are on the shard of their log partition. */
+export const SHARDED: ReadonlySet<string> = new Set(['events', 'appends', 'erased_events']);
+
+export interface ClusterNames {
+  /** Database of the given tables. */
+  readonly from: string;
+  readonly database: string;
+  readonly cluster: string;
+}
+
+export interface ClusterTable extends Table {
+  /**
+   * `shard`: replicated within a shard; `all`: replicated to all nodes; `node`: a view or a Distributed table, which each node has
+   * of its own.
+   */
+  readonly replication: 'shard' | 'all' | 'node';
+}
+
+/** Returns the tables that every node must have: first the replicated tables, then views, then Distributed tables. */
+export function clusterTables(tables: readonly Table[], names: ClusterNames): ClusterTable[] {
+  const stored = tables.filter((table) => !isView(table));
+  const views = tables.filter(isView);
+  const viewsOfShards = new Set(namesOfViewsOfShards(views, names.from));
+  const rename = (select: string): string => localSelect(select, viewsOfShards, names);
+  const perShard = [
+    ...stored.filter(({ name }) => SHARDED.has(name)).map((table) => shardView(table, rows(table, names))),
+    ...views
+      .filter(({ name }) => viewsOfShards.has(name))
+      .map((view) => shardView(view, rename(view.select))),
+  ];
+  return [
+    ...stored.map(replicatedTable),
+    ...views
+      .filter(({ name }) => !viewsOfShards.has(name))
+      .map((view): ClusterTable => ({ ...view, select: rename(view.select), replication: 'node' })),
+    ...perShard,
+    ...perShard.map((view) => distributedTable(view, names)),
+  ];
+}
+
+const LOCAL = '_local';
+const SHARD = '_shard';
+
+/** A retry of an insert can arrive at most seven days later, because the log keeps records for seven days. */
+const REPLICATION_SETTINGS = {
+  replicated_deduplication_window: '10000',
+  replicated_deduplication_window_seconds: '604800',
+  min_compressed_bytes_to_fsync_after_fetch: '1',
+};
+
+function replicatedTable(table: Table): ClusterTable {
+  const isSharded = SHARDED.has(table.name);
+  const path = `'/clickhouse/tables/{uuid}/${isSharded ? '{shard}' : 'all'}'`;
+  const replica = isSharded ? "'{replica}'" : "'{shard}-{replica}'";
+  const engine = table.engine.replace(/^(\w+)(?:\(([^()]*)\))?/, (_, name: string, args?: string) => {
+    const allArgs = args === undefined ? [path, replica] : [path, replica, args];
+    return `Replicated${name}(${allArgs.join(', ')})`;
+  });
+  const { non_replicated_deduplication_window: _, ...settings } = table.settings;
+  return {
+    ...table,
+    name: isSharded ? `${table.name}${LOCAL}` : table.name,
+    engine,
+    settings: { ...settings, ...REPLICATION_SETTINGS },
+    replication: isSharded ? 'shard' : 'all',
+  };
+}
+
+function isView({ engine }: Table): boolean {
+  return engine === 'View';
+}
+
+/** Returns the views that read a sharded table, directly or through another view. */
+function namesOfViewsOfShards(views: readonly Table[], from: string): string[] {
+  const found = new Set<string>();
+  const readsShards = ({ select }: Table): boolean =>
+    [...select.matchAll(tableReferences(from))].some(([, name = '']) => SHARDED.has(name) || found.has(name));
+  for (;;) {
+    const more = views.filter((view) => !found.has(view.name) && readsShards(view));
+    if (more.length === 0) return [...found];
+    for (const { name } of more) found.add(name);
+  }
+}
+
+/** Matches a table of the database in a query that ClickHouse has formatted, with the table's alias. */
+function tableReferences(database: string): RegExp {
+  return new RegExp(`\\b${database}\\.(\\w+)( AS \\w+)?`, 'g');
+}
+
+function localSelect(
+  select: string,
+  viewsOfShards: ReadonlySet<string>,
+  { from, database }: ClusterNames,
+): string {
+  return select.replace(tableReferences(from), (_, name: string, alias?: string) => {
+    const suffix = SHARDED.has(name) ? LOCAL : viewsOfShards.has(name) ? SHARD : '';
+    // The rest of the query uses the original name of the table.
+    return `${database}.${name}${suffix}${alias ?? (suffix === '' ? '' : ` AS ${name}`)}`;
+  });
+}
+
+function rows({ name, columns }: Table, { database }: ClusterNames): string {
+  return `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${database}.${name}${LOCAL}`;
+}
+
+function shardView({ name, comment, columns }: Table, select: string): ClusterTable {
+  return {
+    name: `${name}${SHARD}`,
+    engine: 'View',
+    settings: {},
+    select,
+    comment,
+    columns: columns.map(({ name: column, type, comment: text }) => ({
+      ...PLAIN,
+      name: column,
+      type,
+      comment: text,
+    })),
+    indices: [],
+    replication: 'node',
+  };
+}
+
+const PLAIN = { defaultKind: '', defaultExpression: '', codec: '' };
+
+function distributedTable(view: ClusterTable, { cluster, database }: ClusterNames): ClusterTable {
+  return {
+    ...view,
+    name: view.name.slice(0, -SHARD.length),
+    engine: `Distributed('${cluster}', '${database}', '${view.name}')`,
+    select: '',
+  };
+}
+
+/** Returns the statement that creates a table on all nodes of the cluster, with the same UUID on all nodes. */
+export function createOnCluster(table: ClusterTable, { database, cluster }: ClusterNames): string {
+  const target = `${database}.${table.name} ON CLUSTER \`${cluster}\``;
+  return `CREATE TABLE IF NOT EXISTS ${target} ${body(table)}`;
+}
+
+/** Returns the statement that creates a view or a Distributed table on one node. */
+export function createOnNode(table: ClusterTable, { database }: ClusterNames): string {
+  const kind = isView(table) ? 'VIEW' : 'TABLE';
+  return `CREATE OR REPLACE ${kind} ${database}.${table.name} ${body(table)}`;
+}
+
+function body(table: ClusterTable): string {
+  const indices = table.indices.map((index) => `INDEX ${indexText(index)}`);
+  const entries = [...table.columns.map(columnText), ...indices].join(', ');
+  if (isView(table)) return `(${entries}) AS ${table.select} COMMENT ${quoted(table.comment)}`;
+  const settings = Object.entries(table.settings).map(([name, value]) => `${name} = ${value}`);
+  const tail = settings.length === 0 ? '' : ` SETTINGS ${settings.join(', ')}`;
+  return `(${entries}) ENGINE = ${table.engine}${tail} COMMENT ${quoted(table.comment)}`;
+}
+
+function columnText({ name, type, defaultKind, defaultExpression, comment, codec }: Column): string {
+  const expression = defaultKind === '' ? '' : ` ${defaultKind} ${defaultExpression}`;
+  const text = comment === '' ? '' : ` COMMENT ${quoted(comment)}`;
+  return `\`${name}\` ${type}${expression}${text}${codec === '' ? '' : ` ${codec}`}`;
+}
+
+function indexText({ name, expression, type, granularity }: SkippingIndex): string {
+  return `${name} ${expression} TYPE ${type} GRANULARITY ${granularity}`;
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+export interface Repairs {
+  /** Changes that ClickHouse replicates: sent to one replica. */
+  readonly replicated: readonly string[];
+  /** Changes that ClickHouse does not replicate: sent to each node. */
+  readonly local: readonly string[];
+}
+
+/**
+ * Returns the statements that change a table of a node into the expected table. The statements never remove a column or an index.
+ * @param stored undefined if the node has no such view or Distributed table
+ * @throws Unavailable if a replicated table is missing.
+ * @throws StartRefused if no statement can change the table, for example because its sorting key differs.
+ */
+export function repairsOf(expected: ClusterTable, stored: Table | undefined, names: ClusterNames): Repairs {
+  if (expected.replication === 'node') {
+    const isSame = stored !== undefined && isEqual(expected, stored);
+    return { replicated: [], local: isSame ? [] : [createOnNode(expected, names)] };
+  }
+  if (stored === undefined) throw new Unavailable(`ClickHouse: the table ${expected.name} is missing`);
+  if (stored.engine !== expected.engine)
+    throw new StartRefused(
+      `ClickHouse: the table ${expected.name} has the engine ${stored.engine} instead of ${expected.engine}`,
+    );
+  const alter = (changes: readonly string[]): string[] =>
+    changes.length === 0 ? [] : [`ALTER TABLE ${names.database}.${expected.name} ${changes.join(', ')}`];
+  const settings = Object.entries(expected.settings)
+    .filter(([name, value]) => stored.settings[name] !== value)
+    .map(([name, value]) => `${name} = ${value}`);
+  return {
+    replicated: alter([...columnChanges(expected, stored), ...indexChanges(expected, stored)]),
+    // ClickHouse rejects a statement that changes settings and comments together.
+    local: [
+      ...alter(commentChanges(expected, stored)),
+      ...alter(settings.length === 0 ? [] : [`MODIFY SETTING ${settings.join(', ')}`]),
+      ...alter(expected.comment === stored.comment ? [] : [`MODIFY COMMENT ${quoted(expected.comment)}`]),
+    ],
+  };
+}
+
+function columnChanges(expected: Table, stored: Table): string[] {
+  return expected.columns.flatMap((column, position) => {
+    const current = stored.columns.find(({ name }) => name === column.name);
+    const previous = expected.columns[position - 1];
+    const place = previous === undefined ? 'FIRST' : `AFTER \`${previous.name}\``;
+    if (current === undefined) return [`ADD COLUMN IF NOT EXISTS ${columnText(column)} ${place}`];
+    return withoutComment(current) === withoutComment(column) ? [] : [`MODIFY COLUMN ${columnText(column)}`];
+  });
+}
+
+function withoutComment(column: Column): string {
+  return columnText({ ...column, comment: '' });
+}
+
+/** ClickHouse does not replicate a change of comments only (tested with 26.7). */
+function commentChanges(expected: Table, stored: Table): string[] {
+  return expected.columns
+    .filter(({ name, comment }) =>
+      stored.columns.some((current) => current.name === name && current.comment !== comment),
+    )
+    .map(({ name, comment }) => `COMMENT COLUMN \`${name}\` ${quoted(comment)}`);
+}
+
+function indexChanges(expected: Table, stored: Table): string[] {
+  const missing = expected.indices.filter(({ name }) => !stored.indices.some((index) => index.name === name));
+  return missing.map((index) => `ADD INDEX IF NOT EXISTS ${indexText(index)}`);
+}
+
+function isEqual(expected: Table, stored: Table): boolean {
+  const described = ({ engine, select, comment, columns }: Table): string =>
+    JSON.stringify([engine, select, comment, columns.map(columnText)]);
+  return described(expected) === described(stored);
+}

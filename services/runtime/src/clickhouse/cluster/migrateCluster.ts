@@ -1,0 +1,235 @@
+/**
+ * Creates the tables of a ClickHouse cluster and repairs nodes whose tables differ. A temporary database on one node gets the
+ * tables of a single server from the SQL files. The tables of the cluster are derived from these tables. Each run compares all
+ * nodes with the derived tables, so the next run completes a run that was interrupted.
+ */
+import { randomBytes } from 'node:crypto';
+import { systemClock } from '../../process/clock.ts';
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import type { Logger } from '../../process/logger.ts';
+import { Backoff, retry } from '../../process/waiting.ts';
+import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
+import type { openStore } from '../store.ts';
+import {
+  type ClusterNode,
+  type ClusterNodes,
+  type ClusterOptions,
+  openClusterNodes,
+} from './clusterNodes.ts';
+import {
+  type ClusterNames,
+  type ClusterTable,
+  clusterTables,
+  createOnCluster,
+  repairsOf,
+} from './clusterSchema.ts';
+import { readTables, type StoredTable, type Table } from './tableState.ts';
+
+export interface ClusterMigration {
+  readonly options: ClusterOptions;
+  readonly database: string;
+  /** Folder of the SQL files. */
+  readonly directory: string;
+  readonly logger: Logger;
+  readonly open?: typeof openStore;
+}
+
+/**
+ * @throws StartRefused if the cluster or its tables cannot be used.
+ * @throws Unavailable if no node answers, or if the tables of a node that answers still differ after the repair.
+ */
+export async function migrateCluster({
+  options,
+  database,
+  directory,
+  logger,
+  open,
+}: ClusterMigration): Promise<void> {
+  const cluster = await openClusterNodes(options, logger, open);
+  try {
+    const files = migrationFiles(directory);
+    const applied = await appliedFiles(cluster.nodes, database);
+    const pending = pendingFiles(files, applied);
+    // A newer version has created tables that this version does not know, so this version must not change them back.
+    if (applied.length + pending.length > files.length) return;
+    const from = `${database}_expected_${systemClock.now()}_${randomBytes(4).toString('hex')}`;
+    const names = { from, database, cluster: options.name };
+    const [first] = cluster.nodes;
+    const expected = clusterTables(await singleServerTables(first, from, directory), names);
+    const repair = (): Promise<void> => new Repair(cluster, expected, names).run();
+    let failures = 0;
+    const isRetryable = (error: Error): boolean =>
+      !(error instanceof StartRefused) && ++failures < MAX_ATTEMPTS;
+    await retry(repair, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
+    const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
+    if (values !== '')
+      await first.store.command(`INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`);
+  } finally {
+    await cluster.close();
+  }
+}
+
+const MAX_ATTEMPTS = 10;
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 2_000;
+
+async function appliedFiles(nodes: readonly ClusterNode[], database: string): Promise<AppliedFile[]> {
+  const perNode = await Promise.all(
+    nodes.map(async ({ store }) => {
+      const [table] = await store.query(
+        `SELECT name FROM system.tables WHERE database = {database:String} AND name = 'schema_migrations'`,
+        { database },
+      );
+      if (table === undefined) return [];
+      return await store.query<AppliedFile>(
+        `SELECT DISTINCT name, sha256 FROM ${database}.schema_migrations`,
+      );
+    }),
+  );
+  // A new node has only a part of the rows while it fetches them from the other nodes.
+  return [...new Map(perNode.flat().map((file) => [file.name, file])).values()];
+}
+
+/** Returns the tables of a single server. Applies the SQL files to a temporary database. */
+async function singleServerTables(
+  { address, store }: ClusterNode,
+  database: string,
+  directory: string,
+): Promise<Table[]> {
+  try {
+    const migrated = await openMigrated({ ...address, database }, directory);
+    await migrated.close();
+    return await readTables(store, database);
+  } finally {
+    await store.command(`DROP DATABASE IF EXISTS ${database}`);
+  }
+}
+
+type TablesOfNode = ReadonlyMap<string, StoredTable>;
+
+/** One comparison of all nodes with the expected tables, with the changes that the nodes need. */
+class Repair {
+  readonly #cluster: ClusterNodes;
+  readonly #expected: readonly ClusterTable[];
+  readonly #names: ClusterNames;
+  #tables = new Map<ClusterNode, TablesOfNode>();
+
+  constructor(cluster: ClusterNodes, expected: readonly ClusterTable[], names: ClusterNames) {
+    this.#cluster = cluster;
+    this.#expected = expected;
+    this.#names = names;
+  }
+
+  /** @throws Unavailable if a node still differs, for example because a replica has not applied a change yet. */
+  async run(): Promise<void> {
+    await this.#onEachNode(({ store }) =>
+      store.command(`CREATE DATABASE IF NOT EXISTS ${this.#names.database} ENGINE = Atomic`),
+    );
+    await this.#readTables();
+    await this.#createNewTables();
+    await this.#copyMissingTables();
+    await this.#alterReplicatedTables();
+    await this.#onEachNode((node) => this.#repairNode(node));
+    await this.#readTables();
+    const different = this.#cluster.nodes.flatMap((node) => this.#differences(node));
+    if (different.length > 0)
+      throw new Unavailable(`ClickHouse: tables still differ: ${different.join(', ')}`);
+  }
+
+  async #onEachNode(work: (node: ClusterNode) => Promise<void>): Promise<void> {
+    await Promise.all(this.#cluster.nodes.map(work));
+  }
+
+  async #readTables(): Promise<void> {
+    await this.#onEachNode(async (node) => {
+      const tables = await readTables(node.store, this.#names.database);
+      this.#tables.set(node, new Map(tables.map((table) => [table.name, table])));
+    });
+  }
+
+  /** Creates the tables that no node has. The queue of `ON CLUSTER` gives concurrent starts the same UUIDs. */
+  async #createNewTables(): Promise<void> {
+    const { nodes, unavailable } = this.#cluster;
+    const missing = this.#replicated().filter(({ name }) => this.#stored(nodes, name).length === 0);
+    if (missing.length === 0) return;
+    if (unavailable.length > 0 && this.#stored(nodes, MIGRATIONS).length === 0) {
+      throw new StartRefused(
+        `ClickHouse: the first start of a cluster needs every node; these do not answer: ${unavailable.join(', ')}`,
+      );
+    }
+    const [{ store }] = nodes;
+    await Promise.all(missing.map((table) => store.command(createOnCluster(table, this.#names))));
+    await this.#readTables();
+  }
+
+  /** Creates tables that another node has, for example on a node that was unavailable or that replaces a lost node. */
+  async #copyMissingTables(): Promise<void> {
+    for (const { name, replication } of this.#replicated()) {
+      for (const node of this.#cluster.nodes) {
+        const peers = this.#cluster.nodes.filter(
+          (peer) => replication === 'all' || peer.shard === node.shard,
+        );
+        rejectDifferentUuids(name, this.#stored(peers, name));
+        if (this.#tables.get(node)?.has(name)) continue;
+        const [source] = this.#stored([...peers, ...this.#cluster.nodes], name);
+        if (source === undefined)
+          throw new Unavailable(`ClickHouse: no node has created the table ${name} yet`);
+        await node.store.command(source[1].definition.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS'));
+      }
+    }
+    await this.#readTables();
+  }
+
+  async #alterReplicatedTables(): Promise<void> {
+    for (const expected of this.#replicated()) {
+      const altered = new Set<string>();
+      for (const [{ shard, store }, table] of this.#stored(this.#cluster.nodes, expected.name)) {
+        const group = expected.replication === 'all' ? 'all' : shard;
+        if (altered.has(group)) continue;
+        altered.add(group);
+        for (const statement of repairsOf(expected, table, this.#names).replicated)
+          await store.command(statement);
+      }
+    }
+  }
+
+  async #repairNode(node: ClusterNode): Promise<void> {
+    for (const expected of this.#expected) {
+      for (const statement of this.#repairs(node, expected).local) await node.store.command(statement);
+    }
+  }
+
+  #differences(node: ClusterNode): string[] {
+    return this.#expected
+      .filter((expected) => Object.values(this.#repairs(node, expected)).flat().length > 0)
+      .map(({ name }) => `${name} on ${node.address.url}`);
+  }
+
+  #repairs(node: ClusterNode, expected: ClusterTable) {
+    return repairsOf(expected, this.#tables.get(node)?.get(expected.name), this.#names);
+  }
+
+  #replicated(): readonly ClusterTable[] {
+    return this.#expected.filter(({ replication }) => replication !== 'node');
+  }
+
+  /** Returns the table of each of the nodes that has the table. */
+  #stored(nodes: readonly ClusterNode[], name: string): [ClusterNode, StoredTable][] {
+    return nodes.flatMap((node) => {
+      const table = this.#tables.get(node)?.get(name);
+      return table === undefined ? [] : [[node, table] satisfies [ClusterNode, StoredTable]];
+    });
+  }
+}
+
+const MIGRATIONS = 'schema_migrations';
+
+/** Rejects replicas that do not share their rows, for example after one replica was restored from a backup of its own. */
+function rejectDifferentUuids(name: string, tables: readonly [ClusterNode, StoredTable][]): void {
+  const [first] = tables;
+  const other = tables.find(([, { uuid }]) => uuid !== first?.[1].uuid);
+  if (first === undefined || other === undefined) return;
+  throw new StartRefused(
+    `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}; drop it on the node that must fetch its rows from the other`,
+  );
+}

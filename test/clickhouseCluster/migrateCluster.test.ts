@@ -1,0 +1,185 @@
+/**
+ * Tests that all nodes of a ClickHouse cluster get the same tables: after concurrent starts, after an interrupted start, after a
+ * node was unavailable, and after a node was replaced.
+ */
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+
+await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) => {
+  let cluster: ClickHouseCluster;
+  let databases = 0;
+  const folders: string[] = [];
+  beforeAll(async () => {
+    cluster = await start();
+  });
+  afterAll(async () => {
+    for (const folder of folders) rmSync(folder, { recursive: true });
+    await cluster[Symbol.asyncDispose]();
+  });
+
+  const aDatabase = () => `games${++databases}`;
+
+  /** Returns a folder with the SQL files before a number. Fewer files make a test faster. */
+  function filesBefore(number: string): string {
+    const directory = mkdtempSync(join(tmpdir(), 'questlog-migrations-'));
+    folders.push(directory);
+    for (const name of readdirSync(MIGRATIONS).filter((file) => file < number))
+      symlinkSync(join(MIGRATIONS, name), join(directory, name));
+    return directory;
+  }
+
+  function addressOf(node: string, database = 'default'): StoreOptions {
+    const { origin, username, password } = new URL(node);
+    return { url: origin, username, password, database };
+  }
+
+  async function migrate(
+    database: string,
+    { directory = MIGRATIONS, nodes = cluster.nodes, open = openStore } = {},
+  ): Promise<void> {
+    const options = { name: cluster.name, nodes: nodes.map((node) => addressOf(node, database)) };
+    await migrateCluster({ options, database, directory, logger: silentLogger, open });
+  }
+
+  async function ask<Row>(node: string, sql: string): Promise<Row[]> {
+    const store = openStore(addressOf(node));
+    try {
+      return await store.query<Row>(sql);
+    } finally {
+      await store.close();
+    }
+  }
+
+  /** Returns the definitions of all tables of a node, with their UUIDs. */
+  async function definitions(node: string, database: string): Promise<readonly unknown[]> {
+    return await ask(
+      node,
+      `SELECT create_table_query, if(startsWith(engine, 'Replicated'), uuid, NULL) AS id, metadata_modification_time AS changed
+       FROM system.tables WHERE database = '${database}' ORDER BY name`,
+    );
+  }
+
+  const withoutTimes = (rows: readonly unknown[]) => rows.map((row) => ({ ...Object(row), changed: '' }));
+
+  async function expectEqualNodes(database: string, nodes = cluster.nodes): Promise<void> {
+    const [first, ...others] = await Promise.all(nodes.map((node) => definitions(node, database)));
+    expect(first).toContainEqual(
+      expect.objectContaining({ create_table_query: expect.stringContaining('Distributed') }),
+    );
+    for (const other of others) expect(withoutTimes(other)).toEqual(withoutTimes(first ?? []));
+  }
+
+  test('all nodes have equal tables, and a second start changes nothing', async () => {
+    const database = aDatabase();
+    await migrate(database);
+    await expectEqualNodes(database);
+    const before = await Promise.all(cluster.nodes.map((node) => definitions(node, database)));
+    await migrate(database);
+    expect(await Promise.all(cluster.nodes.map((node) => definitions(node, database)))).toEqual(before);
+    const left = await ask(
+      cluster.nodes[0] ?? '',
+      `SELECT name FROM system.databases WHERE name LIKE '${database}_%'`,
+    );
+    expect(left).toEqual([]);
+  });
+
+  test('concurrent starts create the same tables', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('009');
+    await Promise.all([migrate(database, { directory }), migrate(database, { directory })]);
+    await expectEqualNodes(database);
+  });
+
+  test('an upgrade adds what newer files add, and an older version changes nothing back', async () => {
+    const database = aDatabase();
+    const older = filesBefore('009');
+    await migrate(database, { directory: older });
+    await migrate(database);
+    const upgraded = await definitions(cluster.nodes[0] ?? '', database);
+    const fresh = aDatabase();
+    await migrate(fresh);
+    const expected = await definitions(cluster.nodes[0] ?? '', fresh);
+    const text = (rows: readonly unknown[]) =>
+      rows.map((row) => String(Object(row).create_table_query).replaceAll(/\bgames\d+\b/g, 'games'));
+    expect(text(upgraded)).toEqual(text(expected));
+    await migrate(database, { directory: older });
+    expect(await definitions(cluster.nodes[0] ?? '', database)).toEqual(upgraded);
+  });
+
+  test.each([1, 9, 30])(
+    'the next start completes a start that ended after %i statements',
+    async (statements) => {
+      const database = aDatabase();
+      let count = 0;
+      const open = (options: StoreOptions): AddressedStore => {
+        const store = openStore(options);
+        const command = async (sql: string): Promise<void> => {
+          if (options.database === 'default' && ++count > statements) throw new Error('killed');
+          await store.command(sql);
+        };
+        return { ...store, command };
+      };
+      await expect(migrate(database, { open })).rejects.toThrow('killed');
+      await migrate(database);
+      await expectEqualNodes(database);
+    },
+  );
+
+  test('rejects replicas that do not share their rows', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('004');
+    await migrate(database, { directory });
+    const [first = '', second = ''] = cluster.nodes;
+    const store = openStore(addressOf(second, database));
+    onTestFinished(() => store.close());
+    await store.command('DROP TABLE events_local SYNC');
+    await store.command(
+      `CREATE TABLE events_local UUID '5c1f0d1e-3f0e-4a53-8d4a-9d5f0b6f7a10' AS ${database}.events_shard ENGINE = MergeTree ORDER BY id`,
+    );
+    await expect(migrate(database, { directory })).rejects.toThrow(
+      `events_local is not the same table on ${new URL(first).origin} and ${new URL(second).origin}`,
+    );
+  });
+
+  test('a node that is unavailable blocks only the first start, and gets its tables later', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const [existing, fresh] = [aDatabase(), aDatabase()];
+    const others = cluster.nodes.filter((_, node) => node !== 3);
+    const directory = filesBefore('009');
+    await migrate(existing, { directory: filesBefore('005') });
+    await faults.kill(3);
+    await expect(migrate(fresh, { directory })).rejects.toThrow('needs every node');
+    await migrate(existing, { directory });
+    await expectEqualNodes(existing, others);
+    await faults.start(3);
+    await migrate(existing, { directory });
+    await expectEqualNodes(existing);
+  });
+
+  test('a replacement node gets the tables and the rows', async ({ skip }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const database = aDatabase();
+    const directory = filesBefore('009');
+    await migrate(database, { directory });
+    const nodes = [...cluster.nodes];
+    nodes[1] = await faults.replace(1);
+    await migrate(database, { directory, nodes });
+    await expectEqualNodes(database, nodes);
+    await expect
+      .poll(() => ask(nodes[1] ?? '', `SELECT uniq(name) AS files FROM ${database}.schema_migrations`))
+      .toEqual([{ files: String(readdirSync(directory).length) }]);
+  });
+});
