@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -68,6 +69,18 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     );
   }
 
+  /** Returns the tables of the first node, without their names for the database and without UUIDs. */
+  async function tables(database: string): Promise<unknown> {
+    const store = openStore(addressOf(cluster.nodes[0] ?? ''));
+    try {
+      const stored = await readTables(store, database);
+      const text = JSON.stringify(stored.map(({ uuid: _, definition: __, ...table }) => table));
+      return JSON.parse(text.replaceAll(database, 'games'));
+    } finally {
+      await store.close();
+    }
+  }
+
   const withoutTimes = (rows: readonly unknown[]) => rows.map((row) => ({ ...Object(row), changed: '' }));
 
   async function expectEqualNodes(database: string, nodes = cluster.nodes): Promise<void> {
@@ -104,18 +117,15 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     const older = filesBefore('009');
     await migrate(database, { directory: older });
     await migrate(database);
-    const upgraded = await definitions(cluster.nodes[0] ?? '', database);
     const fresh = aDatabase();
     await migrate(fresh);
-    const expected = await definitions(cluster.nodes[0] ?? '', fresh);
-    const text = (rows: readonly unknown[]) =>
-      rows.map((row) => String(Object(row).create_table_query).replaceAll(/\bgames\d+\b/g, 'games'));
-    expect(text(upgraded)).toEqual(text(expected));
+    expect(await tables(database)).toEqual(await tables(fresh));
+    const upgraded = await definitions(cluster.nodes[0] ?? '', database);
     await migrate(database, { directory: older });
     expect(await definitions(cluster.nodes[0] ?? '', database)).toEqual(upgraded);
   });
 
-  test.each([1, 9, 30])(
+  test.each([3, 30])(
     'the next start completes a start that ended after %i statements',
     async (statements) => {
       const database = aDatabase();
