@@ -1,7 +1,7 @@
 /** Creates the content of the engine's configuration file and users file. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
-import { boundedSettings, readableSystemTables } from './readerAccess.ts';
+import { boundedSettings, readableSystemTables, visibleSettings } from './readerAccess.ts';
 
 /** `READER` and `PRODUCT` are roles of the engine's only user. `SET ROLE` restricts a connection to one role. */
 export const READER = 'reader';
@@ -69,6 +69,7 @@ export function usersConfig(): string {
       <networks><ip>::/0</ip></networks>
       <profile>default</profile>
       <quota>default</quota>
+      <databases><system><settings><filter>has(currentRoles(), '${PRODUCT}') OR ${visibleSettings}</filter></settings></system></databases>
       ${grants([READER, PRODUCT])}
     </default>
   </users>

@@ -26,6 +26,18 @@ export function readerSettings(): Settings {
   return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
+/**
+ * Lowers a reader's time limit to the maximum, because some clients always send a limit that is longer than their own timeout. The
+ * text `lowered` names the setting that was lowered.
+ */
+export function lowerTimeLimit(settings: Settings): { settings: Settings; lowered: string } {
+  const max = boundedSettings.get(TIME_LIMIT);
+  if (max === undefined || !(Number(settings.get(TIME_LIMIT)) > max)) return { settings, lowered: '' };
+  return { settings: new Map([...settings, [TIME_LIMIT, String(max)]]), lowered: `${TIME_LIMIT}=${max}` };
+}
+
+const TIME_LIMIT = 'max_execution_time';
+
 export function insertSettings(callerSettings: Settings, clauses: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
   return new Map([

@@ -2,8 +2,9 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { aClickHouse, type TestServer } from '../testing/aClickHouse.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 import { answered, refused } from '../testing/attacks.ts';
+import { isReaderSetting } from './readerAccess.ts';
 
 const SECRET = 'nobody may read this';
 let it: TestServer;
@@ -83,6 +84,34 @@ test('accepts a client’s settings within their limits, and rejects others by n
     /Cannot modify 'format_schema' setting in readonly/,
   );
   await expect(it.askAsReader('SELECT 1', { database: 'system' })).rejects.toThrow(/ACCESS_DENIED/);
+});
+
+test.each([
+  'additional_table_filters', 'additional_result_filter', 'parallel_replicas_custom_key', 'dialect', 'format_schema',
+  'http_response_headers', 'profile', 'role', 'log_comment',
+])('rejects the setting %s, which contains SQL or reveals data', async (name) => {
+  await expect(it.askAsReader('SELECT 1', { [name]: 'x' })).rejects.toThrow(/^Code: (48|164)/);
+});
+
+test('lowers a time limit above the maximum, and names the limit in the response', async () => {
+  const limited = async (seconds: number) => {
+    const query = `query=SELECT+getSetting('max_execution_time')&max_execution_time=${seconds}`;
+    const response = await fetch(`${it.server.url}/?${query}`, { headers: auth(it.reader) });
+    return [await response.text(), response.headers.get('x-questlog-lowered-settings')];
+  };
+  expect(await limited(35)).toEqual(['30\n', 'max_execution_time=30']);
+  expect(await limited(30)).toEqual(['30\n', null]);
+});
+
+test('system.settings lists the settings that a reader can change, and no others', async () => {
+  const listed = await it.askAsReader('SELECT name FROM system.settings WHERE NOT readonly ORDER BY name');
+  const names = listed.trim().split('\n');
+  expect(names).toContain('max_threads');
+  for (const name of names) expect(isReaderSetting(name), name).toBe(true);
+  expect(await it.askAsReader('SELECT count() FROM system.settings')).toBe(`${names.length}\n`);
+  expect(await it.number('SELECT count() FROM system.settings')).toBeGreaterThan(1_000);
+  // A statement with another source keeps the strict mode.
+  expect(await it.askAsReader('SELECT count() FROM system.settings, system.one WHERE NOT readonly')).toBe('0\n');
 });
 
 test('an error refers to the text that was sent', async () => {

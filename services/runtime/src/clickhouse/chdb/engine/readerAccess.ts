@@ -4,7 +4,7 @@
  * SQL are rejected, because the string can be computed at run time.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
-import { maskQuoted } from './sqlText.ts';
+import { maskQuoted, sqlString } from './sqlText.ts';
 
 /** Tables of `system` that readers can read. These tables contain no users and no queries. */
 export const readableSystemTables: readonly string[] = words(`
@@ -32,6 +32,7 @@ const unboundedSettings = words(`
   function_json_value_return_type_allow_nullable function_json_value_return_type_allow_complex
   regexp_max_matches_per_row max_result_rows max_rows_to_read max_bytes_to_read result_overflow_mode read_overflow_mode
   send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
+  enable_http_compression network_compression_method network_zstd_compression_level async_insert wait_for_async_insert
 `);
 
 /** Settings that a reader can change, with their maximum values. The value 0 is rejected because 0 means no limit. */
@@ -46,6 +47,20 @@ const readerSettings: ReadonlySet<string> = new Set([...unboundedSettings, ...bo
 export function isReaderSetting(name: string): boolean {
   return readerSettings.has(name);
 }
+
+/** SQL condition on the rows of `system.settings`. A reader sees only the settings that a reader can change. */
+export const visibleSettings = `name IN (${[...readerSettings].map(sqlString).join(', ')})`;
+
+/**
+ * Returns true if the statement only lists settings. Such a statement runs with `readonly = 2`, so that the column `readonly` is 0
+ * for the settings that a reader can change. The statement has no other source of rows, and changes no setting.
+ */
+export function listsSettings(normalized: string): boolean {
+  const text = maskQuoted(normalized);
+  return LIST_OF_SETTINGS.test(text) && text.match(/\b(?:FROM|SETTINGS)\b/g)?.length === 1;
+}
+
+const LIST_OF_SETTINGS = /^SELECT .* FROM system\.settings(?: (?:WHERE|ORDER BY|LIMIT|FORMAT) .*)?$/s;
 
 /** Limits that the route `/admin/sql` sets. The SETTINGS clause of a statement cannot override these limits. */
 const callerLimits: ReadonlySet<string> = new Set(
@@ -75,12 +90,17 @@ export function readerViolation(normalized: string): string | undefined {
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
   if (!READ_VERBS.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
   let hasSettings = false;
+  /** Open brackets before the token. True for a bracket that starts a subquery. */
+  const brackets: boolean[] = [];
   for (const [at, { text, name }] of tokens.entries()) {
     hasSettings ||= text === 'SETTINGS';
+    if (OPENING.has(text)) brackets.push(SUBQUERY_VERBS.has(tokens[at + 1]?.text ?? ''));
+    else if (CLOSING.has(text)) brackets.pop();
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
     // A forbidden name is allowed after a dot, because `t.file` is a column and not a function.
-    if (FORBIDDEN_NAMES.has(name) && before !== '.') return `the name ${name} is not allowed`;
-    if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(')
+    if (FORBIDDEN_NAMES.has(name) && before !== '.' && !isColumn(tokens, at, brackets.at(-1) ?? true))
+      return `the name ${name} is only allowed as an alias or after a table name`;
+    if (COLUMN_DECLARING_FUNCTIONS.has(name) && next === '(' && !startsWithTuple(tokens.slice(at + 2)))
       return `the table function ${name} is not allowed`;
     if (FORBIDDEN_KEYWORDS.has(text)) return `${text} is not allowed`;
     // Rejects the value `DEFAULT` of a setting, because this value would reset `readonly` and every limit.
@@ -96,7 +116,35 @@ export function readerViolation(normalized: string): string | undefined {
   return undefined;
 }
 
+/**
+ * Returns true if the name is an alias, a column, or a table, and not a function. A function that is not called can only be in
+ * brackets (`arrayMap(file, …)`), after APPLY, or before an alias.
+ */
+function isColumn(tokens: readonly Token[], at: number, isInSelect: boolean): boolean {
+  const [before, next, second, third] = [at - 1, at + 1, at + 2, at + 3].map((i) => tokens[i]?.text ?? '');
+  if (next === '(' || before === 'APPLY') return false;
+  if (before === 'AS') return true;
+  return isInSelect && (next !== 'AS' || (second === '(' && SUBQUERY_VERBS.has(third ?? '')));
+}
+
+/**
+ * Returns true if the arguments of `values` start with a tuple of literals, as in `values(('a', 1), ('b', 2))`. Such an argument
+ * declares no columns, because only a string does.
+ */
+function startsWithTuple(tokens: readonly Token[]): boolean {
+  const end = tokens.findIndex(({ text, isString }, at) => at > 0 && !isString && !IN_TUPLE.test(text));
+  const [open, first, comma] = tokens;
+  const isTuple = open?.text === '(' && first?.text !== ',' && comma?.text === ',' && tokens[end]?.text === ')';
+  return isTuple && [',', ')'].includes(tokens[end + 1]?.text ?? '');
+}
+
+const IN_TUPLE = /^(?:,|-|\d\w*|NULL|TRUE|FALSE)$/;
+const OPENING = new Set(['(', '[', '{']);
+const CLOSING = new Set([')', ']', '}']);
+const SUBQUERY_VERBS = new Set(['SELECT', 'WITH']);
+
 interface Token {
+  readonly isString?: boolean;
   /** Text of the token: a word in upper case, or a symbol. Empty if the token is quoted. */
   readonly text: string;
   /** Word or quoted name in lower case, because some SQL functions ignore case. Empty for symbols and string literals. */
@@ -105,7 +153,7 @@ interface Token {
 
 function tokensOf(normalized: string): Token[] {
   return Array.from(maskQuoted(normalized).matchAll(/'[^']*'|`[^`]*`|[\w$]+|\S/g), ({ 0: token, index }) => {
-    if (token.startsWith("'")) return { text: '', name: '' };
+    if (token.startsWith("'")) return { text: '', name: '', isString: true };
     if (!token.startsWith('`')) return { text: token.toUpperCase(), name: token.toLowerCase() };
     const quoted = normalized.slice(index + 1, index + token.length - 1);
     return { text: '', name: quoted.replaceAll(/\\(.)/gs, '$1').toLowerCase() };

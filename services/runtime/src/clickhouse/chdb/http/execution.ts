@@ -10,7 +10,7 @@ import {
   MAX_QUERY_TEXT_BYTES,
   MAX_READER_TEXT_BYTES,
 } from '../engine/limits.ts';
-import { insertSettings, readerSettings, statementSettings } from '../engine/querySettings.ts';
+import { insertSettings, lowerTimeLimit, readerSettings, statementSettings } from '../engine/querySettings.ts';
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { exceptions } from './httpErrors.ts';
@@ -22,6 +22,8 @@ export interface ExecutionResult {
   body: ResultBody;
   /** Format of the result. Undefined if the statement returns no rows. */
   format: string | undefined;
+  /** Settings that were lowered to the limits of readers, for example `max_execution_time=30`. Usually empty. */
+  loweredSettings: string;
   summary: Summary;
 }
 
@@ -90,6 +92,7 @@ async function runRead(
   const format = statement.format ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw exceptions.unknownFormat(`Unknown format ${format}`);
   const isReader = head.access === 'reader';
+  const { settings: readersOwn, lowered } = lowerTimeLimit(head.settings);
   const baseSettings = isReader ? readerSettings() : statementSettings(head.settings, '');
   const { outcome, body } = await files.collect(signal, (path, fileSignal) => {
     const { kind, beforeFormat: front, settings } = statement;
@@ -101,7 +104,7 @@ async function runRead(
         head,
         new Map([...baseSettings, ['max_query_size', String(MAX_NORMALIZED_BYTES)]]),
       ),
-      ...(isReader && { reader: { settings: head.settings, normalized } }),
+      ...(isReader && { reader: { settings: readersOwn, normalized } }),
     });
   });
   const resultBody = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
@@ -112,7 +115,7 @@ async function runRead(
     result_bytes: resultBody.bytes,
     elapsed_ns: outcome.elapsed * 1e9,
   };
-  return { body: resultBody, format, summary };
+  return { body: resultBody, format, loweredSettings: isReader ? lowered : '', summary };
 }
 
 function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): ExecutionResult {
@@ -123,7 +126,8 @@ function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): Exec
     written_bytes: bytesWritten,
     elapsed_ns: elapsed * 1e9,
   };
-  return { body: { content: Buffer.alloc(0), bytes: 0 }, format: undefined, summary };
+  const body = { content: Buffer.alloc(0), bytes: 0 };
+  return { body, format: undefined, loweredSettings: '', summary };
 }
 
 function withParameters(head: RequestHead, settings: ReadonlyMap<string, string>): Map<string, string> {

@@ -18,6 +18,10 @@ export interface RequestHead {
   settings: ReadonlyMap<string, string>;
   parameters: ReadonlyMap<string, string>;
   encoding: ResponseEncoding | undefined;
+  /** True if the response must have ClickHouse's own compression. */
+  compress: boolean;
+  /** Version of the format Native that the client reads. 0 if the client sends no version. */
+  clientVersion: number;
   contentEncoding: string;
   contentType: string;
 }
@@ -52,6 +56,8 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
     settings,
     parameters,
     encoding: chooseEncoding(header(request, 'accept-encoding'), field('enable_http_compression')),
+    compress: !DISABLED.has(field('compress')),
+    clientVersion: Number(field('client_protocol_version')) || 0,
     contentEncoding: header(request, 'content-encoding').trim().toLowerCase(),
     contentType: header(request, 'content-type'),
   };
@@ -100,11 +106,12 @@ function header(request: IncomingMessage, name: string): string {
 
 /** Returns the best coding that the client accepts. A client that accepts only `lz4` gets an uncompressed response. */
 function chooseEncoding(accepted: string, enabled: string): ResponseEncoding | undefined {
-  if (enabled === '0' || enabled === 'false') return undefined;
+  if (enabled !== '' && DISABLED.has(enabled)) return undefined;
   const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
   return ENCODINGS.find((encoding) => offered.has(encoding));
 }
 
+const DISABLED: ReadonlySet<string> = new Set(['', '0', 'false']);
 const DEFAULT_FORMAT = 'TabSeparated';
 const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
@@ -113,8 +120,8 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 /** URL parameters of ClickHouse that are not settings, from ClickHouse's list `reserved_param_names`. */
 const RESERVED = new Set(
   `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
-   session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
+   session_id session_timeout session_check close_session client_protocol_version compress`.split(/\s+/),
 );
 
-/** ClickHouse's own block compression (`compress`, `decompress`) is not supported. */
-const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);
+/** ClickHouse's own compression of requests (`decompress`) is not supported. */
+const UNSUPPORTED = new Set(['decompress', 'role']);

@@ -14,6 +14,8 @@ import { closeSharedEngine } from './sharedEngine.ts';
 
 export interface TestServer extends AsyncDisposable {
   server: EmbeddedClickHouse;
+  /** Credentials of the read-only account. */
+  reader: { username: string; password: string };
   client: ClickHouseClient;
   directory: string;
   /** Posts a query and returns the text of the response. Throws the text of an error response. */
@@ -58,6 +60,7 @@ export async function aClickHouse({
 
   return {
     server,
+    reader,
     client,
     directory,
     ask,
