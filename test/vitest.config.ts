@@ -14,8 +14,8 @@ const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
 /** Installs Python packages, which takes most of a minute. Runs with the Kafka tests, which need Python too. */
 const PYTHON = '**/pythonClient.int.test.ts';
-/** Compiles C# and C++. Runs in the tier that also needs Python and Java. */
-const COMPILERS = '**/enginePages.int.test.ts';
+/** Compile C#, C++, Go, and Java. Run in the tier that also needs Python and Java. */
+const COMPILERS = '**/{enginePages,dataClients}.int.test.ts';
 /** Files that wait for mutations of tables. */
 const MUTATIONS = '**/{eraseRows,incrementalLoads,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
@@ -92,6 +92,7 @@ const LONGEST_FIRST = [
   'test/cluster/clickhouseLost.',
   'test/monitoring/firingAlerts.',
   'test/games/enginePages.',
+  'test/dataClients/',
   'test/cluster/security.',
   'test/stack/',
   'test/runbooks/',

@@ -71,10 +71,11 @@ export async function startEmbeddedClickHouse(
       reader: createAdmission(maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS),
     };
     const accounts = { product: { username, password }, reader: options.reader ?? disabledAccount() };
+    const readers = new Map<string, AbortController>();
     const requests = new Set<Promise<unknown>>();
     const server = createServer(SERVER_OPTIONS, (request, response) => {
       const sent = new Promise((resolve) => response.once('close', resolve));
-      const backend = { engine, files, admission };
+      const backend = { engine, files, admission, readers };
       const work = Promise.all([handleRequest(backend, accounts, requests.size, request, response), sent]);
       requests.add(work);
       void work.finally(() => requests.delete(work));

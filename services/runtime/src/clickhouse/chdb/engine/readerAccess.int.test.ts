@@ -87,8 +87,15 @@ test('accepts a client’s settings within their limits, and rejects others by n
 });
 
 test.each([
-  'additional_table_filters', 'additional_result_filter', 'parallel_replicas_custom_key', 'dialect', 'format_schema',
-  'http_response_headers', 'profile', 'role', 'log_comment',
+  'additional_table_filters',
+  'additional_result_filter',
+  'parallel_replicas_custom_key',
+  'dialect',
+  'format_schema',
+  'http_response_headers',
+  'profile',
+  'role',
+  'log_comment',
 ])('rejects the setting %s, which contains SQL or reveals data', async (name) => {
   await expect(it.askAsReader('SELECT 1', { [name]: 'x' })).rejects.toThrow(/^Code: (48|164)/);
 });
@@ -111,7 +118,9 @@ test('system.settings lists the settings that a reader can change, and no others
   expect(await it.askAsReader('SELECT count() FROM system.settings')).toBe(`${names.length}\n`);
   expect(await it.number('SELECT count() FROM system.settings')).toBeGreaterThan(1_000);
   // A statement with another source keeps the strict mode.
-  expect(await it.askAsReader('SELECT count() FROM system.settings, system.one WHERE NOT readonly')).toBe('0\n');
+  expect(await it.askAsReader('SELECT count() FROM system.settings, system.one WHERE NOT readonly')).toBe(
+    '0\n',
+  );
 });
 
 test('an error refers to the text that was sent', async () => {

@@ -33,6 +33,7 @@ const unboundedSettings = words(`
   regexp_max_matches_per_row max_result_rows max_rows_to_read max_bytes_to_read result_overflow_mode read_overflow_mode
   send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
   enable_http_compression network_compression_method network_zstd_compression_level async_insert wait_for_async_insert
+  alter_sync mutations_sync lightweight_deletes_sync insert_distributed_sync
 `);
 
 /** Settings that a reader can change, with their maximum values. The value 0 is rejected because 0 means no limit. */
@@ -134,7 +135,8 @@ function isColumn(tokens: readonly Token[], at: number, isInSelect: boolean): bo
 function startsWithTuple(tokens: readonly Token[]): boolean {
   const end = tokens.findIndex(({ text, isString }, at) => at > 0 && !isString && !IN_TUPLE.test(text));
   const [open, first, comma] = tokens;
-  const isTuple = open?.text === '(' && first?.text !== ',' && comma?.text === ',' && tokens[end]?.text === ')';
+  const isTuple =
+    open?.text === '(' && first?.text !== ',' && comma?.text === ',' && tokens[end]?.text === ')';
   return isTuple && [',', ')'].includes(tokens[end + 1]?.text ?? '');
 }
 

@@ -10,7 +10,12 @@ import {
   MAX_QUERY_TEXT_BYTES,
   MAX_READER_TEXT_BYTES,
 } from '../engine/limits.ts';
-import { insertSettings, lowerTimeLimit, readerSettings, statementSettings } from '../engine/querySettings.ts';
+import {
+  insertSettings,
+  lowerTimeLimit,
+  readerSettings,
+  statementSettings,
+} from '../engine/querySettings.ts';
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { exceptions } from './httpErrors.ts';
@@ -35,6 +40,8 @@ export interface Execution {
   engine: Engine;
   admission: Readonly<Record<Access, Admission>>;
   files: RequestFiles;
+  /** Requests of readers that have no response yet, by the id of the query. */
+  readers: ReadonlyMap<string, AbortController>;
   head: RequestHead;
   signal: AbortSignal;
 }
@@ -50,6 +57,8 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
   }
   const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : MAX_QUERY_TEXT_BYTES;
   const sql = sqlOf(await reader.all(maxBytes));
+  const killed = head.access === 'reader' && KILL_BY_ID.exec(sql)?.groups?.['id'];
+  if (killed) return killReader(execution, killed);
   return await withAdmission(execution, async () => {
     const normalized = await normalize(sql);
     const statement = readStatement(normalized);
@@ -57,6 +66,15 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
     if (head.access === 'product') return await runWrite(execution, sql);
     throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
   });
+}
+
+/** Matches the statement that JDBC sends to cancel a query. */
+const KILL_BY_ID = /^\s*KILL QUERY WHERE query_id = '(?<id>[^'\\]+)'\s*$/;
+
+/** Cancels a query of a reader. Does not wait for the admission, because the canceled query can occupy it. */
+function killReader({ readers }: Execution, queryId: string): ExecutionResult {
+  readers.get(queryId)?.abort();
+  return emptyResult({});
 }
 
 async function withAdmission<T>({ admission, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
@@ -119,13 +137,16 @@ async function runRead(
 }
 
 function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): ExecutionResult {
-  const summary = {
+  return emptyResult({
     read_rows: rowsWritten,
     read_bytes: bytesWritten,
     written_rows: rowsWritten,
     written_bytes: bytesWritten,
     elapsed_ns: elapsed * 1e9,
-  };
+  });
+}
+
+function emptyResult(summary: Summary): ExecutionResult {
   const body = { content: Buffer.alloc(0), bytes: 0 };
   return { body, format: undefined, loweredSettings: '', summary };
 }

@@ -54,7 +54,8 @@ export function nativeType(name: string): NativeType {
   const alias = ALIASES.get(word);
   if (alias !== undefined) return nativeType(alias);
   const bytes = fixedBytes(word, inner);
-  if (bytes !== undefined) return { skipState: () => {}, skipRows: (cursor, rows) => cursor.skip(bytes * rows) };
+  if (bytes !== undefined)
+    return { skipState: () => {}, skipRows: (cursor, rows) => cursor.skip(bytes * rows) };
   const parameters = splitParameters(inner);
   const [first = '', second = ''] = parameters;
   switch (word) {
@@ -136,11 +137,11 @@ function fixedBytes(word: string, inner: string): number | undefined {
 }
 
 const FIXED_BYTES: ReadonlyMap<string, number> = new Map([
-  ...(['Bool', 'Enum8', 'Nothing']).map((name): [string, number] => [name, 1]),
-  ...(['Date', 'Enum16']).map((name): [string, number] => [name, 2]),
-  ...(['Date32', 'DateTime', 'Time', 'IPv4']).map((name): [string, number] => [name, 4]),
-  ...(['DateTime64', 'Time64']).map((name): [string, number] => [name, 8]),
-  ...(['UUID', 'IPv6']).map((name): [string, number] => [name, 16]),
+  ...['Bool', 'Enum8', 'Nothing'].map((name): [string, number] => [name, 1]),
+  ...['Date', 'Enum16'].map((name): [string, number] => [name, 2]),
+  ...['Date32', 'DateTime', 'Time', 'IPv4'].map((name): [string, number] => [name, 4]),
+  ...['DateTime64', 'Time64'].map((name): [string, number] => [name, 8]),
+  ...['UUID', 'IPv6'].map((name): [string, number] => [name, 16]),
 ]);
 
 const ALIASES = new Map([

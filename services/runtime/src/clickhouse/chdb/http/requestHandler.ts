@@ -16,7 +16,7 @@ import {
 } from './requestParsing.ts';
 import { sendError, sendResult, sendText } from './responses.ts';
 
-type Backend = Pick<Execution, 'engine' | 'admission' | 'files'>;
+type Backend = Pick<Execution, 'engine' | 'admission' | 'files'> & { readers: Map<string, AbortController> };
 
 /** Handles a request. The promise never rejects, because errors are sent as responses. */
 export async function handleRequest(
@@ -27,12 +27,16 @@ export async function handleRequest(
   response: ServerResponse,
 ): Promise<void> {
   const abandoned = new AbortController();
-  response.once('close', () => abandoned.abort());
   let head: RequestHead | undefined;
+  response.once('close', () => {
+    abandoned.abort();
+    if (head?.access === 'reader') backend.readers.delete(head.queryId);
+  });
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
+    if (head.access === 'reader') backend.readers.set(head.queryId, abandoned);
     if (openRequests > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
     await executeRequest(backend, request, response, head, abandoned.signal);
   } catch (error) {

@@ -29,7 +29,8 @@ export async function sendResult(
   const { bytes } = result.body;
   const converted = bytes === 0 ? undefined : await convertedContent(head, result);
   commonHeaders(response, head, facts);
-  if (result.loweredSettings !== '') response.setHeader('X-Questlog-Lowered-Settings', result.loweredSettings);
+  if (result.loweredSettings !== '')
+    response.setHeader('X-Questlog-Lowered-Settings', result.loweredSettings);
   response.setHeader('X-ClickHouse-Summary', summaryText(result.summary));
   if (result.format !== undefined) response.setHeader('X-ClickHouse-Format', result.format);
   response.setHeader('Content-Type', contentTypeOf(result.format));
