@@ -51,7 +51,7 @@ export async function jdbcClient(version: (typeof JDBC_VERSIONS)[number]): Promi
 
 export async function pythonClients(): Promise<DataClient | undefined> {
   const python = await pythonWith(here('requirements.txt'), 'clickhouse-connect and SQLAlchemy');
-  return python && runner(python, [here('pythonClients.py')]);
+  return python === undefined ? undefined : runner(python, [here('pythonClients.py')]);
 }
 
 async function unlessMissing(
