@@ -90,7 +90,7 @@ export async function startIngest(
     bodies: openBodyLimits(metrics.bodyBytesInFlight, resources),
     ingest: {
       ...{ ...known, ...storing, replays },
-      ordinary: new OrdinaryIngest(storing, sessions, reports, replays, clock),
+      ordinary: new OrdinaryIngest(storing, sessions, reports, clock),
     },
     reads: {
       ...{ ...known, projections, partitions, cursorCiphers },

@@ -245,7 +245,7 @@ async function startIngest(
     ...counted,
   };
   const known = { store, sessions, reports, clock };
-  const ordinary = new OrdinaryIngest(storing, sessions, reports, replays, clock);
+  const ordinary = new OrdinaryIngest(storing, sessions, reports, clock);
   const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },

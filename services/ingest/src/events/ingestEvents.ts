@@ -19,14 +19,21 @@ import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
 import type { EventPermit } from '../limits/limits.ts';
-import { type AssignedDraft, type AssignedDrafts, assignLanes, sessionsOf, sha256 } from './core/accept.ts';
+import {
+  type AssignedDraft,
+  type AssignedDrafts,
+  assignLanes,
+  type Idempotency,
+  sessionsOf,
+  sha256,
+} from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
 import { recordShape } from './core/recordParts.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
 import type { OrdinaryIngest } from './ingestOrdinary.ts';
 import type { StoredElement } from './replayCache.ts';
-import type { Replays } from './replays.ts';
+import type { Claim, ClaimedKey, Replays } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface IngestDeps extends StoreEventsDeps {
@@ -69,15 +76,58 @@ export interface IngestAnswer {
  * @throws Rejected if the client must change the request
  * @throws Unavailable if the client can send the request again
  */
-export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const ordinary = await deps.ordinary.tryIngest(request);
-  if (ordinary === undefined) return await ingestAny(deps, request);
+export async function ingest(deps: IngestDeps, sent: IngestRequest): Promise<IngestAnswer> {
+  const { idempotencyKey: key, body } = sent;
+  if (key === undefined) return await ingestNew(deps, { ...sent, idempotency: null });
+  return await ingestKeyed(deps, sent, { key, digest: sha256(body) });
+}
+
+async function ingestKeyed(
+  deps: IngestDeps,
+  sent: IngestRequest,
+  idempotency: Idempotency,
+): Promise<IngestAnswer> {
+  const { tenant, project } = sent.principal;
+  const request = { ...sent, idempotency };
+  const keyed = { tenantId: tenant.id, projectId: project.id, ...idempotency };
+  let claim: ClaimedKey | undefined;
+  try {
+    claim = await deps.replays.claimNew(keyed);
+  } catch (error) {
+    // Reports the problems of an invalid request first.
+    return await ingestAny(deps, request, () => Promise.reject(error));
+  }
+  if (claim === undefined)
+    return await ingestAny(deps, request, (indexes) => deps.replays.claim({ ...keyed, indexes }));
+  try {
+    return await ingestNew(deps, request, claim);
+  } finally {
+    claim.release();
+  }
+}
+
+/** Stores a request without an idempotency key, or with a claimed key of which no events are stored. */
+async function ingestNew(deps: IngestDeps, request: ReadRequest, claim?: ClaimedKey): Promise<IngestAnswer> {
+  const ordinary = await deps.ordinary.tryIngest(request, claim);
+  if (ordinary === undefined) return await ingestAny(deps, request, claim && (() => Promise.resolve(claim)));
   const { body, accepted } = ordinary;
   const status = request.isLenient ? 207 : 201;
   return { status, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+interface ReadRequest extends IngestRequest {
+  readonly idempotency: Idempotency | null;
+}
+
+/** Claims the idempotency key for the elements with these indexes. */
+type ClaimKey = (indexes: readonly number[]) => Promise<Claim>;
+
+/** @param claimKey undefined if the request has no idempotency key */
+async function ingestAny(
+  deps: IngestDeps,
+  request: ReadRequest,
+  claimKey: ClaimKey | undefined,
+): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
   const scanned = scanRequest(body, revision);
@@ -88,7 +138,7 @@ async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<Inge
   const checked = await check(deps, request, { ...read, problems });
   if (!isLenient && checked.problems.length > 0) throw elementsRejection(checked.problems);
 
-  const done = await storeOnce(deps, request, checked);
+  const done = await storeOnce(deps, request, checked, claimKey);
   const { stored, isReplay, accepted, rateLimited } = done;
   if (isReplay) deps.metrics.replays.inc();
   const events = await answerDrafts(deps, principal, checked.drafts, { stored, isReplay });
@@ -143,27 +193,21 @@ async function check(
 
 async function storeOnce(
   deps: IngestDeps,
-  request: IngestRequest,
+  request: ReadRequest,
   { drafts }: AssignedDrafts,
+  claimKey: ClaimKey | undefined,
 ): Promise<StoreResult> {
-  const { principal, body, idempotencyKey } = request;
   if (drafts.length === 0) return { stored: [], isReplay: false };
-  if (idempotencyKey === undefined) {
-    const { created, ...result } = await store(deps, request, drafts, null);
+  if (claimKey === undefined) {
+    const { created, ...result } = await store(deps, request, drafts);
     return { stored: created, isReplay: false, ...result };
   }
-  const idempotency = { key: idempotencyKey, digest: sha256(body) };
-  const claim = await deps.replays.claim({
-    tenantId: principal.tenant.id,
-    projectId: principal.project.id,
-    ...idempotency,
-    indexes: drafts.map(({ index }) => index),
-  });
+  const claim = await claimKey(drafts.map(({ index }) => index));
   if (claim.isReplay) return { stored: claim.stored, isReplay: true };
   const done = new Set(claim.stored.map(({ index }) => index));
   const missing = drafts.filter(({ index }) => !done.has(index));
   try {
-    const { created, ...result } = await store(deps, request, missing, idempotency);
+    const { created, ...result } = await store(deps, request, missing);
     if (created.length > 0) return { stored: claim.complete(created), isReplay: false, ...result };
     claim.release();
     return { stored: claim.stored, isReplay: false, ...result };
@@ -185,11 +229,10 @@ interface StoredEvents {
 
 async function store(
   deps: IngestDeps,
-  request: IngestRequest,
+  request: ReadRequest,
   wanted: readonly AssignedDraft[],
-  idempotency: { key: string; digest: Buffer } | null,
 ): Promise<StoredEvents> {
-  const { principal, isLenient } = request;
+  const { principal, isLenient, idempotency } = request;
   const receivedAt = deps.clock.now();
   const own = idempotency?.key;
   const {

@@ -1,4 +1,6 @@
 /** Tests that a request with an idempotency key gives the same records and the same response on the fast and the slow path. */
+
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, test } from 'vitest';
@@ -109,6 +111,29 @@ test('rejects a different body with the same key, and stores concurrent requests
   await expect(send(other)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
 });
 
+test('reports the problems of an invalid request before a reused key and an outage of ClickHouse', async () => {
+  const { send, lookUp } = aProcess();
+  await send(event);
+  const invalid = { ...event, eventType: 7 };
+  await expect(send(invalid)).rejects.toMatchObject({ errors: [{ pointer: '/eventType' }] });
+  lookUp.isBroken = true;
+  await expect(send(invalid, { key: OTHER_KEY })).rejects.toMatchObject({
+    errors: [{ pointer: '/eventType' }],
+  });
+  await expect(send(event, { key: OTHER_KEY })).rejects.toThrow(Unavailable);
+  lookUp.isBroken = false;
+  expect((await send(event, { key: OTHER_KEY })).status).toBe(201);
+});
+
+test('looks up the key of a request once, also on the slow path', async () => {
+  const { send, lookUp, taken } = aProcess();
+  const body = { ...event, eventType: 'a "quoted" type' };
+  expect((await send(body)).status).toBe(201);
+  expect([lookUp.queries, taken()]).toEqual([1, 0]);
+  expect((await send(body)).isReplay).toBe(true);
+  expect(lookUp.queries).toBe(1);
+});
+
 test('a lenient retry at another process repeats the record of a stored session with the same append id', async () => {
   const [first, second] = [aProcess({ isLenient: true }), aProcess({ isLenient: true })];
   const body = [event, { ...event, sessionId: KEY }, event];
@@ -156,10 +181,16 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const clock = { ms: NOW_MS, now: () => clock.ms };
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
-  const lookUp = { hasReport, isNamed: false };
+  const lookUp = { hasReport, isNamed: false, isBroken: false, queries: 0 };
   let isBroken = false;
   let used = 0;
-  const store = { query: async () => [] };
+  const store = {
+    query: async () => {
+      lookUp.queries += 1;
+      if (lookUp.isBroken) throw new Unavailable('an outage');
+      return [];
+    },
+  };
   const projection = { caughtUp: async () => undefined };
   const ledger = {
     reserve: (events: number) => {
@@ -204,9 +235,9 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       },
     },
   } as unknown as Omit<IngestDeps, 'ordinary'>;
-  const ordinary = new OrdinaryIngest(known, known.sessions, known.reports, known.replays, clock);
-  const tryIngest: OrdinaryIngest['tryIngest'] = async (request) => {
-    const answer = isFast ? await ordinary.tryIngest(request) : undefined;
+  const ordinary = new OrdinaryIngest(known, known.sessions, known.reports, clock);
+  const tryIngest: OrdinaryIngest['tryIngest'] = (request, claim) => {
+    const answer = isFast ? ordinary.tryIngest(request, claim) : undefined;
     if (answer !== undefined) taken += 1;
     return answer;
   };

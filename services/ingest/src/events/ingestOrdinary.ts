@@ -16,11 +16,10 @@ import type { RecentSession } from '../entityCache/core/recentSessions.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import type { SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import { type Idempotency, keyedAppendId, keyedTails, sha256 } from './core/accept.ts';
+import { type Idempotency, keyedAppendId, keyedTails } from './core/accept.ts';
 import {
   answerOf,
   type IdParts,
-  microsOf,
   type OrdinaryBatch,
   type ReportIds,
   recordOf,
@@ -35,15 +34,15 @@ import {
   recordShape,
 } from './core/recordParts.ts';
 import { monthOf } from './quotas.ts';
-import type { StoredColumns } from './replayCache.ts';
-import type { ClaimedKey, Replays } from './replays.ts';
+import type { ClaimedKey } from './replays.ts';
 import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
   /** Bytes of the request body, which must be valid UTF-8. The body is not needed after the events are stored. */
   readonly body: Buffer;
-  readonly idempotencyKey: string | undefined;
+  /** Null if the request has no idempotency key. */
+  readonly idempotency: Idempotency | null;
   readonly isLenient: boolean;
 }
 
@@ -58,143 +57,75 @@ export class OrdinaryIngest {
   readonly #storing: StoreEventsDeps;
   readonly #sessions: Pick<SessionCache, 'peek'>;
   readonly #reports: OpenReportLookups;
-  readonly #replays: Pick<Replays, 'claim' | 'isCached'>;
   readonly #clock: Clock;
-  /**
-   * Arrays for requests without an idempotency key. These requests share the arrays, because a request needs them only until
-   * its first `await`.
-   */
-  readonly #shared = new RequestArrays();
-  /**
-   * Pool of arrays for requests with an idempotency key. Such a request takes its own arrays from the pool, because it still
-   * needs them after an `await`.
-   */
-  readonly #free: RequestArrays[] = [];
-  #keyedArrays = 0;
+  /** Arrays of the current request. All requests share the arrays, because a request needs them only until it is appended. */
+  readonly #arrays = new RequestArrays();
 
   constructor(
     storing: StoreEventsDeps,
     sessions: Pick<SessionCache, 'peek'>,
     reports: OpenReportLookups,
-    replays: Pick<Replays, 'claim' | 'isCached'>,
     clock: Clock,
   ) {
     this.#storing = storing;
     this.#sessions = sessions;
     this.#reports = reports;
-    this.#replays = replays;
     this.#clock = clock;
   }
 
   /**
    * Returns undefined if the request cannot take the fast path.
-   * @throws Rejected if the rate limit is exceeded, or if the idempotency key was used with another body
+   * @param claim claim on the idempotency key. The method completes the claim, and does not release it.
+   * @throws Rejected if the rate limit is exceeded
    */
-  tryIngest(request: OrdinaryRequest): Promise<OrdinaryAnswer | undefined> | undefined {
-    const { idempotencyKey } = request;
-    if (idempotencyKey !== undefined) return this.#tryKeyed(request, idempotencyKey);
-    return this.#readRecords(request, this.#shared) ? this.#store(request, this.#shared)?.answer : undefined;
-  }
-
-  async #tryKeyed(request: OrdinaryRequest, key: string): Promise<OrdinaryAnswer | undefined> {
-    // Leaves a retry to the slow path if its idempotency key is cached. Without this check, both paths would parse the body.
-    if (this.#replays.isCached(request.principal.project.id, key)) return undefined;
-    const arrays = this.#free.pop() ?? this.#newArrays();
-    if (arrays === undefined) return undefined;
-    let claimed: Claimed | undefined;
-    try {
-      let storing: Storing | undefined;
-      try {
-        claimed = await this.#claimIfNew(request, key, arrays);
-        storing = claimed && this.#store(request, arrays, claimed.idempotency);
-      } finally {
-        this.#free.push(arrays);
-      }
-      const answer = await storing?.answer;
-      if (storing === undefined) claimed?.claim.release();
-      else claimed?.claim.completeColumns(storing.stored);
-      return answer;
-    } catch (error) {
-      claimed?.claim.release();
-      throw error;
-    }
-  }
-
-  #newArrays(): RequestArrays | undefined {
-    if (this.#keyedArrays === MAX_KEYED) return undefined;
-    this.#keyedArrays += 1;
-    return new RequestArrays();
+  tryIngest(request: OrdinaryRequest, claim?: ClaimedKey): Promise<OrdinaryAnswer> | undefined {
+    return this.#readRecords(request) ? this.#store(request, claim) : undefined;
   }
 
   /** Reads the request into the arrays. Returns false if the request cannot take the fast path. */
-  #readRecords(request: OrdinaryRequest, arrays: RequestArrays): boolean {
-    const { found } = arrays;
+  #readRecords(request: OrdinaryRequest): boolean {
+    const { found } = this.#arrays;
     if (!found.read(request.body, request.principal.revision)) return false;
     if (isSkewed(found.earliest, found.latest, this.#clock.now())) return false;
-    return arrays.assignRecords(this.#sessions, request);
+    return this.#arrays.assignRecords(this.#sessions, request);
   }
 
-  /** Claims the idempotency key of a new request. Returns undefined for a retry, and for a request that needs the slow path. */
-  async #claimIfNew(
-    request: OrdinaryRequest,
-    key: string,
-    arrays: RequestArrays,
-  ): Promise<Claimed | undefined> {
-    if (!this.#readRecords(request, arrays)) return undefined;
-    const { tenant, project } = request.principal;
-    const idempotency = { key, digest: sha256(request.body) };
-    const claim = await this.#replays.claim({
-      ...{ tenantId: tenant.id, projectId: project.id, indexes: indexesOf(arrays.found) },
-      ...idempotency,
-    });
-    if (claim.isReplay) return undefined;
-    if (claim.stored.length === 0) return { claim, idempotency };
-    // Leaves the request to the slow path, which stores the missing events and gets the stored events from the cache.
-    claim.complete([]);
-    return undefined;
-  }
-
-  /**
-   * Returns undefined if the request must take the slow path. `arrays` are valid only during the call, because other requests
-   * use the same arrays.
-   */
-  #store(
-    request: OrdinaryRequest,
-    arrays: RequestArrays,
-    idempotency: Idempotency | null = null,
-  ): Storing | undefined {
-    const { principal, body } = request;
+  /** Returns undefined if the request must take the slow path. */
+  #store(request: OrdinaryRequest, claim: ClaimedKey | undefined): Promise<OrdinaryAnswer> | undefined {
+    const { principal, body, idempotency } = request;
     const { tenant, project, revision } = principal;
     const { quotas, random } = this.#storing;
     const receivedAt = this.#clock.now();
     const ledger = quotas.ledgerIfOpen(tenant, monthOf(receivedAt));
     if (ledger === 'unopened') return undefined;
     const { switches = [] } = project;
-    if (switches.length > 0 && arrays.hasSwitchedEvent(switches, request, receivedAt)) return undefined;
-    if (!this.#acquirePermit(request, arrays.found.count)) return undefined;
-
-    const { found, lanes, next, sessions, ids, records } = arrays;
+    if (switches.length > 0 && this.#arrays.hasSwitchedEvent(switches, request, receivedAt)) return undefined;
+    const { found, lanes, next, sessions, ids, records } = this.#arrays;
     const { count } = found;
+    if (!this.#acquirePermit(request, count)) return undefined;
+
+    found.setMissingTimes(receivedAt);
     const names =
       idempotency === null
         ? randomNames(random.take(count * 8 + records.length * 16), receivedAt, count)
-        : keyedNames(project.id, idempotency, indexesOf(found), recordShape(principal, request));
-    writeIds(arrays, names);
+        : keyedNames(project.id, idempotency, count, recordShape(principal, request));
+    writeIds(this.#arrays, names);
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
     const batch: OrdinaryBatch = {
       ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
       ...{ body, found, lanes, next, sessions, remaining, ids },
     };
-    const answer = answerOf(batch, this.#reportIds(batch, arrays.sessions));
+    claim?.addColumns({ ids, micros: found.micros, count, remaining });
+    const answer = answerOf(batch, this.#reportIds(batch, sessions));
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appends = this.#appends(batch, records, names);
     const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
-    const answered = appended.then(() => {
+    return appended.then(() => {
       freeBytes(body);
+      claim?.completeColumns();
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
-    return { answer: answered, stored: idempotency === null ? NOTHING : storedColumns(batch) };
   }
 
   /** Returns false if the rate limit allows only some events of a lenient request. @throws Rejected if the limit is exceeded */
@@ -219,7 +150,7 @@ export class OrdinaryIngest {
       if (event === 0 || session !== sessions[event - 1])
         open = session === null ? [] : this.#reports.linkableReports(projectId, session.sessionId);
       if (open.length === 0 && !canBeNamed) continue;
-      const occurredAt = BigInt(microsOf(batch, event));
+      const occurredAt = BigInt(batch.found.micros[event] ?? 0);
       const reportIds = canBeNamed
         ? this.#reports.reportsOf(projectId, {
             id: ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH),
@@ -260,7 +191,7 @@ class RequestArrays {
 
   /** Assigns the events to records. Returns false if a session is not cached, or if the token cannot write data of a build. */
   assignRecords(sessions: Pick<SessionCache, 'peek'>, request: OrdinaryRequest): boolean {
-    const { principal, body, idempotencyKey } = request;
+    const { principal, body, idempotency } = request;
     const { tenant, project, buildIds } = principal;
     const { found, lanes } = this;
     const { count, sessionAt, sessionWords } = found;
@@ -270,7 +201,7 @@ class RequestArrays {
       const at = sessionAt[event] ?? ABSENT;
       let session: RecentSession | null = null;
       if (at === ABSENT) {
-        requestLane ??= laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
+        requestLane ??= laneOfSession(idempotency?.key ?? crypto.randomUUID(), tenant.spread);
       } else {
         const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
         session = sessions.peek(project.id, sessionWords, event * 4, idOf) ?? null;
@@ -292,7 +223,7 @@ class RequestArrays {
   /** True if a switch may apply to an event of the request. A switch is an operator's rule that rejects or samples events. */
   hasSwitchedEvent(
     switches: readonly Switch[],
-    { body, idempotencyKey }: OrdinaryRequest,
+    { body, idempotency }: OrdinaryRequest,
     nowMs: number,
   ): boolean {
     const active = activeSwitches(switches, nowMs);
@@ -305,28 +236,14 @@ class RequestArrays {
       const isSwitched = (one: Switch): boolean => {
         // If the event has neither a session nor an idempotency key, a random number decides whether the switch applies. Only
         // the slow path creates this number.
-        if (session === null && idempotencyKey === undefined && one.playerShare !== null) return true;
-        return matches(one, draft, idempotencyKey ?? '');
+        if (session === null && idempotency === null && one.playerShare !== null) return true;
+        return matches(one, draft, idempotency?.key ?? '');
       };
       if (active.some(isSwitched)) return true;
     }
     return false;
   }
 }
-
-interface Storing {
-  readonly answer: Promise<OrdinaryAnswer>;
-  /** Stored events of a request with an idempotency key. Empty for other requests. */
-  readonly stored: StoredColumns;
-}
-
-interface Claimed {
-  readonly claim: ClaimedKey;
-  readonly idempotency: Idempotency;
-}
-
-/** Maximum number of requests with a key that the fast path processes at a time. Each of these requests needs 60 KB. */
-const MAX_KEYED = 128;
 
 /** Values from which the ids of the events and records are created. */
 interface Names extends IdParts {
@@ -339,32 +256,13 @@ function randomNames(random: Buffer, receivedAt: number, count: number): Names {
   return { idMillis: receivedAt, tails: random, appendId };
 }
 
-function keyedNames(
-  projectId: string,
-  idempotency: Idempotency,
-  indexes: readonly number[],
-  shape: RecordShape,
-): Names {
+function keyedNames(projectId: string, idempotency: Idempotency, count: number, shape: RecordShape): Names {
   return {
     idMillis: millisOf(idempotency.key),
-    tails: keyedTails(projectId, idempotency, indexes),
+    tails: keyedTails(projectId, idempotency, ALL_INDEXES.subarray(0, count)),
     appendId: ({ lane, sessionId, first: index }) =>
       keyedAppendId(projectId, idempotency, recordName(shape, { index, lane, sessionId })),
   };
 }
 
-function indexesOf({ count }: OrdinaryEvents): number[] {
-  return ALL_INDEXES.slice(0, count);
-}
-
-const ALL_INDEXES = Array.from({ length: MAX_EVENTS }, (_, index) => index);
-
-const NOTHING: StoredColumns = { ids: Buffer.alloc(0), micros: new Float64Array(), remaining: 0 };
-
-/** Copies the columns, because a later request overwrites the arrays before the append of this request ends. */
-function storedColumns(batch: OrdinaryBatch): StoredColumns {
-  const { found, ids, remaining } = batch;
-  const micros = new Float64Array(found.count);
-  for (let event = 0; event < found.count; event++) micros[event] = microsOf(batch, event);
-  return { ids: Buffer.from(ids.subarray(0, found.count * UUID_LENGTH)), micros, remaining };
-}
+const ALL_INDEXES = Uint16Array.from({ length: MAX_EVENTS }, (_, index) => index);

@@ -2,45 +2,92 @@
 import { expect, test } from 'vitest';
 import { ReplayCache } from './replayCache.ts';
 
-const DIGEST = Buffer.alloc(32);
+const DIGEST = Buffer.alloc(32, 1);
+const PROJECT = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const idOf = (index: number): string => `01a1fe02-7454-7000-a110-${String(index).padStart(12, '0')}`;
 const anEvent = (index: number) => ({ index, id: idOf(index), occurredAt: BigInt(index), overQuota: false });
+const aRequest = (key: number) => ({ projectId: PROJECT, key: idOf(key), digest: DIGEST });
+const aCache = () => new ReplayCache({ now: () => 0 });
 
-test('returns the events of a request that crosses the end of the buffers, and evicts the oldest request', async () => {
-  const cache = new ReplayCache({ now: () => 0 });
-  const [older, newer] = ['older', 'newer'].map((name) => cache.claim(name, DIGEST));
-  const crossing = cache.claim('crossing', DIGEST);
-  if (older === undefined || newer === undefined) throw new Error('two requests');
+test('returns the events of a request that crosses the end of the buffers, and evicts the oldest request', () => {
+  const cache = aCache();
+  const [older, newer, crossing] = [
+    cache.claim(aRequest(1)),
+    cache.claim(aRequest(2)),
+    cache.claim(aRequest(3)),
+  ];
   cache.complete(
     older,
     Array.from({ length: 199_990 }, (_, index) => anEvent(index)),
   );
   cache.complete(newer, [anEvent(1), anEvent(3)]);
-  const ids = Buffer.from(Array.from({ length: 20 }, (_, index) => idOf(index)).join(''));
-  cache.complete(crossing, { ids, micros: Float64Array.from({ length: 20 }, (_, i) => i), remaining: 19 });
-  const expected = Array.from({ length: 20 }, (_, index) => ({ ...anEvent(index), overQuota: index === 19 }));
-  expect(await cache.storedOf(crossing)).toEqual(expected);
-  expect(await cache.storedOf(newer)).toEqual([anEvent(1), anEvent(3)]);
-  expect([cache.get('older'), await cache.storedOf(older)]).toEqual([undefined, undefined]);
+  const ids = Buffer.from(Array.from({ length: 30 }, (_, index) => idOf(index)).join(''));
+  const micros = Float64Array.from({ length: 30 }, (_, i) => i - 7 * 2 ** 33);
+  cache.addColumns(crossing, { ids, micros, count: 20, remaining: 19 });
+  expect(cache.find(aRequest(3))).toBeUndefined();
+  cache.complete(crossing, undefined);
+  const occurredAt = (index: number) => BigInt(index) - 7n * 2n ** 33n;
+  const expected = Array.from({ length: 20 }, (_, index) => {
+    return { ...anEvent(index), occurredAt: occurredAt(index), overQuota: index === 19 };
+  });
+  expect(cache.find(aRequest(3))).toEqual({ digest: DIGEST, stored: expected });
+  expect(cache.find(aRequest(2))?.stored).toEqual([anEvent(1), anEvent(3)]);
+  expect([cache.find(aRequest(1)), cache.has(aRequest(1)), cache.has(aRequest(2))]).toEqual([
+    undefined,
+    false,
+    true,
+  ]);
 });
 
-test('a failed request ends the wait of a retry, and evicts nothing', async () => {
-  const cache = new ReplayCache({ now: () => 0 });
-  const stored = cache.claim('stored', DIGEST);
-  cache.complete(stored, [anEvent(0)]);
-  const failing = cache.claim('failing', DIGEST);
-  const waiting = cache.storedOf(failing);
+test('finds each of 200,000 requests, also in a project with the same keys, and not older requests', () => {
+  const cache = aCache();
+  const other = { projectId: PROJECT.replace('7846', '7847'), digest: Buffer.alloc(32, 2) };
+  for (let key = 0; key < 100_010; key++) {
+    const request = aRequest(key);
+    for (const one of [request, { ...request, ...other }])
+      cache.complete(cache.claim(one), [anEvent(key % 500)]);
+  }
+  for (let key = 10; key < 100_010; key += 97) {
+    expect(cache.find(aRequest(key))).toEqual({ digest: DIGEST, stored: [anEvent(key % 500)] });
+    expect(cache.find({ ...aRequest(key), ...other })?.digest).toEqual(other.digest);
+  }
+  expect([cache.has(aRequest(9)), cache.has(aRequest(100_010))]).toEqual([false, false]);
+});
+
+test('returns the exact times of events before 1970 and after 2255', () => {
+  const cache = aCache();
+  const stored = [-1n, -(2n ** 40n) + 3n, 2n ** 53n + 1n].map((occurredAt) => ({
+    ...anEvent(0),
+    occurredAt,
+  }));
+  cache.complete(cache.claim(aRequest(1)), stored);
+  expect(cache.find(aRequest(1))?.stored).toEqual(stored);
+});
+
+test('a failed request ends the wait of a retry, and removes only its own events', async () => {
+  const cache = aCache();
+  cache.complete(cache.claim(aRequest(1)), [anEvent(0)]);
+  cache.complete(cache.claim(aRequest(2)), [anEvent(0)]);
+  const failing = cache.claim(aRequest(2));
+  expect(cache.running(aRequest(2))).toBe(failing);
+  const waiting = cache.end(failing);
   cache.release(failing);
-  expect([await waiting, cache.get('failing')]).toEqual([undefined, undefined]);
-  expect(await cache.storedOf(stored)).toEqual([anEvent(0)]);
+  await waiting;
+  expect([cache.running(aRequest(2)), cache.find(aRequest(2)), failing.isRunning]).toEqual([
+    undefined,
+    undefined,
+    false,
+  ]);
+  expect(cache.find(aRequest(1))?.stored).toEqual([anEvent(0)]);
 });
 
-test('does not cache a request during which the log was truncated, and ends only the latest claim of a name', () => {
-  const cache = new ReplayCache({ now: () => 0 });
-  const [truncated, earlier, later] = ['truncated', 'key', 'key'].map((name) => cache.claim(name, DIGEST));
-  if (truncated === undefined || earlier === undefined) throw new Error('two requests');
+test('does not return the events of a request after a truncation, or if the log was truncated during the request', () => {
+  const cache = aCache();
+  cache.complete(cache.claim(aRequest(1)), [anEvent(0)]);
+  const truncated = cache.claim(aRequest(2));
   cache.onTruncated();
   cache.complete(truncated, [anEvent(0)]);
-  cache.release(earlier);
-  expect([cache.get('truncated'), cache.get('key')]).toEqual([undefined, later]);
+  expect([cache.has(aRequest(1)), cache.has(aRequest(2))]).toEqual([false, false]);
+  cache.complete(cache.claim(aRequest(1)), [anEvent(0)]);
+  expect(cache.has(aRequest(1))).toBe(true);
 });

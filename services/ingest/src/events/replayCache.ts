@@ -1,8 +1,9 @@
 /** Caches the stored events of recent requests with an idempotency key. A retry then gets its answer without a lookup. */
+import { randomInt } from 'node:crypto';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { BoundedResource } from '@questlog/runtime/process/metrics';
-import { UUID_LENGTH } from '@questlog/schemas/uuid';
-import type { CreatedEvent } from './core/accept.ts';
+import { readUuid, UUID_LENGTH } from '@questlog/schemas/uuid';
+import type { CreatedEvent, Idempotency } from './core/accept.ts';
 
 /** Stored event of a request with an idempotency key. The payload is omitted, because a retry sends the payload again. */
 export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
@@ -10,9 +11,10 @@ export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occu
   readonly isSampledOut?: boolean;
 }
 
-/** Stored events of a request that took the fast path. All elements of such a request are valid. */
+/** Events of a request that took the fast path. All elements of such a request are valid. */
 export interface StoredColumns {
-  /** Ids of all events as text, 36 bytes per event. */
+  readonly count: number;
+  /** Ids of the events as text, 36 bytes per event. */
   readonly ids: Buffer;
   /** Time of each event in microseconds since the epoch. */
   readonly micros: Float64Array;
@@ -20,33 +22,44 @@ export interface StoredColumns {
   readonly remaining: number;
 }
 
-/** Request with an idempotency key: either in progress, or with all events stored. */
-export interface CachedRequest {
+/** Request with an idempotency key. Its project and its key identify it. */
+export interface NamedRequest extends Idempotency {
+  readonly projectId: string;
+}
+
+/** Request in progress. */
+export interface RunningRequest extends NamedRequest {
   readonly name: string;
-  readonly digest: Buffer;
-  readonly claimedAtMs: number;
   /** Number of truncations of the log that this process had detected before the request. */
   readonly truncations: number;
-  /** Sequence number of the request's first event. Numbers start at 0 when the process starts, and count all cached events. */
-  first: number;
-  count: number;
-  /** Request that was cached next after this request. Undefined for the newest request. */
-  newer: CachedRequest | undefined;
+  /** Events of the request in the ring buffers. Undefined until `addColumns`. */
+  events: EventRange | undefined;
   isRunning: boolean;
   /** Promise for the end of this request. Undefined if no other request waits for the end. */
   ended: PromiseWithResolvers<void> | undefined;
 }
 
-/** Maximum number of events in the cache. Each event needs about 50 bytes. */
+/** Request whose events are stored. */
+export interface CachedRequest {
+  readonly digest: Buffer;
+  readonly stored: readonly StoredElement[];
+}
+
+interface EventRange {
+  /** Sequence number of the request's first event. Numbers start at 0 when the process starts, and count all cached events. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Maximum number of events in the cache. Each event needs about 50 bytes, and each request about 100 bytes. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
 export class ReplayCache {
   readonly #clock: Clock;
-  readonly #requests = new Map<string, CachedRequest>();
+  readonly #running = new Map<string, RunningRequest>();
+  readonly #requests = new PackedRequests();
   readonly #events = new PackedEvents();
-  #oldest: CachedRequest | undefined;
-  #newest: CachedRequest | undefined;
   #truncations = 0;
 
   constructor(clock: Clock) {
@@ -59,74 +72,170 @@ export class ReplayCache {
     return { resource, limit: MAX_CACHED_EVENTS, used };
   }
 
-  get(name: string): CachedRequest | undefined {
-    return this.#requests.get(name);
+  /** True if the request is in progress or cached, also with another body. */
+  has(request: NamedRequest): boolean {
+    return this.#running.has(nameOf(request)) || this.#slotOf(request) !== undefined;
   }
 
-  /** Adds a request in progress. The request replaces an earlier request with the same name (project and key). */
-  claim(name: string, digest: Buffer): CachedRequest {
-    const request: CachedRequest = {
-      ...{ name, digest, claimedAtMs: this.#clock.now(), truncations: this.#truncations },
-      ...{ first: 0, count: 0, newer: undefined, isRunning: true, ended: undefined },
+  running(request: NamedRequest): RunningRequest | undefined {
+    return this.#running.get(nameOf(request));
+  }
+
+  find(request: NamedRequest): CachedRequest | undefined {
+    const slot = this.#slotOf(request);
+    if (slot === undefined) return undefined;
+    return { digest: this.#requests.digest(slot), stored: this.#events.read(this.#requests.events(slot)) };
+  }
+
+  /** Adds a request in progress. The caller must check that the same request is not in progress yet. */
+  claim(request: NamedRequest): RunningRequest {
+    const { projectId, key, digest } = request;
+    const name = nameOf(request);
+    const running: RunningRequest = {
+      ...{ name, projectId, key, digest, truncations: this.#truncations },
+      ...{ events: undefined, isRunning: true, ended: undefined },
     };
-    this.#requests.set(name, request);
-    return request;
+    this.#running.set(name, running);
+    return running;
   }
 
-  /** Waits until the request ends. Returns undefined if the cache has no events of the request afterwards. */
-  async storedOf(request: CachedRequest): Promise<readonly StoredElement[] | undefined> {
-    if (request.isRunning) {
-      request.ended ??= Promise.withResolvers();
-      await request.ended.promise;
-    }
-    return this.#requests.get(request.name) === request ? this.#events.read(request) : undefined;
+  async end(request: RunningRequest): Promise<void> {
+    request.ended ??= Promise.withResolvers();
+    await request.ended.promise;
   }
 
-  /** Ends a request whose events are stored, and caches the events. */
-  complete(request: CachedRequest, stored: readonly StoredElement[] | StoredColumns): void {
+  /** Copies the events of a request into the cache. A retry gets them after `complete`. */
+  addColumns(request: RunningRequest, columns: StoredColumns): void {
+    request.events = this.#events.addColumns(columns);
+  }
+
+  /** Ends a request whose events are stored. @param stored all events of the request. Undefined after `addColumns` */
+  complete(request: RunningRequest, stored: readonly StoredElement[] | undefined): void {
     // Does not cache the events if the log was truncated during the request, because the log may have lost events.
-    if (request.truncations === this.#truncations) this.#add(request, stored);
-    else this.#remove(request);
+    if (request.truncations === this.#truncations) {
+      const events = stored === undefined ? request.events : this.#events.add(stored);
+      if (events !== undefined) this.#requests.add(request, events, this.#clock.now());
+    }
     this.#end(request);
   }
 
   /** Ends a failed request. Removes it from the cache, because it is unknown which of its events are stored. */
-  release(request: CachedRequest): void {
-    this.#remove(request);
+  release(request: RunningRequest): void {
+    this.#requests.remove(request);
     this.#end(request);
   }
 
   onTruncated(): void {
     this.#truncations += 1;
-    for (; this.#oldest !== undefined; this.#oldest = this.#oldest.newer) this.#remove(this.#oldest);
-    this.#newest = undefined;
+    this.#requests.clear();
   }
 
-  #add(request: CachedRequest, stored: readonly StoredElement[] | StoredColumns): void {
-    request.first = this.#events.end;
-    if ('micros' in stored) this.#events.addColumns(stored);
-    else this.#events.add(stored);
-    request.count = this.#events.end - request.first;
-    if (this.#newest === undefined) this.#oldest = request;
-    else this.#newest.newer = request;
-    this.#newest = request;
-    const expiredAtMs = this.#clock.now() - CACHE_TTL_MS;
-    while (this.#oldest !== undefined && this.#oldest !== request) {
-      if (this.#oldest.first >= this.#events.first && this.#oldest.claimedAtMs > expiredAtMs) return;
-      this.#remove(this.#oldest);
-      this.#oldest = this.#oldest.newer;
-    }
+  #slotOf(request: NamedRequest): number | undefined {
+    const slot = this.#requests.find(request);
+    if (slot === undefined) return undefined;
+    const isExpired = this.#requests.storedAtMs(slot) <= this.#clock.now() - CACHE_TTL_MS;
+    return isExpired || this.#requests.events(slot).first < this.#events.first ? undefined : slot;
   }
 
-  #remove(request: CachedRequest): void {
-    if (this.#requests.get(request.name) === request) this.#requests.delete(request.name);
-  }
-
-  #end(request: CachedRequest): void {
+  #end(request: RunningRequest): void {
     request.isRunning = false;
+    this.#running.delete(request.name);
     request.ended?.resolve();
   }
 }
+
+function nameOf({ projectId, key }: NamedRequest): string {
+  return `${projectId}/${key}`;
+}
+
+const BUCKETS = 2 ** 18;
+/** Maximum number of compared requests. Requests of a bucket that are older are not found. */
+const MAX_COMPARED = 16;
+const ID_WORDS = 8;
+const DIGEST_BYTES = 32;
+
+/** Ring buffers with the latest requests. One object per request would slow down the garbage collector. */
+class PackedRequests {
+  /** Projects and keys, each as four 32-bit numbers. */
+  readonly #ids = new Uint32Array(MAX_CACHED_EVENTS * ID_WORDS);
+  readonly #digests = Buffer.alloc(MAX_CACHED_EVENTS * DIGEST_BYTES);
+  readonly #storedAtMs = new Float64Array(MAX_CACHED_EVENTS);
+  readonly #firstEvents = new Float64Array(MAX_CACHED_EVENTS);
+  readonly #counts = new Uint16Array(MAX_CACHED_EVENTS);
+  /** For each request, the number of the previous request in the same bucket. */
+  readonly #previous = new Float64Array(MAX_CACHED_EVENTS);
+  /** Number of the latest request in each bucket. Requests are counted from 1. */
+  readonly #latest = new Float64Array(BUCKETS);
+  /** Random factor, so that a client cannot choose keys of the same bucket. */
+  readonly #factor = randomInt(2 ** 31) * 2 + 1;
+  readonly #wanted = new Uint32Array(ID_WORDS);
+  #end = 1;
+
+  /** Returns the slot of a request. Undefined if the request is not cached. */
+  find(request: NamedRequest): number | undefined {
+    const oldest = Math.max(1, this.#end - MAX_CACHED_EVENTS);
+    let number = this.#latest[this.#bucketOf(request)] ?? 0;
+    for (let compared = 0; compared < MAX_COMPARED && number >= oldest; compared++) {
+      const slot = number % MAX_CACHED_EVENTS;
+      if (this.#isWanted(slot)) return slot;
+      number = this.#previous[slot] ?? 0;
+    }
+    return undefined;
+  }
+
+  add(request: NamedRequest, { first, count }: EventRange, storedAtMs: number): void {
+    const bucket = this.#bucketOf(request);
+    const slot = this.#end % MAX_CACHED_EVENTS;
+    this.#ids.set(this.#wanted, slot * ID_WORDS);
+    request.digest.copy(this.#digests, slot * DIGEST_BYTES);
+    this.#storedAtMs[slot] = storedAtMs;
+    this.#firstEvents[slot] = first;
+    this.#counts[slot] = count;
+    this.#previous[slot] = this.#latest[bucket] ?? 0;
+    this.#latest[bucket] = this.#end;
+    this.#end += 1;
+  }
+
+  remove(request: NamedRequest): void {
+    const slot = this.find(request);
+    if (slot !== undefined) this.#storedAtMs[slot] = Number.NEGATIVE_INFINITY;
+  }
+
+  clear(): void {
+    this.#latest.fill(0);
+  }
+
+  storedAtMs(slot: number): number {
+    return this.#storedAtMs[slot] ?? 0;
+  }
+
+  digest(slot: number): Buffer {
+    return this.#digests.subarray(slot * DIGEST_BYTES, (slot + 1) * DIGEST_BYTES);
+  }
+
+  events(slot: number): EventRange {
+    return { first: this.#firstEvents[slot] ?? 0, count: this.#counts[slot] ?? 0 };
+  }
+
+  #bucketOf({ projectId, key }: NamedRequest): number {
+    TEXT.write(projectId, 0, 'latin1');
+    TEXT.write(key, UUID_LENGTH, 'latin1');
+    readUuid(TEXT, 0, this.#wanted, 0);
+    readUuid(TEXT, UUID_LENGTH, this.#wanted, 4);
+    let mixed = 0;
+    for (let i = 0; i < ID_WORDS; i++)
+      mixed = Math.imul(mixed ^ (this.#wanted[i] ?? 0), this.#factor) ^ (mixed >>> 15);
+    return (mixed ^ (mixed >>> 13)) & (BUCKETS - 1);
+  }
+
+  #isWanted(slot: number): boolean {
+    for (let i = 0; i < ID_WORDS; i++) if (this.#ids[slot * ID_WORDS + i] !== this.#wanted[i]) return false;
+    return true;
+  }
+}
+
+/** Buffer in which the texts of ids are parsed. */
+const TEXT = Buffer.alloc(2 * UUID_LENGTH);
 
 const OVER_QUOTA = 1;
 const SAMPLED_OUT = 2;
@@ -137,7 +246,8 @@ const SAMPLED_OUT = 2;
  */
 class PackedEvents {
   readonly #ids = Buffer.alloc(MAX_CACHED_EVENTS * UUID_LENGTH);
-  readonly #micros = new BigInt64Array(MAX_CACHED_EVENTS);
+  readonly #highMicros = new Int32Array(MAX_CACHED_EVENTS);
+  readonly #lowMicros = new Uint32Array(MAX_CACHED_EVENTS);
   readonly #indexes = new Uint16Array(MAX_CACHED_EVENTS);
   readonly #flags = new Uint8Array(MAX_CACHED_EVENTS);
   /** Number of events that were added since the start of the process. */
@@ -152,43 +262,53 @@ class PackedEvents {
     return this.#end;
   }
 
-  add(stored: readonly StoredElement[]): void {
+  add(stored: readonly StoredElement[]): EventRange {
+    const first = this.#end;
     for (const { index, id, occurredAt, overQuota, isSampledOut = false } of stored) {
       const flags = (overQuota ? OVER_QUOTA : 0) | (isSampledOut ? SAMPLED_OUT : 0);
-      this.#ids.write(id, this.#put(index, occurredAt, flags) * UUID_LENGTH, 'latin1');
+      const at = this.#put(index, flags, Number(occurredAt >> 32n), Number(occurredAt & 0xffffffffn));
+      this.#ids.write(id, at * UUID_LENGTH, 'latin1');
     }
+    return { first, count: stored.length };
   }
 
-  addColumns({ ids, micros, remaining }: StoredColumns): void {
-    const at = this.#end % MAX_CACHED_EVENTS;
-    const beforeWrap = (MAX_CACHED_EVENTS - at) * UUID_LENGTH;
+  addColumns({ ids, micros, remaining, count }: StoredColumns): EventRange {
+    const first = this.#end;
+    const at = first % MAX_CACHED_EVENTS;
+    const beforeWrap = Math.min(count, MAX_CACHED_EVENTS - at) * UUID_LENGTH;
     ids.copy(this.#ids, at * UUID_LENGTH, 0, beforeWrap);
-    if (ids.length > beforeWrap) ids.copy(this.#ids, 0, beforeWrap);
-    micros.forEach((time, event) => {
-      this.#put(event, BigInt(time), event >= remaining ? OVER_QUOTA : 0);
-    });
+    ids.copy(this.#ids, 0, beforeWrap, count * UUID_LENGTH);
+    for (let event = 0; event < count; event++) {
+      const time = micros[event] ?? 0;
+      const high = Math.floor(time / HALF_RANGE);
+      this.#put(event, event >= remaining ? OVER_QUOTA : 0, high, time - high * HALF_RANGE);
+    }
+    return { first, count };
   }
 
-  read({ first, count }: CachedRequest): readonly StoredElement[] {
+  read({ first, count }: EventRange): readonly StoredElement[] {
     return Array.from({ length: count }, (_, event) => {
       const at = (first + event) % MAX_CACHED_EVENTS;
       const flags = this.#flags[at] ?? 0;
       return {
         index: this.#indexes[at] ?? 0,
         id: this.#ids.toString('latin1', at * UUID_LENGTH, (at + 1) * UUID_LENGTH),
-        occurredAt: this.#micros[at] ?? 0n,
+        occurredAt: (BigInt(this.#highMicros[at] ?? 0) << 32n) | BigInt(this.#lowMicros[at] ?? 0),
         overQuota: (flags & OVER_QUOTA) !== 0,
         ...((flags & SAMPLED_OUT) !== 0 && { isSampledOut: true }),
       };
     });
   }
 
-  #put(index: number, micros: bigint, flags: number): number {
+  #put(index: number, flags: number, highMicros: number, lowMicros: number): number {
     const at = this.#end % MAX_CACHED_EVENTS;
     this.#indexes[at] = index;
-    this.#micros[at] = micros;
+    this.#highMicros[at] = highMicros;
+    this.#lowMicros[at] = lowMicros;
     this.#flags[at] = flags;
     this.#end += 1;
     return at;
   }
 }
+
+const HALF_RANGE = 2 ** 32;

@@ -8,12 +8,17 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups } from '../entityCache/batchedLookups.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import { type Idempotency, keyedTails } from './core/accept.ts';
-import { type CachedRequest, ReplayCache, type StoredColumns, type StoredElement } from './replayCache.ts';
+import { keyedTails } from './core/accept.ts';
+import {
+  type NamedRequest,
+  ReplayCache,
+  type RunningRequest,
+  type StoredColumns,
+  type StoredElement,
+} from './replayCache.ts';
 
-export interface KeyedRequest extends Idempotency {
+export interface KeyedRequest extends NamedRequest {
   readonly tenantId: string;
-  readonly projectId: string;
   readonly indexes: readonly number[];
 }
 
@@ -23,8 +28,8 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** True if a request with this idempotency key is cached or in progress. */
-  isCached(projectId: string, key: string): boolean;
+  /** Claims an idempotency key like `claim`. Returns undefined if a request with this key is stored or in progress. */
+  claimNew(request: NamedRequest): Promise<ClaimedKey | undefined>;
   /** Clears the cache after a truncation, because the log may have lost cached events. */
   onTruncated(): void;
 }
@@ -45,12 +50,14 @@ export interface ClaimedKey {
    * events from earlier attempts.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
+  /** Copies the events of the request for `completeColumns`. Must be called only if no earlier attempt stored events. */
+  addColumns(columns: StoredColumns): void;
+  /** Ends the claim, and caches the events of `addColumns`. */
+  completeColumns(): void;
   /**
-   * Ends the claim and caches the events, like `complete`. Must be called only if no earlier attempt of the request stored
-   * events.
+   * Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. Does
+   * nothing if the claim has ended.
    */
-  completeColumns(stored: StoredColumns): void;
-  /** Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. */
   release(): void;
 }
 
@@ -65,30 +72,40 @@ export function openReplays(deps: {
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock);
   metrics?.resources.add(cache.asResource('replayable_events'));
-  const isAppended = openAppendLookup(store, clock);
+  const lookUpAppend = openAppendLookup(store, clock);
+  const isAppended = async (request: NamedRequest): Promise<boolean> => {
+    await projectedAtStart;
+    return await lookUpAppend(request);
+  };
   return {
-    isCached: (projectId, key) => cache.get(nameOf(projectId, key)) !== undefined,
     onTruncated: () => cache.onTruncated(),
-    claim: async (request) => {
-      const name = nameOf(request.projectId, request.key);
-      let stored: readonly StoredElement[] | undefined;
-      let existing = cache.get(name);
-      // Reads the cache again after each wait, because another waiting request can have claimed the key in the meantime.
-      for (
-        let last: CachedRequest | undefined;
-        existing !== undefined && existing !== last;
-        existing = cache.get(name)
-      ) {
-        if (!existing.digest.equals(request.digest)) throw keyReused();
-        stored = await cache.storedOf(existing);
-        if (stored !== undefined && hasAll(stored, request)) return { stored, isReplay: true };
-        last = existing;
-      }
-      const claimed = cache.claim(name, request.digest);
+    claimNew: async (request) => {
+      if (cache.has(request)) return undefined;
+      const claimed = new CacheClaim(cache, cache.claim(request), []);
       try {
-        await projectedAtStart;
-        const found = stored ?? ((await isAppended(request)) ? await storedElementsOf(store, request) : []);
-        if (!hasAll(found, request)) return claimOf(cache, claimed, found);
+        if (!(await isAppended(request))) return claimed;
+      } catch (error) {
+        claimed.release();
+        throw error;
+      }
+      claimed.release();
+      return undefined;
+    },
+    claim: async (request) => {
+      // Searches again after each wait, because another waiting request can have claimed the key in the meantime.
+      for (let running = cache.running(request); running !== undefined; running = cache.running(request)) {
+        if (!running.digest.equals(request.digest)) throw keyReused();
+        await cache.end(running);
+      }
+      const cached = cache.find(request);
+      if (cached !== undefined && !cached.digest.equals(request.digest)) throw keyReused();
+      if (cached !== undefined && hasAll(cached.stored, request))
+        return { stored: cached.stored, isReplay: true };
+      const claimed = cache.claim(request);
+      try {
+        const found =
+          cached?.stored ?? ((await isAppended(request)) ? await storedElementsOf(store, request) : []);
+        if (!hasAll(found, request)) return new CacheClaim(cache, claimed, found);
         cache.complete(claimed, found);
         return { stored: found, isReplay: true };
       } catch (error) {
@@ -99,22 +116,35 @@ export function openReplays(deps: {
   };
 }
 
-function claimOf(cache: ReplayCache, request: CachedRequest, found: readonly StoredElement[]): ClaimedKey {
-  return {
-    stored: found,
-    isReplay: false,
-    complete: (added) => {
-      const stored = found.length === 0 ? added : [...found, ...added];
-      cache.complete(request, stored);
-      return stored;
-    },
-    completeColumns: (columns) => cache.complete(request, columns),
-    release: () => cache.release(request),
-  };
-}
+class CacheClaim implements ClaimedKey {
+  readonly isReplay = false;
+  readonly stored: readonly StoredElement[];
+  readonly #cache: ReplayCache;
+  readonly #request: RunningRequest;
 
-function nameOf(projectId: string, key: string): string {
-  return `${projectId}/${key}`;
+  constructor(cache: ReplayCache, request: RunningRequest, stored: readonly StoredElement[]) {
+    this.#cache = cache;
+    this.#request = request;
+    this.stored = stored;
+  }
+
+  complete(added: readonly StoredElement[]): readonly StoredElement[] {
+    const all = [...this.stored, ...added];
+    this.#cache.complete(this.#request, all);
+    return all;
+  }
+
+  addColumns(columns: StoredColumns): void {
+    this.#cache.addColumns(this.#request, columns);
+  }
+
+  completeColumns(): void {
+    this.#cache.complete(this.#request, undefined);
+  }
+
+  release(): void {
+    if (this.#request.isRunning) this.#cache.release(this.#request);
+  }
 }
 
 function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {
@@ -128,7 +158,7 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
  */
 const PAUSE_AFTER_NEW_KEYS_MS = 5;
 
-function openAppendLookup(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
+function openAppendLookup(store: Store, clock: Clock): (request: NamedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
   const lookUp = batchedLookups(
     (projectId, keys) =>

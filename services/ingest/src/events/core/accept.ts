@@ -92,27 +92,37 @@ export function accept(input: AcceptInput): AcceptedBatch {
 export function keyedTails(
   projectId: string,
   { key, digest }: Idempotency,
-  indexes: readonly number[],
+  indexes: ArrayLike<number>,
 ): Buffer {
   const tails = Buffer.allocUnsafe(indexes.length * 8);
-  const text = Buffer.allocUnsafe(KEYED_BYTES + digest.length);
-  const start = text.write(`${projectId}/${key}/`, 'latin1');
-  indexes.forEach((index, position) => {
-    const end = start + text.write(`${index}/`, start, 'latin1');
-    digest.copy(text, end);
-    // Writes the hash as hexadecimal text, because creating a buffer for each hash takes twice the time.
-    const hex = hash('sha256', text.subarray(0, end + digest.length), 'hex');
-    tails.write(hex, position * 8, 8, 'hex');
-  });
+  const head = `${projectId}/${key}/`;
+  // Hashes one buffer for all indexes with the same number of digits, because creating a view for each index takes a fifth of
+  // the time.
+  let text = NO_TEXT;
+  let digits = 0;
+  for (let position = 0; position < indexes.length; position++) {
+    const index = String(indexes[position]);
+    if (index.length !== digits) {
+      digits = index.length;
+      text = hashedText(`${head}${index}`, digest);
+    }
+    for (let i = 0; i < digits; i++) text[head.length + i] = index.charCodeAt(i);
+    // Reads the hash from a text, because creating a buffer for each hash takes twice the time.
+    const hashed = hash('sha256', text, 'binary');
+    for (let i = 0; i < 8; i++) tails[position * 8 + i] = hashed.charCodeAt(i);
+  }
   return tails;
 }
 
-/** Maximum bytes of the text `<project id>/<key>/<index of the element>/`. */
-const KEYED_BYTES = 37 + 37 + 12;
+const NO_TEXT: Buffer = Buffer.alloc(0);
 
 /** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
 export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {
-  return uuidV8(sha256(Buffer.concat([Buffer.from(`${projectId}/${key}/${recordName}/`), digest])));
+  return uuidV8(sha256(hashedText(`${projectId}/${key}/${recordName}`, digest)));
+}
+
+function hashedText(name: string, digest: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${name}/`), digest]);
 }
 
 export function sha256(bytes: Buffer | string): Buffer {

@@ -243,6 +243,7 @@ function expectSameOrdinary(
   const indexes = drafts.map(({ index }) => index);
   const tails = idempotency === null ? random : keyedTails(KEY, idempotency, indexes);
   const idMillis = idempotency === null ? NOW : millisOf(KEY);
+  ordinary.setMissingTimes(NOW);
   const batch = { ...of, body: bytes, found: ordinary, lanes, next, sessions, ids };
   writeIds(batch, { tails, idMillis });
   const schemaId = dice.below(2 ** 31);

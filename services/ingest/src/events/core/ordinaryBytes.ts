@@ -75,7 +75,7 @@ export function recordOf(
     fields.buildAt = buildAt === ABSENT ? 0 : buildAt;
     fields.typeAt = found.typeAt[event] ?? 0;
     fields.typeBytes = (found.typeEnd[event] ?? 0) - fields.typeAt;
-    fields.micros = microsOf(batch, event);
+    fields.micros = found.micros[event] ?? 0;
     const payloadAt = found.payloadAt[event] ?? ABSENT;
     fields.payload = payloadAt === ABSENT ? NO_PAYLOAD : body;
     fields.payloadAt = payloadAt === ABSENT ? 0 : payloadAt;
@@ -86,11 +86,6 @@ export function recordOf(
     encoder.add(fields);
   }
   return encoder.end();
-}
-
-/** Returns the time of an event in microseconds since the epoch. */
-export function microsOf({ found, receivedAt }: OrdinaryBatch, event: number): number {
-  return found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0);
 }
 
 /** Returns the JSON array of the created events. */

@@ -30,6 +30,7 @@ export class OrdinaryEvents {
   readonly typeEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
+  /** Time of each event in microseconds since the epoch. */
   readonly micros = new Float64Array(MAX_EVENTS);
   /** 1 if the time of the event has exactly three decimals, otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
@@ -54,6 +55,13 @@ export class OrdinaryEvents {
     let i = json.skipSpace(0);
     i = json.at(i) === OPEN_ARRAY ? this.#array(json, i, revision) : this.#element(json, i, revision);
     return i !== FAILED && json.skipSpace(i) === json.end;
+  }
+
+  /** Sets the time of receipt, in milliseconds since the epoch, as the time of each event without a time. */
+  setMissingTimes(receivedAt: number): void {
+    for (let event = 0; event < this.count; event++) {
+      if (this.timeAt[event] === ABSENT) this.micros[event] = receivedAt * 1000;
+    }
   }
 
   bytesOf(event: number): number {

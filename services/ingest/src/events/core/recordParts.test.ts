@@ -8,7 +8,7 @@ const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
 test.each([
   [{}, false, KEY, 'lane'],
-  [{}, true, undefined, 'lane'],
+  [{}, true, null, 'lane'],
   [{}, true, KEY, 'session'],
   [{ switches: [] }, true, KEY, 'session'],
   [{ switches: [{}] }, true, KEY, 'event'],
@@ -16,7 +16,7 @@ test.each([
   [{ suspended: true }, true, KEY, 'event'],
 ] as const)('a request of %j (lenient: %s, key: %s) has one record per %s', (of, isLenient, key, shape) => {
   const principal = { tenant: {}, project: of, ...of } as unknown as Principal;
-  expect(recordShape(principal, { isLenient, idempotencyKey: key })).toBe(shape);
+  expect(recordShape(principal, { isLenient, idempotency: key === null ? null : { key } })).toBe(shape);
 });
 
 // The append id is a hash of the name, so a retry at another version needs the same names.

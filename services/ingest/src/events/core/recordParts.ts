@@ -15,9 +15,9 @@ export type RecordShape = 'lane' | 'session' | 'event';
 /** Returns which events of a request share a record, unless sampling dropped events of the request. */
 export function recordShape(
   principal: Principal,
-  { isLenient, idempotencyKey }: { readonly isLenient: boolean; readonly idempotencyKey: string | undefined },
+  { isLenient, idempotency }: { readonly isLenient: boolean; readonly idempotency: object | null },
 ): RecordShape {
-  if (!isLenient || idempotencyKey === undefined) return 'lane';
+  if (!isLenient || idempotency === null) return 'lane';
   const { buildIds, project } = principal;
   // If switches, rate limits, or the token can exclude single events, uses one record per event. A retry can then add an event
   // that the first attempt excluded.
