@@ -143,7 +143,7 @@ export class OrdinaryIngest {
     // A report can list the id of a future event only if the client can compute the id. This requires an idempotency key,
     // because other event ids are random.
     const canBeNamed = idempotency !== null && this.#reports.hasNamedEvents(projectId);
-    let found: Map<number, readonly string[]> | undefined;
+    let found: (readonly string[])[] | undefined;
     let open: readonly OpenReport[] = [];
     for (let event = 0; event < batch.found.count; event++) {
       const session = sessions[event] ?? null;
@@ -158,7 +158,10 @@ export class OrdinaryIngest {
             occurredAt,
           })
         : reportsInWindow(open, occurredAt);
-      if (reportIds.length > 0) found = (found ?? new Map()).set(event, reportIds);
+      if (reportIds.length > 0) {
+        found ??= [];
+        found[event] = reportIds;
+      }
     }
     return found;
   }

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
+import { gzipSizeOf, inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { LIMITS } from '@questlog/schemas/http/event';
 import type { BodyBudget, BodyLimits, PendingBody } from '../limits/fairSharing.ts';
@@ -93,20 +93,20 @@ async function collect(
   }
   const inflated = new LimitedChunks(budget, pending);
   try {
+    const expectedBytes = gzipSizeOf(body, coding);
     await decoders.run(pending.tenantId, async () => {
-      for await (const chunk of inflate([body], coding, limits)) {
+      for await (const chunk of inflate([body], coding, { ...limits, expectedBytes })) {
         if (request.socket.destroyed) throw aborted();
         inflated.add(chunk);
       }
     });
-    return inflated.copy();
+    return inflated.toBuffer();
   } catch (cause) {
+    inflated.free();
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
     throw new Rejected('invalid_encoding', 'the body does not match its Content-Encoding', {
       cause,
     });
-  } finally {
-    inflated.free();
   }
 }
 
@@ -136,13 +136,9 @@ class LimitedChunks {
   toBuffer(): Buffer {
     const [only] = this.#chunks;
     if (this.#chunks.length === 1 && only !== undefined) return only;
-    const copy = this.copy();
+    const copy = Buffer.concat(this.#chunks);
     this.free();
     return copy;
-  }
-
-  copy(): Buffer {
-    return Buffer.concat(this.#chunks);
   }
 
   free(): void {

@@ -19,11 +19,25 @@ export interface InflateLimits {
   readonly maxMembers?: number;
   /** Maximum window size of zstd, as a power of two. A larger window is an error. */
   readonly maxWindowLog?: number;
+  /** Probable number of bytes of the decompressed body, for example from `gzipSizeOf`. */
+  readonly expectedBytes?: number | undefined;
 }
 
 export function isInflatable(coding: string): boolean {
   return DECODERS.has(coding);
 }
+
+/**
+ * Returns the last field of a gzip body (RFC 1952, ISIZE): the number of bytes after decompression. The field can be wrong.
+ * Undefined for other codings.
+ */
+export function gzipSizeOf(body: Buffer, coding: string): number | undefined {
+  return DECODERS.get(coding) === GZIP && body.length > ISIZE_BYTES
+    ? body.readUInt32LE(body.length - ISIZE_BYTES)
+    : undefined;
+}
+
+const ISIZE_BYTES = 4;
 
 /**
  * Decompresses a body while the consumer reads the output. Each compressed member gets a new decoder, because Node's zstd
@@ -150,6 +164,14 @@ class Member {
 
 /** Output chunks are larger than Node's pooled buffers, so that `freeChunk` can free their memory. */
 const CHUNK = { chunkSize: 64 * 1024 };
+/** Maximum bytes of a chunk for a whole body. */
+const MAX_CHUNK_BYTES = 512 * 1024;
+/** Bytes in addition to the expected bytes, because zlib needs space in the buffer when it reads the end of the body. */
+const SPARE_BYTES = 64;
+/** Decompresses a body into one chunk if possible, because each chunk needs a thread of Node's thread pool again. */
+const oneChunk = ({ expectedBytes = 0 }: InflateLimits) => ({
+  chunkSize: Math.min(Math.max(expectedBytes + SPARE_BYTES, CHUNK.chunkSize), MAX_CHUNK_BYTES),
+});
 const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
 
@@ -165,7 +187,7 @@ interface Decoder {
 }
 
 const GZIP: Decoder = {
-  open: () => createGunzip(CHUNK),
+  open: (limits) => createGunzip(oneChunk(limits)),
   decodeSync: (body, options) => gunzipSync(body, options),
 };
 const DECODERS = new Map<string, Decoder>([

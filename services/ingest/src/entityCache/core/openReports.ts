@@ -47,6 +47,7 @@ export class OpenReports {
   readonly #filing = new MultiMap<FilingReport>();
   readonly #retracted: BoundedMap<string, true>;
   readonly #isVisible: IsVisible;
+  readonly #isLinkable = (report: OpenReport): boolean => !report.isRetracted && this.#isVisible(report);
 
   constructor(
     { windows = MAX_OPEN_WINDOWS, namedIds = MAX_NAMED_IDS, retracted = MAX_RETRACTED } = {},
@@ -137,17 +138,16 @@ export class OpenReports {
     nowMs: number,
   ): readonly OpenReport[] {
     const open = reports.openAt(projectId, id, nowMs);
-    if (open.length === 0) return NONE;
-    return open.filter((report) => !report.isRetracted && this.#isVisible(report));
+    return open.every(this.#isLinkable) ? open : open.filter(this.#isLinkable);
   }
 }
 
 /** Returns the sorted ids of the reports whose time window contains the event's time. */
 export function reportsInWindow(reports: readonly OpenReport[], occurredAt: bigint): string[] {
-  return reports
-    .filter(({ window }) => isInWindow(occurredAt, window))
-    .map(({ reportId }) => reportId)
-    .sort();
+  const ids: string[] = [];
+  for (const { window, reportId } of reports) if (isInWindow(occurredAt, window)) ids.push(reportId);
+  // Sorts only if necessary, because most events belong to at most one report.
+  return ids.length > 1 ? ids.sort() : ids;
 }
 
 export interface ReportCapacity {

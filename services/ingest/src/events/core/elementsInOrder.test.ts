@@ -257,15 +257,14 @@ function expectSameOrdinary(
     const record = recordOf(batch, schemaId, { appendId, first, events });
     expectSame(record, message && eventsAccepted.framed(schemaId, message), bytes);
   }
-  const reportIds = new Map(
-    indexes.filter(() => dice.below(4) === 0).map((index) => [index, [KEY, SESSION]]),
-  );
+  const reportIds: string[][] = [];
+  for (const index of indexes) if (dice.below(4) === 0) reportIds[index] = [KEY, SESSION];
   const answered = created.map((event) => ({
     ...event,
     overQuota: revision === 'A' ? event.overQuota : undefined,
-    reportIds: reportIds.get(event.index) ?? [],
+    reportIds: reportIds[event.index] ?? [],
   }));
-  expectSame(answerOf(batch, reportIds.size === 0 ? undefined : reportIds), eventArray(answered), bytes);
+  expectSame(answerOf(batch, reportIds.length === 0 ? undefined : reportIds), eventArray(answered), bytes);
 }
 
 /** Reads the elements with the schema only. */

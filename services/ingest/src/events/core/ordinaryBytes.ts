@@ -24,7 +24,7 @@ export interface OrdinaryBatch
 }
 
 /** Report ids by the index of the event in the request. Undefined if no event belongs to a report. */
-export type ReportIds = ReadonlyMap<number, readonly string[]> | undefined;
+export type ReportIds = readonly (readonly string[] | undefined)[] | undefined;
 
 export interface IdParts {
   /** Time that all event ids contain, in milliseconds since the epoch. */
@@ -120,9 +120,7 @@ export function answerOf(batch: OrdinaryBatch, reportIds: ReportIds): Buffer {
     const payloadAt = found.payloadAt[event] ?? ABSENT;
     if (payloadAt === ABSENT) out.bytes(NO_PAYLOAD);
     else out.part(body, payloadAt, found.payloadEnd[event] ?? 0);
-    const reports = reportIds?.get(event);
-    if (reports === undefined) out.bytes(NO_REPORTS);
-    else out.text(`,"reportIds":["${reports.join('","')}"]`);
+    writeReportIds(out, reportIds?.[event]);
     if (revision === 'B') out.uint8(CLOSE_OBJECT);
     else out.bytes(event < remaining ? WITHIN_QUOTA : OVER_QUOTA);
   }
@@ -140,6 +138,19 @@ function writeQuotedUuid(out: ByteWriter, from: Buffer, at: number): void {
   out.uint8(QUOTE);
 }
 
+function writeReportIds(out: ByteWriter, ids: readonly string[] | undefined): void {
+  if (ids === undefined) {
+    out.bytes(NO_REPORTS);
+    return;
+  }
+  out.bytes(REPORTS);
+  for (let i = 0; i < ids.length; i++) {
+    if (i > 0) out.bytes(NEXT_REPORT);
+    out.text(ids[i] ?? '');
+  }
+  out.bytes(END_OF_REPORTS);
+}
+
 const QUOTE = 0x22;
 const CLOSE_ARRAY = 0x5d;
 const CLOSE_OBJECT = 0x7d;
@@ -155,5 +166,8 @@ const PAYLOAD = Buffer.from(',"payload":');
 const NO_PAYLOAD = Buffer.from('{}');
 const NULL_TEXT = Buffer.from('null');
 const NO_REPORTS = Buffer.from(',"reportIds":[]');
+const REPORTS = Buffer.from(',"reportIds":["');
+const NEXT_REPORT = Buffer.from('","');
+const END_OF_REPORTS = Buffer.from('"]');
 const WITHIN_QUOTA = Buffer.from(',"overQuota":false}');
 const OVER_QUOTA = Buffer.from(',"overQuota":true}');
