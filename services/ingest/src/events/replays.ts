@@ -156,7 +156,7 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
  * Pause between two ClickHouse lookups of a project's new keys. Keys that arrive during the pause share one lookup, because a
  * lookup costs more CPU time than a request.
  */
-const PAUSE_AFTER_NEW_KEYS_MS = 5;
+const PAUSE_AFTER_NEW_KEYS_MS = 10;
 
 function openAppendLookup(store: Store, clock: Clock): (request: NamedRequest) => Promise<boolean> {
   let lastAnswerAtMs = clock.now();
