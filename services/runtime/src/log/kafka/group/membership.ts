@@ -33,7 +33,7 @@ export const SESSION_MS = 10_000;
 /** Maximum time that a rebalance waits for a member to join. */
 export const REBALANCE_MS = 10_000;
 /** Interval of the heartbeats. A member learns about a rebalance from its next heartbeat. */
-const HEARTBEAT_MS = 250;
+const HEARTBEAT_MS = 500;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**

@@ -7,7 +7,8 @@ import { type Diverging, fetchRequest, type PartitionResponse } from './fetchPro
 import type { PartitionBuffer } from './partitionBuffer.ts';
 import { type Chunk, decodeBatches, InvalidBatch } from './recordBatches.ts';
 
-const LONG_POLL_MS = 250;
+/** Maximum wait of a fetch for new records. New records end the wait early. The value is the default of Kafka's consumers. */
+const LONG_POLL_MS = 500;
 /**
  * Maximum wait of a fetch that omits some partitions because their buffers are full. A short wait lets the next fetch include
  * these partitions again.
