@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, type TestContext, test } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
 import { silentLogger } from '../../../process/logger.ts';
 import {
@@ -25,6 +25,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
 
   /** Opens a member that has its own network connection. */
   async function aDisconnectableMember(
+    { onTestFinished }: TestContext,
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: DisconnectableKafka; consumer: Consumer }> {
     const network = disconnectableKafka(brokers);
@@ -44,12 +45,13 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     return { network, consumer };
   }
 
-  test('reassigns the partitions of a dead member and rejects its commits', async () => {
+  // Runs the tests of lost members concurrently, because each waits until the session of a member ends.
+  test.concurrent('reassigns the partitions of a dead member and rejects its commits', async (context) => {
     const [topic, group] = [await aTopic(own.log, { partitions: 4 }), aName('group')];
     for (const partition of [0, 1, 2, 3])
       await own.log.append(topic, partition, [aRecord('a'), aRecord('b')]);
     const owned: OwnedPartition[] = [];
-    const dying = await aDisconnectableMember({
+    const dying = await aDisconnectableMember(context, {
       group,
       topics: [topic],
       process: async (partition) => {
@@ -58,14 +60,14 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       },
     });
     const successor = await aMember(own.log, group, topic);
-    onTestFinished(() => successor.consumer.stop());
+    context.onTestFinished(() => successor.consumer.stop());
     await until(() => successor.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
     const its = owned.filter((one) => dying.consumer.assigned().includes(one.partition));
     await Promise.all(its.map((one) => one.commit(topic, { offset: 1, metadata: 'alive' })));
 
     dying.network.disconnect();
     const late = its.map((one) => one.commit(topic, { offset: 2, metadata: 'dead' }));
-    const rejected = expect(Promise.any(late)).rejects.toThrow();
+    const rejected = context.expect(Promise.any(late)).rejects.toThrow();
     await untilAssigned(successor, 4);
     for (const { partition } of its) {
       const inherited = successor.current(partition);
@@ -83,11 +85,11 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     for (const { partition } of its) expect(committed[partition]).toEqual({ offset: 2, metadata: 'heir' });
   });
 
-  test('resumes after an outage at its commits as a new member', async () => {
+  test.concurrent('resumes after an outage at its commits as a new member', async (context) => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     await own.log.append(topic, 0, [aRecord('before'), aRecord('after')]);
     const seen: { texts: (string | undefined)[]; from: number }[] = [];
-    const { network, consumer } = await aDisconnectableMember({
+    const { network, consumer } = await aDisconnectableMember(context, {
       group,
       topics: [topic],
       process: async (owned) => {
@@ -112,10 +114,10 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(consumer.assigned()).toEqual([0]);
   });
 
-  test('restarts work on a partition only after the earlier work has ended', async () => {
+  test.concurrent('restarts work on a partition only after the earlier work has ended', async (context) => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     const [reported, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
-    const { network, consumer } = await aDisconnectableMember({
+    const { network, consumer } = await aDisconnectableMember(context, {
       group,
       topics: [topic],
       process: async (owned) => {
