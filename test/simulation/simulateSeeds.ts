@@ -25,8 +25,8 @@ export async function simulateSeeds<Outcome extends Simulated>(
   return { failed, outcomes };
 }
 
-export function firstSeedFrom(env: Readonly<Record<string, string | undefined>>): number {
-  return Number(env['QUESTLOG_SEED'] ?? 1);
+export function firstSeedFrom(env: Readonly<Record<string, string | undefined>>, first = 1): number {
+  return Number(env['QUESTLOG_SEED'] ?? first);
 }
 
 export function total<Outcome>(outcomes: readonly Outcome[], of: (outcome: Outcome) => number): number {
