@@ -11,7 +11,7 @@ import { send } from '../e2e/product.ts';
 import { seeded, seedOfRun } from '../faults/seeded.ts';
 import { Deployment, type ServiceName } from './deployment.ts';
 
-const RUNS = 6;
+const RUNS = 4;
 const KILL_CHANCE = 0.35;
 const WITHIN_MS = 600_000;
 const PROJECTED_WITHIN_MS = 60_000;
