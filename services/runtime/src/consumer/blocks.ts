@@ -88,8 +88,8 @@ class BlockRun<Plan> {
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
-  /** Time until which inserts of a previous owner, and failed inserts of this process, can still take effect. */
-  #lateInsertsEndAtMs: number;
+  #previousInsertsEndAtMs: number;
+  #failedInsertsEndAtMs = Number.NEGATIVE_INFINITY;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #ownershipProvenAtMs = Number.NEGATIVE_INFINITY;
 
@@ -97,7 +97,7 @@ class BlockRun<Plan> {
     this.#owned = owned;
     this.#options = options;
     const { topic, clock, insertsEndWithinMs } = options;
-    this.#lateInsertsEndAtMs = clock.now() + insertsEndWithinMs;
+    this.#previousInsertsEndAtMs = clock.now() + insertsEndWithinMs;
     const committed = owned.committed(topic);
     this.#hasCommit = committed !== undefined;
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
@@ -131,7 +131,7 @@ class BlockRun<Plan> {
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
     // Does not wait for inserts of the previous owner, because their target tables were replaced when a backup was restored.
-    this.#lateInsertsEndAtMs = Number.NEGATIVE_INFINITY;
+    this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
 
@@ -142,8 +142,10 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
-      // A late insert after the repair would count lost records as new records.
-      await this.#waitForLateInserts();
+      // A late insert after the repair would count lost records. Without a pending block, the previous inserts have ended.
+      const isPending = !this.#hasCommit || this.#committed.pendingTo !== undefined;
+      if (isPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
+      await this.#waitUntil(this.#failedInsertsEndAtMs);
       const truncation = found;
       const { offset, end } = truncation;
       const records = await this.#retry(() => storedRows.repair(truncation, () => this.#confirmOwnership()));
@@ -174,11 +176,8 @@ class BlockRun<Plan> {
     }
     if (this.#owned.signal.aborted) return;
     this.#owned.seek(topic, pendingTo, last?.leaderEpoch);
-    const block = this.#block(
-      records.filter((record) => record.offset < pendingTo),
-      offset,
-      pendingTo,
-    );
+    const kept = records.filter((record) => record.offset < pendingTo);
+    const block = this.#block(kept, offset, pendingTo);
     // The commit contains the id of the block's last record. If the log now has another record at the same offset, the log was
     // truncated. The stored rows of the block then belong to lost records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
@@ -219,7 +218,7 @@ class BlockRun<Plan> {
     if (!holds) return;
     const highest = await this.#retry(() => storedRows.highestRow(position - 1));
     if (highest !== undefined && highest.offset >= this.#verifyBelow) throw new RestartRun();
-    if (position < this.#verifyBelow) await this.#waitForLateInserts();
+    if (position < this.#verifyBelow) await this.#waitUntil(this.#previousInsertsEndAtMs);
   }
 
   /**
@@ -227,10 +226,10 @@ class BlockRun<Plan> {
    * process has read the stored rows.
    * @throws RestartRun after a wait, because the log can be truncated during the wait.
    */
-  async #waitForLateInserts(): Promise<void> {
+  async #waitUntil(insertsEndAtMs: number): Promise<void> {
     const { topic, clock, logger } = this.#options;
     const { partition, signal } = this.#owned;
-    const waitMs = Math.ceil(this.#lateInsertsEndAtMs - clock.now());
+    const waitMs = Math.ceil(insertsEndAtMs - clock.now());
     if (waitMs <= 0) return;
     logger.warn('waits_for_inserts_of_before', { topic, partition, waitMs });
     await pause(waitMs, signal);
@@ -374,7 +373,7 @@ class BlockRun<Plan> {
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
       await writer.apply(plan, attempt).catch((error: unknown) => {
-        this.#lateInsertsEndAtMs = this.#options.clock.now() + this.#options.insertsEndWithinMs;
+        this.#failedInsertsEndAtMs = this.#options.clock.now() + this.#options.insertsEndWithinMs;
         throw error;
       });
     });

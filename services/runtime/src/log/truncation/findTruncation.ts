@@ -107,8 +107,9 @@ export async function checkStoredRows(
   { topic, partition, records, start, end }: RereadRecords,
 ): Promise<void> {
   const row = await storedRows.nearestRow({ above: start - 1, below: end, about: end });
-  const record = records.find(({ offset }) => offset === row?.offset);
-  if (row === undefined || record === undefined) return;
+  if (row === undefined) return;
+  const record = records.find(({ offset }) => offset === row.offset);
+  if (record === undefined) return;
   if ((await storedRows.rowNamesOf(record)).includes(row.name)) return;
   throw new LogTruncated({ topic, partition, offset: row.offset, position: end });
 }

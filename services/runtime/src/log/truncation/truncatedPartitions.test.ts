@@ -37,7 +37,8 @@ test('returns the first lost offset of each truncated partition', async () => {
 test('reads no record if no commit names one', async () => {
   const log = { partitionCount: async () => 1, tail: () => Promise.reject(new Error('not read here')) };
   const ranges = [{ startOffset: 0, endOffset: 2 }];
-  expect(await truncatedPartitions(log, TOPIC, ranges, { projected: [2], last: [] })).toEqual([]);
+  const found = await truncatedPartitions(log, TOPIC, ranges, { projected: [3], last: [] });
+  expect(found).toEqual([{ topic: TOPIC, partition: 0, offset: 2 }]);
 });
 
 test('returns a truncation that the log reports during the read', async () => {
