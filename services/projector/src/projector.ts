@@ -1,5 +1,5 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
-import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids, coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -118,13 +118,14 @@ async function projectTopic<Message>(
 ): Promise<Projector> {
   const { log, store, clock, logger, metrics, flushIntervalMs, visible, tracing } = deps;
   const { uuidOf, recentUuidOf, offsets } = deps;
+  const storeOf = (partition: number): Store => store.forPartition?.(partition) ?? store;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
   const partitions = await log.partitionCount(topic);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
-  const shared = { store, codec, clock, visible, logId: log.id, partitions, onOutcome };
+  const shared = { codec, clock, visible, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };
@@ -141,6 +142,7 @@ async function projectTopic<Message>(
     topics: [topic],
     process: (owned) => {
       const { partition, signal } = owned;
+      const store = storeOf(partition);
       const source = { logId: log.id, topic, partition };
       const truncations: TruncationRow[] = [];
       const published = offsets.of(source, tables.rows.table, truncations);
@@ -150,10 +152,10 @@ async function projectTopic<Message>(
         topic,
         tablesId: () => uuidOf(tables.rows.table),
         cachedTablesId: () => recentUuidOf(tables.rows.table),
-        storedRows: openStoredRecords({ ...deps, codec, source, tables, truncations }),
+        storedRows: openStoredRecords({ ...deps, store, codec, source, tables, truncations }),
         openWriter: async (start) => {
           const orphanIds = truncations.map(({ orphanId }) => orphanId);
-          return await openWriter({ ...shared, partition, orphanIds, deadLetters }, start);
+          return await openWriter({ ...shared, store, partition, orphanIds, deadLetters }, start);
         },
         flushIntervalMs,
         insertsEndWithinMs: store.insertsEndWithinMs,

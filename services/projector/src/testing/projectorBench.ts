@@ -56,11 +56,15 @@ export interface Bench {
 /**
  * Opens a bench.
  * @param partitions the number of partitions. It is 1 by default, so that the appended records are one sequence.
+ * @param openTables opens empty tables
  */
-export async function openBench(partitions = 1): Promise<Bench> {
+export async function openBench(
+  partitions = 1,
+  openTables: () => Promise<{ store: Store; access: StoreOptions }> = emptyTables,
+): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
   let { database, log } = openLogIn(directory);
-  const shared = await emptyTables();
+  const shared = await openTables();
   // An insert has always ended when a test starts a projector, because no test leaves an insert running.
   const store = { ...shared.store, insertsEndWithinMs: 0 };
   await log.ensureTopics(topicDefinitions(partitions));

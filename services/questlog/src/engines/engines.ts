@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
@@ -99,7 +100,7 @@ async function openTables(
 ): Promise<Store> {
   if (cluster === undefined) return await openMigrated(clickhouse, MIGRATIONS);
   await migrateCluster({ options: cluster, database: clickhouse.database, directory: MIGRATIONS, logger });
-  return openStore(clickhouse);
+  return await openClusterStore(cluster, clickhouse.database, logger);
 }
 
 function openReader(

@@ -36,6 +36,10 @@ export interface Store {
   insert(insert: Insert): Promise<void>;
   ping(): Promise<boolean>;
   close(): Promise<void>;
+  /** Returns the store with the rows of a log partition. Undefined if ClickHouse is not a cluster. */
+  forPartition?(partition: number): Store;
+  /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
+  localName?(table: string): string;
 }
 
 export interface AddressedStore extends Store {
@@ -86,16 +90,18 @@ interface NamedTable {
  * Returns a function that looks up the UUID of a table. Concurrent lookups share a query. A restored table has another UUID. An
  * ALTER does not change the UUID.
  */
-export function coalescedTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
+export function coalescedTableUuids(
+  store: Pick<Store, 'query' | 'localName'>,
+): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
-  return async (table) => uuidOf(table, await lookup());
+  return async (table) => uuidOf(store.localName?.(table) ?? table, await lookup());
 }
 
 const UUID_CACHE_MS = 1_000;
 
 /** Returns a function that looks up the UUID of a table and caches it for `cacheMs`. A restored table has another UUID. */
 export function cachedTableUuids(
-  store: Pick<Store, 'query'>,
+  store: Pick<Store, 'query' | 'localName'>,
   cacheMs = UUID_CACHE_MS,
 ): (table: string) => Promise<string> {
   let cached: { readonly atMs: number; readonly tables: Promise<NamedTable[]> } | undefined;
@@ -108,7 +114,7 @@ export function cachedTableUuids(
         if (cached === lookup) cached = undefined;
       });
     }
-    return uuidOf(table, await cached.tables);
+    return uuidOf(store.localName?.(table) ?? table, await cached.tables);
   };
 }
 

@@ -14,6 +14,8 @@ export interface ClusterOptions {
 export interface ClusterNode {
   readonly address: StoreOptions;
   readonly shard: string;
+  /** Number of replicas of the smallest shard. */
+  readonly replicas: number;
   readonly store: Store;
 }
 
@@ -76,28 +78,29 @@ async function identify(
   url: string,
   cluster: string,
   addresses: number,
-): Promise<Pick<IdentifiedNode, 'shard' | 'replica'>> {
+): Promise<Pick<IdentifiedNode, 'shard' | 'replica' | 'replicas'>> {
   await requireSupportedClickHouse(store);
-  const [[size], macros] = await Promise.all([
+  const [shards, macros] = await Promise.all([
     store.query<{ replicas: string }>(
-      'SELECT count() AS replicas FROM system.clusters WHERE cluster = {cluster:String}',
+      'SELECT count() AS replicas FROM system.clusters WHERE cluster = {cluster:String} GROUP BY shard_num',
       { cluster },
     ),
     store.query<{ macro: string; substitution: string }>('SELECT macro, substitution FROM system.macros'),
   ]);
-  const replicas = Number(size?.replicas ?? 0);
-  if (replicas === 0)
+  const replicas = shards.map((shard) => Number(shard.replicas));
+  if (replicas.length === 0)
     throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} in its remote_servers`);
-  if (replicas > addresses)
+  const size = replicas.reduce((sum, count) => sum + count, 0);
+  if (size > addresses)
     throw new StartRefused(
-      `CLICKHOUSE_URL: names ${addresses} addresses, but the cluster ${cluster} has ${replicas} nodes; name every node`,
+      `CLICKHOUSE_URL: names ${addresses} addresses, but the cluster ${cluster} has ${size} nodes; name every node`,
     );
   const macroOf = (name: string): string => {
     const value = macros.find(({ macro }) => macro === name)?.substitution;
     if (value === undefined) throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no macro {${name}}`);
     return value;
   };
-  return { shard: macroOf('shard'), replica: macroOf('replica') };
+  return { shard: macroOf('shard'), replica: macroOf('replica'), replicas: Math.min(...replicas) };
 }
 
 function rejectRepeatedNodes(nodes: readonly IdentifiedNode[]): void {

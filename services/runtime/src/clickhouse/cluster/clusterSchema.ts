@@ -12,6 +12,10 @@ import type { Column, SkippingIndex, Table } from './tableState.ts';
 /** Tables that grow with events. Their rows are on the shard of their log partition. */
 export const SHARDED: ReadonlySet<string> = new Set(['events', 'appends', 'erased_events']);
 
+const LOCAL = '_local';
+const SHARD = '_shard';
+const PLAIN = { defaultKind: '', defaultExpression: '', codec: '' };
+
 export interface ClusterNames {
   /** Database of the given tables. */
   readonly from: string;
@@ -29,7 +33,7 @@ export interface ClusterTable extends Table {
 
 /** Returns the tables that every node must have: first the replicated tables, then views, then Distributed tables. */
 export function clusterTables(tables: readonly Table[], names: ClusterNames): ClusterTable[] {
-  const stored = tables.filter((table) => !isView(table));
+  const stored = [...tables.filter((table) => !isView(table)), PARTITION_SHARDS_TABLE];
   const views = tables.filter(isView);
   const viewsOfShards = new Set(namesOfViewsOfShards(views, names.from));
   const rename = (select: string): string => localSelect(select, viewsOfShards, names);
@@ -49,8 +53,35 @@ export function clusterTables(tables: readonly Table[], names: ClusterNames): Cl
   ];
 }
 
-const LOCAL = '_local';
-const SHARD = '_shard';
+/** Table with the shard of each log partition. */
+export const PARTITION_SHARDS = 'partition_shards';
+
+const PARTITION_SHARDS_TABLE: Table = {
+  name: PARTITION_SHARDS,
+  engine: 'ReplacingMergeTree(version) ORDER BY log_partition',
+  settings: { fsync_after_insert: '1', fsync_part_directory: '1' },
+  select: '',
+  comment: 'Shard of the rows of each log partition. The row with the highest version counts.',
+  columns: [
+    { ...PLAIN, name: 'log_partition', type: 'UInt32', comment: 'Partition of the log' },
+    { ...PLAIN, name: 'shard', type: 'String', comment: 'Value of the macro {shard} of the shard' },
+    { ...PLAIN, name: 'version', type: 'UInt32', comment: 'Number of changes' },
+  ],
+  indices: [],
+};
+
+/** Returns the name of the table with the rows of one shard. Other tables keep their name. */
+export function localName(table: string): string {
+  return SHARDED.has(table) ? `${table}${LOCAL}` : table;
+}
+
+/** Replaces the names of sharded tables in a statement by the names of the tables with the rows of one shard. */
+export function withLocalNames(sql: string): string {
+  return sql.replace(
+    /\b(FROM|JOIN|INTO|TABLE)(\s+)(\w+)\b/g,
+    (_, before: string, space: string, table: string) => [before, space, localName(table)].join(''),
+  );
+}
 
 /** A retry of an insert can arrive at most seven days later, because the log keeps records for seven days. */
 const REPLICATION_SETTINGS = {
@@ -131,8 +162,6 @@ function shardView({ name, comment, columns }: Table, select: string): ClusterTa
     replication: 'node',
   };
 }
-
-const PLAIN = { defaultKind: '', defaultExpression: '', codec: '' };
 
 function distributedTable(view: ClusterTable, { cluster, database }: ClusterNames): ClusterTable {
   return {

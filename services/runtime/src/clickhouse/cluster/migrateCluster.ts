@@ -9,6 +9,7 @@ import { StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { Backoff, retry } from '../../process/waiting.ts';
 import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
+import { RowBinaryWriter } from '../rowBinary.ts';
 import type { openStore } from '../store.ts';
 import {
   type ClusterNode,
@@ -21,6 +22,7 @@ import {
   type ClusterTable,
   clusterTables,
   createOnCluster,
+  PARTITION_SHARDS,
   repairsOf,
 } from './clusterSchema.ts';
 import { readTables, type StoredTable, type Table } from './tableState.ts';
@@ -64,9 +66,33 @@ export async function migrateCluster({
     const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
     if (values !== '')
       await first.store.command(`INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`);
+    await assignPartitions(cluster, database);
   } finally {
     await cluster.close();
   }
+}
+
+/** Number of log partitions that get a shard: the maximum of `QUESTLOG_PARTITIONS`. */
+const PARTITIONS = 1_000;
+
+/** Assigns log partitions to shards at the first start. Concurrent starts insert the same rows with the same token. */
+async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: string): Promise<void> {
+  const [{ store }] = nodes;
+  const [assigned] = await store.query(`SELECT 1 FROM ${database}.${PARTITION_SHARDS} LIMIT 1`);
+  // A node can lack the rows because it is new. Only the first start writes the rows, and needs every node.
+  if (assigned !== undefined || unavailable.length > 0) return;
+  const shards = [...new Set(nodes.map(({ shard }) => shard))].sort();
+  const out = new RowBinaryWriter();
+  for (let partition = 0; partition < PARTITIONS; partition++) {
+    out.uint32(partition);
+    out.string(shards[partition % shards.length] ?? '');
+  }
+  await store.insert({
+    table: `${database}.${PARTITION_SHARDS}`,
+    columns: ['log_partition', 'shard'],
+    rows: out.written(),
+    deduplicationToken: 'first start',
+  });
 }
 
 const MAX_ATTEMPTS = 10;

@@ -1,0 +1,101 @@
+/**
+ * A store whose inserts and reads use a quorum of replicas. Before a read, each replica fetches all parts that Keeper lists for the
+ * tables of the query. The results of a quorum of replicas must then be equal. A part that only one replica has therefore does not
+ * count as stored.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { messageOf, Unavailable } from '../../process/errors.ts';
+import type { Store } from '../store.ts';
+import { localName, withLocalNames } from './clusterSchema.ts';
+
+export interface ReplicaSet {
+  /** For example `shard 1`. */
+  readonly name: string;
+  readonly database: string;
+  readonly replicas: readonly Store[];
+  /** Number of replicas that must have a row. */
+  readonly quorum: number;
+  /** Replicated tables by the name of the table or of a view that reads the table. */
+  readonly tablesOf: ReadonlyMap<string, readonly string[]>;
+  readonly insertsEndWithinMs: number;
+}
+
+export function quorumStore(set: ReplicaSet): Store {
+  const { name, database, replicas, insertsEndWithinMs } = set;
+  let preferred = 0;
+  /** Uses one replica. After a failure, the next call uses another replica, because the outcome of a failed insert is unknown. */
+  const onOneReplica = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
+    const used = preferred;
+    const store = replicas[used % replicas.length];
+    if (store === undefined) throw new Unavailable(`ClickHouse: no replica of ${name} answers`);
+    try {
+      return await work(store);
+    } catch (error) {
+      if (error instanceof Unavailable && preferred === used) preferred++;
+      throw error;
+    }
+  };
+  return {
+    ...{ database, localName, insertsEndWithinMs },
+    query: async (sql, params, settings) => {
+      const localSql = withLocalNames(sql);
+      const tables = tablesIn(localSql, set.tablesOf);
+      if (tables.length === 0) return await onOneReplica((store) => store.query(localSql, params, settings));
+      return await onQuorum(set, async (store) => {
+        await Promise.all(tables.map((table) => store.command(`SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`)));
+        return await store.query(localSql, params, settings);
+      });
+    },
+    queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(withLocalNames(sql), ...more)),
+    command: (sql) => onOneReplica((store) => store.command(withLocalNames(sql))),
+    insert: (insert) => onOneReplica((store) => store.insert({ ...insert, table: localName(insert.table) })),
+    ping: async () => (await Promise.all(replicas.map((store) => store.ping()))).includes(true),
+    // The replicas also belong to other sets, so `openClusterStore` closes them.
+    close: async () => {},
+  };
+}
+
+function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[] {
+  return [...new Set((sql.match(/\w+/g) ?? []).flatMap((word) => tablesOf.get(word) ?? []))];
+}
+
+/** Returns the rows that a quorum of replicas returns. Does not wait for more replicas. */
+async function onQuorum<Row>(
+  { name, replicas, quorum }: ReplicaSet,
+  ask: (store: Store) => Promise<Row[]>,
+): Promise<Row[]> {
+  const answers: Row[][] = [];
+  const failures: unknown[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  for (const store of replicas) {
+    ask(store)
+      .then(
+        (rows) => answers.push(rows),
+        (error: unknown) => failures.push(error),
+      )
+      .then(() => {
+        if (answers.length >= quorum || answers.length + failures.length === replicas.length) resolve();
+      });
+  }
+  await promise;
+  const [first, ...others] = answers.slice(0, quorum);
+  if (first === undefined || answers.length < quorum) {
+    const rejected = failures.find((error) => !(error instanceof Unavailable));
+    if (rejected !== undefined) throw rejected;
+    const cause = failures[0];
+    throw new Unavailable(
+      `ClickHouse: ${answers.length} of ${quorum} replicas of ${name} answer: ${messageOf(cause)}`,
+      { cause },
+    );
+  }
+  if (others.some((rows) => !isDeepStrictEqual(sorted(rows), sorted(first))))
+    throw new Unavailable(`ClickHouse: the replicas of ${name} have different rows`);
+  return first;
+}
+
+/** Sorts rows, and arrays in rows, because replicas return them in the order of their parts. */
+function sorted(rows: readonly unknown[]): string[] {
+  return rows
+    .map((row) => JSON.stringify(row, (_, value) => (Array.isArray(value) ? value.toSorted() : value)))
+    .sort();
+}

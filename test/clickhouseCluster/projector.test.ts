@@ -1,0 +1,186 @@
+/**
+ * Tests that the projector stores each event exactly once on a quorum of replicas, and that the counts on each replica are correct,
+ * although replicas are killed, or lost with the only copy of a part.
+ */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
+import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const DATABASE = 'games';
+const TENANT = randomUUID();
+/** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
+const PARTITIONS = 4;
+
+await describeClickHouseCluster('the projector on a ClickHouse cluster', (start) => {
+  let cluster: ClickHouseCluster;
+  let nodes: string[];
+  let store: Store;
+  let bench: Bench;
+  let appended = 0;
+
+  const addressOf = (node: string): StoreOptions => {
+    const { origin, username, password } = new URL(node);
+    return { url: origin, username, password, database: DATABASE };
+  };
+  const clusterOptions = () => ({ name: cluster.name, nodes: nodes.map(addressOf) });
+
+  beforeAll(async () => {
+    cluster = await start();
+    nodes = [...cluster.nodes];
+    await migrate();
+    store = await openClusterStore(clusterOptions(), DATABASE, silentLogger);
+    const [first = ''] = nodes;
+    bench = await openBench(PARTITIONS, async () => ({ store, access: addressOf(first) }));
+  });
+  afterAll(async () => {
+    await bench?.close();
+    await store?.close();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  const migrate = () =>
+    migrateCluster({
+      ...{ options: clusterOptions(), database: DATABASE, directory: MIGRATIONS },
+      logger: silentLogger,
+    });
+
+  async function append(records: number): Promise<void> {
+    for (let partition = 0; partition < PARTITIONS; partition++) {
+      const messages = Array.from({ length: records }, () => anEventsAccepted({ tenantId: TENANT }));
+      await bench.append(TOPICS.events, eventsAccepted, messages, partition);
+      appended += messages.reduce((sum, { events }) => sum + events.length, 0);
+    }
+  }
+
+  async function onEachNode(sql: string): Promise<unknown[]> {
+    return await Promise.all(
+      nodes.map(async (node) => {
+        const one = openStore(addressOf(node));
+        try {
+          return (await one.query(sql, { tenant: TENANT }))[0];
+        } finally {
+          await one.close();
+        }
+      }),
+    );
+  }
+
+  const lagOf = async (partitions: readonly number[]): Promise<number> => {
+    const ends = await bench.log.endOffsets(TOPICS.events);
+    const committed = await bench.log.committed(GROUPS.projectEvents, TOPICS.events);
+    return partitions.reduce((sum, each) => sum + (ends[each] ?? 0) - (committed[each]?.offset ?? 0), 0);
+  };
+
+  async function expectEachEventOnce(): Promise<void> {
+    const total = { events: String(appended), ids: String(appended) };
+    await expect
+      .poll(() => onEachNode('SELECT count() AS events, uniqExact(id) AS ids FROM events'))
+      .toEqual(nodes.map(() => total));
+    const used = 'SELECT sum(used) AS used FROM quota_usage WHERE tenant_id = {tenant:UUID}';
+    await expect.poll(() => onEachNode(used)).toEqual(nodes.map(() => ({ used: String(appended) })));
+    const minutes = 'SELECT sum(count) AS events FROM event_counts_by_minute WHERE tenant_id = {tenant:UUID}';
+    await expect.poll(() => onEachNode(minutes)).toEqual(nodes.map(() => ({ events: String(appended) })));
+  }
+
+  test('stores the rows of a partition on all replicas of its shard only', async () => {
+    await append(10);
+    await bench.projectAll(store);
+    const partitions = await onEachNode(
+      'SELECT groupUniqArraySorted(log_partition) AS stored FROM events_local',
+    );
+    expect(partitions).toEqual(
+      [
+        [0, 2],
+        [0, 2],
+        [1, 3],
+        [1, 3],
+      ].map((stored) => ({ stored })),
+    );
+    await expectEachEventOnce();
+  });
+
+  test('rejects inserts through the tables that read all shards', async () => {
+    for (const settings of [
+      '',
+      'SETTINGS insert_distributed_one_random_shard = 1',
+      'SETTINGS insert_shard_id = 2',
+    ])
+      for (const node of nodes) {
+        const one = openStore(addressOf(node));
+        await expect(one.command(`INSERT INTO erased_events (part) ${settings} SELECT 1`)).rejects.toThrow();
+        await one.close();
+      }
+    expect(await onEachNode('SELECT count() AS rows FROM erased_events')).toEqual(
+      nodes.map(() => ({ rows: '0' })),
+    );
+  });
+
+  test('aggregates on each shard, and joins events with the sessions of the same node', async () => {
+    const explain =
+      'EXPLAIN SELECT platform, count() FROM game_events WHERE tenant_id = {tenant:UUID} GROUP BY platform';
+    const one = openStore(addressOf(nodes[0] ?? ''));
+    const plan = (await one.query<{ explain: string }>(explain, { tenant: TENANT })).map(
+      (row) => row.explain,
+    );
+    await one.close();
+    const text = plan.join('\n');
+    expect(text.indexOf('MergingAggregated')).toBeLessThan(text.indexOf('ReadFromRemote'));
+    expect(text).toMatch(/Aggregating[\s\S]*Join[\s\S]*ReadFromMergeTree \(games\.events_local\)/);
+    expect(text.match(/ReadFromRemote/g)).toHaveLength(1);
+  });
+
+  test('while a replica is killed, only its shard waits, and no event is lost or stored twice', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const projector = await bench.start(store);
+    await append(20);
+    await faults.kill(0);
+    await append(20);
+    await expect.poll(() => lagOf([1, 3])).toBe(0);
+    expect(await lagOf([0, 2])).toBeGreaterThan(0);
+    await faults.start(0);
+    await expect.poll(() => lagOf([0, 1, 2, 3]), { timeout: 90_000 }).toBe(0);
+    await projector.stop();
+    await expectEachEventOnce();
+  });
+
+  test('stores events again whose only copy was lost with a replica', async ({ skip }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const other = openStore(addressOf(nodes[1] ?? ''));
+    for (const table of ['events_local', 'appends_local'])
+      await other.command(`SYSTEM STOP FETCHES ${table}`);
+    const projector = await bench.start(store);
+    await append(5);
+    await expect
+      .poll(async () => (await onEachNode('SELECT count() AS rows FROM events_local'))[0])
+      .not.toEqual((await onEachNode('SELECT count() AS rows FROM events_local'))[1]);
+    await projector.stop();
+    const lost = new URL(nodes[0] ?? '');
+    nodes[0] = await faults.replace(0);
+    expect(nodes[0]).not.toContain(lost.port);
+    await other.command(`SYSTEM DROP REPLICA 'replica1' FROM DATABASE ${DATABASE}`).catch(() => {});
+    for (const table of ['events_local', 'appends_local'])
+      await other.command(`SYSTEM START FETCHES ${table}`);
+    await other.close();
+    await migrate();
+    await store.close();
+    store = await openClusterStore(clusterOptions(), DATABASE, silentLogger);
+    const restarted = await bench.start(store);
+    await expect.poll(() => lagOf([0, 1, 2, 3]), { timeout: 90_000 }).toBe(0);
+    await restarted.stop();
+    await expectEachEventOnce();
+  });
+});
