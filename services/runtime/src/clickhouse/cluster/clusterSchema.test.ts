@@ -49,7 +49,7 @@ test('replicates a sharded table within its shard, with its deduplication window
   );
   expect(names.map((table) => createOnNode(table, NAMES))).toEqual([
     "CREATE OR REPLACE VIEW games.events_shard (`id` UInt32 COMMENT 'It’s') AS SELECT id FROM games.events_local COMMENT 'the game\\'s events'",
-    "CREATE OR REPLACE TABLE games.events (`id` UInt32 COMMENT 'It’s') ENGINE = Distributed('main', 'games', 'events_shard') COMMENT 'the game\\'s events'",
+    "CREATE OR REPLACE TABLE games.events (`id` UInt32 COMMENT 'It’s') ENGINE = Distributed('main', 'games', 'events_shard', throwIf(rand() >= 0, 'this table is read-only')) COMMENT 'the game\\'s events'",
   ]);
 });
 
@@ -77,7 +77,9 @@ test('a view over a sharded table reads the local rows on each shard, also throu
   expect(find(tables, 'joined_shard').select).toBe(
     'SELECT events.id FROM games.events_local AS events LEFT JOIN games.sessions AS s ON s.id = events.id',
   );
-  expect(find(tables, 'joined').engine).toBe("Distributed('main', 'games', 'joined_shard')");
+  expect(find(tables, 'joined').engine).toBe(
+    "Distributed('main', 'games', 'joined_shard', throwIf(rand() >= 0, 'this table is read-only'))",
+  );
   expect(find(tables, 'named_shard').select).toBe('SELECT id FROM games.joined_shard AS joined');
   expect(find(tables, 'players')).toMatchObject({
     engine: 'View',

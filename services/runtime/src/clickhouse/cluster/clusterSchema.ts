@@ -3,8 +3,7 @@
  * - The tables in `SHARDED` become replicated tables `<name>_local`, whose shards have different rows.
  * - Every other table becomes a replicated table that is complete on every node.
  * - A view over a sharded table becomes a view `<name>_shard` over the local rows.
- * - A Distributed table with the original name reads these views on all shards. ClickHouse rejects inserts into this table,
- *   because views have no rows of their own.
+ * - A Distributed table with the original name reads these views on all shards, and rejects inserts.
  */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Column, SkippingIndex, Table } from './tableState.ts';
@@ -163,11 +162,17 @@ function shardView({ name, comment, columns }: Table, select: string): ClusterTa
   };
 }
 
+/**
+ * Sharding key that fails for every row. Without the key, ClickHouse would queue an insert with
+ * `insert_distributed_one_random_shard`. An insert with `insert_shard_id` ignores the key, but fails at the view.
+ */
+const NO_INSERTS = "throwIf(rand() >= 0, 'this table is read-only')";
+
 function distributedTable(view: ClusterTable, { cluster, database }: ClusterNames): ClusterTable {
   return {
     ...view,
     name: view.name.slice(0, -SHARD.length),
-    engine: `Distributed('${cluster}', '${database}', '${view.name}')`,
+    engine: `Distributed('${cluster}', '${database}', '${view.name}', ${NO_INSERTS})`,
     select: '',
   };
 }
