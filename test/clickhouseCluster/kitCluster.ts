@@ -34,6 +34,7 @@ export async function startKitCluster(command: string): Promise<ClickHouseCluste
   const nodes = valueIn(output, 'CLICKHOUSE_NODES').split(',');
   if (nodes.length !== NODES.length) throw new Error('the kit did not start a ClickHouse cluster');
   const names = [...NODES];
+  const known = new Set(nodes);
   const run = async (action: string, ...args: string[]): Promise<string> =>
     (await promisify(execFile)(command, [action, '--dir', folder, ...args], { env })).stdout;
   return {
@@ -46,8 +47,11 @@ export async function startKitCluster(command: string): Promise<ClickHouseCluste
         await run('remove', names[node] ?? '', '--restart');
         const name = (await run('add-replica', shard, '--restart')).trim();
         names[node] = name;
-        // The command `up` changes nothing if all nodes run, and prints the addresses in the order of shards and replicas.
-        return valueIn((await run('up')).split('\n'), 'CLICKHOUSE_NODES').split(',')[node] ?? '';
+        // The command `up` changes nothing if all nodes run, and prints the addresses.
+        const all = valueIn((await run('up')).split('\n'), 'CLICKHOUSE_NODES').split(',');
+        const added = all.find((address) => !known.has(address)) ?? '';
+        known.add(added);
+        return added;
       },
     },
     async [Symbol.asyncDispose]() {
