@@ -156,6 +156,19 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
     await expectEachEventOnce();
   });
 
+  test('a query of all shards names a lost shard, and never returns only a part of the rows', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const count = () => store.query('SELECT count() AS events FROM events');
+    expect(await count()).toEqual([{ events: String(appended) }]);
+    await Promise.all([faults.kill(2), faults.kill(3)]);
+    await expect(count()).rejects.toThrow('no replica of shard 2 answers');
+    await Promise.all([faults.start(2), faults.start(3)]);
+    await expect.poll(count).toEqual([{ events: String(appended) }]);
+  });
+
   test('stores events again whose only copy was lost with a replica', async ({ skip }) => {
     const { faults } = cluster;
     if (faults === undefined) return skip('this cluster cannot be broken');

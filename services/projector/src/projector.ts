@@ -1,5 +1,5 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
-import { cachedTableUuids, coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -56,13 +56,14 @@ export interface Projector {
 const TABLE_UUID_CACHE_MS = 15_000;
 
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
-  const { store, log } = options;
+  const { log } = options;
+  const store = options.store.quorum ?? options.store;
   const deps = {
     ...options,
     uuidOf: coalescedTableUuids(store),
     recentUuidOf: cachedTableUuids(store, TABLE_UUID_CACHE_MS),
     truncationsOf: sharedTruncationQuery(store, log.id),
-    offsets: new OffsetPublisher(options),
+    offsets: new OffsetPublisher({ ...options, store }),
   };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
@@ -116,9 +117,8 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, visible, tracing } = deps;
+  const { log, clock, logger, metrics, flushIntervalMs, visible, tracing } = deps;
   const { uuidOf, recentUuidOf, offsets } = deps;
-  const storeOf = (partition: number): Store => store.forPartition?.(partition) ?? store;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
@@ -142,7 +142,7 @@ async function projectTopic<Message>(
     topics: [topic],
     process: (owned) => {
       const { partition, signal } = owned;
-      const store = storeOf(partition);
+      const store = deps.store.forPartition?.(partition) ?? deps.store;
       const source = { logId: log.id, topic, partition };
       const truncations: TruncationRow[] = [];
       const published = offsets.of(source, tables.rows.table, truncations);

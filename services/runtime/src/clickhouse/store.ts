@@ -36,6 +36,8 @@ export interface Store {
   insert(insert: Insert): Promise<void>;
   ping(): Promise<boolean>;
   close(): Promise<void>;
+  /** Store whose reads use a quorum of replicas. Undefined if ClickHouse is not a cluster. */
+  readonly quorum?: Store;
   /** Returns the store with the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   forPartition?(partition: number): Store;
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */

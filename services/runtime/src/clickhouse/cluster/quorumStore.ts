@@ -11,6 +11,8 @@ import { localName, withLocalNames } from './clusterSchema.ts';
 export interface ReplicaSet {
   /** For example `shard 1`. */
   readonly name: string;
+  /** True if statements about sharded tables mean the rows of this shard. */
+  readonly isShard: boolean;
   readonly database: string;
   readonly replicas: readonly Store[];
   /** Number of replicas that must have a row. */
@@ -21,7 +23,8 @@ export interface ReplicaSet {
 }
 
 export function quorumStore(set: ReplicaSet): Store {
-  const { name, database, replicas, insertsEndWithinMs } = set;
+  const { name, isShard, database, replicas, insertsEndWithinMs } = set;
+  const renamed = (sql: string): string => (isShard ? withLocalNames(sql) : sql);
   let preferred = 0;
   /** Uses one replica. After a failure, the next call uses another replica, because the outcome of a failed insert is unknown. */
   const onOneReplica = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
@@ -38,24 +41,30 @@ export function quorumStore(set: ReplicaSet): Store {
   return {
     ...{ database, localName, insertsEndWithinMs },
     query: async (sql, params, settings) => {
-      const localSql = withLocalNames(sql);
+      const localSql = renamed(sql);
       const tables = tablesIn(localSql, set.tablesOf);
       if (tables.length === 0) return await onOneReplica((store) => store.query(localSql, params, settings));
       return await onQuorum(set, async (store) => {
-        await Promise.all(tables.map((table) => store.command(`SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`)));
+        await syncTables(store, tables);
         return await store.query(localSql, params, settings);
       });
     },
-    queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(withLocalNames(sql), ...more)),
-    command: (sql) => onOneReplica((store) => store.command(withLocalNames(sql))),
-    insert: (insert) => onOneReplica((store) => store.insert({ ...insert, table: localName(insert.table) })),
+    queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(renamed(sql), ...more)),
+    command: (sql) => onOneReplica((store) => store.command(renamed(sql))),
+    insert: (insert) =>
+      onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),
     ping: async () => (await Promise.all(replicas.map((store) => store.ping()))).includes(true),
     // The replicas also belong to other sets, so `openClusterStore` closes them.
     close: async () => {},
   };
 }
 
-function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[] {
+/** Waits until a replica has fetched all parts that Keeper lists for the tables. @throws Unavailable after 10 s. */
+export async function syncTables(store: Store, tables: readonly string[]): Promise<void> {
+  await Promise.all(tables.map((table) => store.command(`SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`)));
+}
+
+export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[] {
   return [...new Set((sql.match(/\w+/g) ?? []).flatMap((word) => tablesOf.get(word) ?? []))];
 }
 

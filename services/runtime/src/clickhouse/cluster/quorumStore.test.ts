@@ -1,0 +1,73 @@
+/** Tests which answers of replicas count as stored rows, and which replica gets an insert. */
+import { expect, test } from 'vitest';
+import { Unavailable } from '../../process/errors.ts';
+import type { Store } from '../store.ts';
+import { quorumStore } from './quorumStore.ts';
+
+const INSERT = { table: 'events', columns: ['id'], rows: Buffer.of(1) };
+
+interface FakeReplica extends Store {
+  readonly statements: string[];
+}
+
+/** @param answer rows of each query. Undefined if the replica does not answer. */
+function aReplica(answer: readonly unknown[] | undefined): FakeReplica {
+  const statements: string[] = [];
+  const respond = async (statement: string): Promise<void> => {
+    statements.push(statement);
+    if (answer === undefined) throw new Unavailable('connection refused');
+  };
+  return {
+    ...{ statements, database: 'games', insertsEndWithinMs: 0 },
+    query: async <Row>(sql: string) => {
+      await respond(sql);
+      return [...(answer ?? [])] as Row[];
+    },
+    queryRaw: () => Promise.reject(new Error('not used')),
+    command: respond,
+    insert: ({ table }) => respond(`INSERT INTO ${table}`),
+    ping: async () => answer !== undefined,
+    close: async () => {},
+  };
+}
+
+const storeOf = (...replicas: Store[]): Store =>
+  quorumStore({
+    ...{ name: 'shard 1', isShard: true, database: 'games', replicas, quorum: 2, insertsEndWithinMs: 0 },
+    tablesOf: new Map([['events_local', ['events_local']]]),
+  });
+
+const read = (store: Store) => store.query('SELECT id FROM events');
+
+test('reads the local table on each replica after the replica has fetched all parts', async () => {
+  const replicas = [aReplica([{ id: 1 }]), aReplica([{ id: 1 }])];
+  expect(await read(storeOf(...replicas))).toEqual([{ id: 1 }]);
+  const statements = ['SYSTEM SYNC REPLICA events_local LIGHTWEIGHT', 'SELECT id FROM events_local'];
+  expect(replicas.map((replica) => replica.statements)).toEqual([statements, statements]);
+});
+
+test('the order of rows and of arrays does not matter', async () => {
+  const rows = [{ ids: ['a', 'b'] }, { ids: [] }];
+  expect(await read(storeOf(aReplica(rows), aReplica([{ ids: [] }, { ids: ['b', 'a'] }])))).toEqual(rows);
+});
+
+test('rows that only one replica has do not count', async () => {
+  const store = storeOf(aReplica([{ id: 1 }]), aReplica([]));
+  await expect(read(store)).rejects.toThrow('the replicas of shard 1 have different rows');
+});
+
+test('one of three replicas can be lost, but not two', async () => {
+  const [here, lost] = [aReplica([{ id: 1 }]), aReplica(undefined)];
+  expect(await read(storeOf(here, lost, aReplica([{ id: 1 }])))).toEqual([{ id: 1 }]);
+  await expect(read(storeOf(here, lost, lost))).rejects.toThrow(
+    '1 of 2 replicas of shard 1 answer: connection refused',
+  );
+});
+
+test('after a failed insert, the next insert uses another replica', async () => {
+  const [lost, here] = [aReplica(undefined), aReplica([])];
+  const store = storeOf(lost, here);
+  await expect(store.insert(INSERT)).rejects.toThrow(Unavailable);
+  await store.insert(INSERT);
+  expect(here.statements).toEqual(['INSERT INTO events_local']);
+});
