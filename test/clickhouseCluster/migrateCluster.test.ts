@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { StartRefused } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
@@ -133,7 +134,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       const open = (options: StoreOptions): AddressedStore => {
         const store = openStore(options);
         const command = async (sql: string): Promise<void> => {
-          if (options.database === 'default' && ++count > statements) throw new Error('killed');
+          if (options.database === 'default' && ++count > statements) throw new StartRefused('killed');
           await store.command(sql);
         };
         return { ...store, command };
