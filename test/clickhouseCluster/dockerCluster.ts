@@ -49,7 +49,11 @@ function server(node: Node, password: string): GenericContainer {
   return new GenericContainer(CLICKHOUSE_IMAGE)
     .withNetworkAliases(hostOf(node))
     .withExposedPorts(HTTP_PORT)
-    .withEnvironment({ CLICKHOUSE_USER: 'questlog', CLICKHOUSE_PASSWORD: password })
+    .withEnvironment({
+      CLICKHOUSE_USER: 'questlog',
+      CLICKHOUSE_PASSWORD: password,
+      CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: '1',
+    })
     .withCopyContentToContainer([
       { content: configuration(node), target: '/etc/clickhouse-server/config.d/cluster.xml' },
     ])

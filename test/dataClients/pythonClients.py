@@ -33,7 +33,7 @@ def error_of(work):
 
 def read_with_clickhouse_connect():
     # A client rejects a setting that `system.settings` does not list, or lists as read-only.
-    settings = {"max_execution_time": 20, "max_threads": 2, "join_use_nulls": 1, "max_result_rows": 2000000}
+    settings = {"max_execution_time": 20, "max_threads": 2, "join_use_nulls": 1}
     client = clickhouse_connect.get_client(
         host=HOST, port=int(PORT), username=USER, password=PASSWORD, database="questlog", settings=settings
     )

@@ -28,6 +28,24 @@ test('kills a query whose client has disconnected', async () => {
   await expect.poll(running, { timeout: 5000 }).toBe(0);
 });
 
+test('a reader cancels its own query by id, but no query of another account', async () => {
+  const sql = 'SELECT sum(sipHash64(number)) FROM numbers(100000000000)';
+  const running = () => it.number("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sum(sip%'");
+  const controller = new AbortController();
+  const init = { method: 'POST', body: sql, signal: controller.signal };
+  const product = get('/?query_id=product', init).catch(() => 'aborted');
+  await expect.poll(running).toBe(1);
+  await it.askAsReader("KILL QUERY WHERE query_id = 'product'");
+  const reader = it.askAsReader(sql, { query_id: 'reader' }).catch(messageOf);
+  await expect.poll(running).toBe(2);
+  await it.askAsReader("KILL QUERY WHERE query_id = 'reader'");
+  expect(await reader).toMatch(/^Code: 394/);
+  expect(await running()).toBe(1);
+  controller.abort();
+  expect(await product).toBe('aborted');
+  await expect.poll(running).toBe(0);
+});
+
 test('spills a grouping larger than its memory to disk', async () => {
   const grouped = 'SELECT hex(sipHash128(number)) AS s, count() AS c FROM numbers(2000000) GROUP BY s';
   const sql = `SELECT max(c), count() FROM (${grouped})`;

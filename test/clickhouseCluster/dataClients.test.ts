@@ -1,0 +1,45 @@
+/** Tests the clients of data teams with a ClickHouse server and the account of `deploy/clickhouseReader.sql`. */
+import { readFileSync } from 'node:fs';
+import { openStore, type Store } from '@questlog/runtime/clickhouse/store';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { ALL_TYPES } from '../dataClients/allTypes.ts';
+import { testDataClients } from '../dataClients/testDataClients.ts';
+import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+
+const ACCOUNT = new URL('../../deploy/clickhouseReader.sql', import.meta.url);
+const READER = { username: 'questlog_reader', password: 'read-only' };
+
+await describeClickHouseCluster('the read-only account of a ClickHouse server', async (start) => {
+  let cluster: ClickHouseCluster;
+  let store: Store;
+  let url: URL;
+  beforeAll(async () => {
+    cluster = await start();
+    url = new URL(cluster.nodes[0] ?? '');
+    const address = { url: url.origin, username: url.username, password: url.password };
+    const anywhere = openStore({ ...address, database: 'default' });
+    await anywhere.command('CREATE DATABASE questlog');
+    await anywhere.close();
+    store = openStore({ ...address, database: 'questlog' });
+    const account = readFileSync(ACCOUNT, 'utf8').replace('<password>', READER.password);
+    const statements = account.replaceAll(/^--.*$/gm, '').split(';');
+    for (const statement of statements.filter((text) => text.trim() !== '')) await store.command(statement);
+    for (const statement of ALL_TYPES) await store.command(statement);
+  });
+  afterAll(async () => {
+    await store.close();
+    await cluster[Symbol.asyncDispose]();
+  });
+
+  const running = () => store.query("SELECT 1 FROM system.processes WHERE query LIKE 'SELECT sum(sip%'");
+  afterEach(() => expect.poll(running).toEqual([]));
+
+  await testDataClients(() => ({ ...READER, host: url.host }));
+
+  test('the account sees no queries of other accounts', async () => {
+    const reader = openStore({ url: url.origin, ...READER, database: 'questlog' });
+    const seen = await reader.query('SELECT DISTINCT user FROM system.processes');
+    await reader.close();
+    expect(seen).toEqual([{ user: READER.username }]);
+  });
+});
