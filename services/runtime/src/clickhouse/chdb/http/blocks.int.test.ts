@@ -1,5 +1,7 @@
 /** Tests the two forms of responses that clients request: ClickHouse's own compression, and the format Native with a version. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { get, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
@@ -77,6 +79,17 @@ test('a large result has the same blocks, each with its additional bytes', async
   const plain = await bytesOf(sql, {});
   const versioned = await bytesOf(sql, { client_protocol_version: VERSION });
   expect(versioned.length - plain.length).toBe(5 * (8 + 3));
+});
+
+test('a response with zstd is one frame, because clients stop after the first', async () => {
+  const sql = 'SELECT number FROM numbers(50000) SETTINGS max_block_size = 1000';
+  const url = `${it.server.url}/?default_format=Native&client_protocol_version=${VERSION}&query=${sql}`;
+  const headers = { ...auth(it.reader), 'accept-encoding': 'zstd' };
+  for (let round = 0; round < 5; round += 1) {
+    const [response] = (await once(get(url, { headers }), 'response')) as [IncomingMessage];
+    const bytes = Buffer.concat(await response.toArray());
+    expect(bytes.lastIndexOf(Buffer.from('28b52ffd', 'hex'))).toBe(0);
+  }
 });
 
 test.each(['sumState(1)', '1::Variant(UInt8, String)', '1::Dynamic', "'{}'::JSON"])(

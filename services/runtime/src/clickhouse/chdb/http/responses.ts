@@ -121,8 +121,11 @@ function contentTypeOf(format: string | undefined): string {
 
 const MIN_COMPRESSED_BYTES = 512;
 
+/** With one chunk at a time, the end never follows a waiting chunk. Otherwise, Node would end the response with a second frame. */
+const ONE_CHUNK = { writableHighWaterMark: 1 };
+
 const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {
-  zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+  zstd: () => createZstdCompress({ ...ONE_CHUNK, params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   gzip: () => createGzip({ level: 1 }),
   deflate: () => createDeflate({ level: 1 }),
   br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
