@@ -115,7 +115,9 @@ function isView({ engine }: Table): boolean {
 function namesOfViewsOfShards(views: readonly Table[], from: string): string[] {
   const found = new Set<string>();
   const readsShards = ({ select }: Table): boolean =>
-    [...select.matchAll(tableReferences(from))].some(([, name = '']) => SHARDED.has(name) || found.has(name));
+    [...select.matchAll(QUALIFIED_NAME)].some(
+      ([, database, name = '']) => database === from && (SHARDED.has(name) || found.has(name)),
+    );
   for (;;) {
     const more = views.filter((view) => !found.has(view.name) && readsShards(view));
     if (more.length === 0) return [...found];
@@ -123,17 +125,16 @@ function namesOfViewsOfShards(views: readonly Table[], from: string): string[] {
   }
 }
 
-/** Matches a table of the database in a query that ClickHouse has formatted, with the table's alias. */
-function tableReferences(database: string): RegExp {
-  return new RegExp(`\\b${database}\\.(\\w+)( AS \\w+)?`, 'g');
-}
+/** Matches `database.table` with the table's alias, or another qualified name, in a query that ClickHouse has formatted. */
+const QUALIFIED_NAME = /\b(\w+)\.(\w+)( AS \w+)?/g;
 
 function localSelect(
   select: string,
   viewsOfShards: ReadonlySet<string>,
   { from, database }: ClusterNames,
 ): string {
-  return select.replace(tableReferences(from), (_, name: string, alias?: string) => {
+  return select.replace(QUALIFIED_NAME, (text, qualifier: string, name: string, alias?: string) => {
+    if (qualifier !== from) return text;
     const suffix = SHARDED.has(name) ? LOCAL : viewsOfShards.has(name) ? SHARD : '';
     // The rest of the query uses the original name of the table.
     return `${database}.${name}${suffix}${alias ?? (suffix === '' ? '' : ` AS ${name}`)}`;

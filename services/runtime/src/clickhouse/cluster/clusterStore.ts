@@ -115,8 +115,8 @@ function tablesByName(tables: readonly StoredTable[], database: string): Map<str
     // The engine of a Distributed table names the view that it reads.
     const shardView = /^Distributed\('[^']*', '[^']*', '(?<view>\w+)'/.exec(engine)?.groups?.['view'];
     if (shardView !== undefined) return read(shardView);
-    return [...select.matchAll(new RegExp(`\\b${database}\\.(\\w+)`, 'g'))].flatMap(([, table = '']) =>
-      read(table),
+    return [...select.matchAll(/\b(\w+)\.(\w+)/g)].flatMap(([, qualifier, table = '']) =>
+      qualifier === database ? read(table) : [],
     );
   };
   return new Map(tables.map(({ name }) => [name, [...new Set(read(name))]]));

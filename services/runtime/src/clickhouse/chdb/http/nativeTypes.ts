@@ -158,8 +158,11 @@ function splitParameters(text: string): string[] {
   const parameters: string[] = [];
   let depth = 0;
   let from = 0;
-  for (const { 0: token, index } of text.matchAll(/'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|[(),]/gs)) {
-    if (token === '(') depth += 1;
+  let quote: string | undefined;
+  for (const { 0: token, index } of text.matchAll(/\\.|['`(),]/gs)) {
+    if (quote !== undefined) quote = token === quote ? undefined : quote;
+    else if (token === "'" || token === '`') quote = token;
+    else if (token === '(') depth += 1;
     else if (token === ')') depth -= 1;
     else if (token === ',' && depth === 0) {
       parameters.push(text.slice(from, index).trim());
