@@ -6,14 +6,13 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { BoundedMap } from '../../../process/boundedMap.ts';
 import { messageOf } from '../../../process/errors.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
 import * as limits from './limits.ts';
-import { isReaderSetting, listsSettings, readerViolation, settingsInClauses } from './readerAccess.ts';
+import { isReaderSetting, readerViolation, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
 export interface EngineRequest {
@@ -71,7 +70,7 @@ export async function openEngine(
   const state = {
     running: new Set<Promise<unknown>>(),
     closing: new AbortController(),
-    normalizedStatements: new BoundedMap<string, string>(limits.MAX_CACHED_STATEMENTS),
+    normalizedStatements: new Map(),
   };
   const failedWrites = coalesceCalls(() => hasFailedWrites(open));
   const open: OpenEngine = { addon, directory, monitor, hasFailedWrites: failedWrites, ...state };
@@ -112,6 +111,7 @@ async function normalize(open: OpenEngine, statement: string, signal: AbortSigna
     const { bytes } = await runQuery(open, request, true);
     const text = bytes.toString().trimEnd();
     if (statement.length > limits.MAX_CACHED_STATEMENT_CHARACTERS) return text;
+    if (open.normalizedStatements.size >= limits.MAX_CACHED_STATEMENTS) open.normalizedStatements.clear();
     open.normalizedStatements.set(statement, text);
     return text;
   } catch (error) {
@@ -253,7 +253,7 @@ async function restrict(
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
   for (const [name, value] of settingsInClauses(normalized)) await run(`SET ${name} = ${value}`);
-  await run(`SET readonly = ${listsSettings(normalized) ? 2 : 1}`);
+  await run('SET readonly = 1');
 }
 
 async function track<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
