@@ -12,7 +12,7 @@ import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
 import * as limits from './limits.ts';
-import { isReaderSetting, readerViolation, settingsInClauses } from './readerAccess.ts';
+import { isReaderSetting, listsSettings, readerViolation, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
 export interface EngineRequest {
@@ -253,7 +253,7 @@ async function restrict(
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
   for (const [name, value] of settingsInClauses(normalized)) await run(`SET ${name} = ${value}`);
-  await run('SET readonly = 1');
+  await run(`SET readonly = ${listsSettings(normalized) ? 2 : 1}`);
 }
 
 async function track<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
