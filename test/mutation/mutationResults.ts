@@ -58,13 +58,13 @@ export function mutationBlocks(): string[] {
   return [
     '## Planted bugs',
     `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each bug would break a promise of
-Questlog, and a test failed for each bug. [The results](../../test/mutation/planted.jsonl) name the bug, the promise, the test, and the commit.`,
+Questlog, and a test failed for each bug ([results](../../test/mutation/planted.jsonl)).`,
     '## Mutants',
     scores.length === 0
       ? 'None were run yet.'
       : `The tool Stryker made ${changes} changes to ${scores.length} folders and files, one at a time. In each folder, the fast tests detected
-${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes. The file [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected
-change. [The results](../../test/mutation/scores.jsonl) list the folders with date and commit.`,
+${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes ([results](../../test/mutation/scores.jsonl)). The file [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected
+change.`,
   ];
 }
 

@@ -105,8 +105,7 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   return [
     '## Rate limits with several ingests',
     `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
-table shows by how much the accepted events deviate from the limit. With \`--check\`, the command fails if a
-deviation after the burst is above ${percent(MAX_LIMIT_ERROR)}.`,
+table shows by how much the accepted events deviate from the limit. The target after the burst is at most ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [

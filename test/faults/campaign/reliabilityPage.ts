@@ -92,7 +92,7 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} short runs passed, and together they checked ${checked}. The longest run took ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} short runs passed, with ${checked}. The longest run took ${Math.round(longest)} s.`;
 }
 
 /** Returns a list of the causes, with the number of failed runs. */
