@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { table } from '../../tidy/reference/markdown.ts';
+import { list, table } from '../../tidy/reference/markdown.ts';
 import { factsLine, grouped, mebibytes, millis } from '../path/pathReport.ts';
 import {
   type Answers,
@@ -79,24 +79,15 @@ function overloadBlocks(of: OverloadFigures): string[] {
   return [
     '## Overload at ten times the capacity',
     `One ingest answered ${grouped(of.requestsPerSecond)} requests per second with ${OVERLOAD.events} events each. During the overload, ${of.connections} connections sent ${grouped(of.duePerSecond)} requests per second.`,
-    table(
-      ['measurement', 'figure'],
-      [
-        ['responses to the tenant by status', listed(of.answers)],
-        ['503 without `Retry-After`', grouped(of.withoutRetryAfter)],
-        [
-          `responses to another tenant by status (0: none within ${seconds(OVERLOAD.givenUpAfterMs)})`,
-          listed(of.others),
-        ],
-        ['p50/p99 of the other tenant', `${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`],
-        ['recovery', recovered],
-        ['p99 before and after the overload', `${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`],
-        [
-          `memory before, at the peak, and ${seconds(WELL_AFTER_MS)} after`,
-          `${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
-        ],
-      ],
-    ),
+    list([
+      `responses to the tenant by status: ${listed(of.answers)}`,
+      `503 without \`Retry-After\`: ${grouped(of.withoutRetryAfter)}`,
+      `responses to another tenant by status (0: none within ${seconds(OVERLOAD.givenUpAfterMs)}): ${listed(of.others)}`,
+      `p50/p99 of the other tenant: ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`,
+      `recovery: ${recovered}`,
+      `p99 before and after the overload: ${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`,
+      `memory before, at the peak, and ${seconds(WELL_AFTER_MS)} after: ${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
+    ]),
   ];
 }
 
@@ -118,7 +109,7 @@ table shows by how much the accepted events deviate from the limit. The target a
 }
 
 function listed(answers: Answers): string {
-  const all = Object.entries(answers).map(([status, count]) => `${status}: ${grouped(count)}`);
+  const all = Object.entries(answers).map(([status, count]) => `${status} (${grouped(count)})`);
   return all.length === 0 ? 'none' : all.join(', ');
 }
 

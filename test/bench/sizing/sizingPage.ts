@@ -119,8 +119,7 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
     `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
     `- **ClickHouse** must be one server. If the table shows more cores or a larger disk than one server of yours has, set a
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,
-    `- **Large tenants**: by default, a tenant uses one partition, so a single projector and a single linker handle all its records.
-  Assign a tenant to [more partitions](hot-tenants.md) before it needs more than one core of a projector.`,
+    `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
   ].join('\n');
 }
 

@@ -8,7 +8,7 @@ import { code, entry, list, page } from './markdown.ts';
 
 export function httpPage(): string {
   return page('HTTP', 'schemas/src/http/operations', [
-    'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Each listener also serves its document as `GET /openapi.json`. Every error is a\n[problem document](problems.md).',
+    'Parameters, bodies, limits, and answers are in the OpenAPI 3.1 documents [openapi.json](openapi.json) and\n[openapi-admin.json](openapi-admin.json). Every error is a\n[problem document](problems.md).',
     '## The public listener',
     'Games use this listener. A bearer token belongs to one project and has scopes. The scope that an operation needs is in parentheses.',
     endpoints(GAMES),
