@@ -1,6 +1,6 @@
 /** Builds `docs/evidence/reliability.md` from the result files. */
 import { mutationBlocks } from '../../mutation/mutationResults.ts';
-import { list, table } from '../../tidy/reference/markdown.ts';
+import { code, entry, list } from '../../tidy/reference/markdown.ts';
 import { hasFailed, RESULTS, type Result } from './results.ts';
 import type { Row } from './row.ts';
 import { GROUPS_OF_ROWS } from './rows.ts';
@@ -9,38 +9,38 @@ export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Every run checks the promises in [the summary](../reliability.md). A deployment has three brokers, a schema registry, ClickHouse, and two
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
-with the tables and topics. The column \`passed\` has the passed runs and the required runs.
+with the tables and topics. The text \`22/20 passed\` means that 22 runs passed, and that 20 runs are required.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
 With \`--together\`, one deployment gets several faults, one after the other. If a
 check then fails, the run counts as failed for each of these faults.`;
 
 const LATE_COMMIT =
-  'The cause was probably a bug that the Git commit 684b9de fixed: a late offset commit reset the offset of the consumer group.';
+  'The cause was probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'The commit 9223460 fixed this bug: when ingest was stopped, it closed connections with unread requests.',
+    'The cause was a bug (fixed in 9223460): a stopped ingest closed connections with unread requests.',
   ],
   [
     'a75db423ad',
     'a probe was answered 503',
-    'The test was wrong: it expected no 503 while ClickHouse was unavailable.',
+    'The test wrongly expected no 503 while ClickHouse was unavailable.',
   ],
   [
     '1c666a5bfc',
     'not within 120000 ms',
-    'The cause was probably a bug that the commit 276a113 fixed: kafkajs never answered a request that was written while its connection closed.',
+    'The cause was probably a bug (fixed in 276a113): kafkajs never answered a request that was written while its connection closed.',
   ],
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
   [
     'bcce94bb34',
     'verify found ',
-    'The test was wrong: it expected that all events are verified, but an ingest whose clock is ten minutes behind verifies events only up to its own time.',
+    'The test wrongly expected that an ingest whose clock is ten minutes behind verifies all events.',
   ],
 ];
 
@@ -66,15 +66,14 @@ export function reliabilityPage(all: readonly Result[]): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
-/** Returns a table of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
+/** Returns a list of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
 function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
-  const cells = rows.map(({ name, does, runs }) => {
+  const lines = rows.map(({ name, does, runs }) => {
     const of = results.filter((result) => result.rows.includes(name));
     const failed = of.filter((result) => hasFailed(name, result)).length;
-    return [`\`${name}\``, does, `${of.length - failed}/${runs}`, String(failed)];
+    return entry(`${code(name)} (${of.length - failed}/${runs} passed, ${failed} failed)`, does);
   });
-  const header = ['name', 'fault', 'passed', 'failed'];
-  return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
+  return `${list(lines)}\n\n${totalsOf(rows, results)}`;
 }
 
 /** The totals of all runs with one of these rows. The rows of one deployment share its figures. */
