@@ -32,14 +32,15 @@ test('new links of a lookup are counted in addition to links that the state had 
   expect(state.sessionLinks.get(key)).toBe(2);
 });
 
-// The number of failures did not grow while ClickHouse did not answer at all, so that no alert fired.
-test('the wait of a lookup grows while ClickHouse does not answer, and from the first failure until an answer', async () => {
+/** Returns a runner with one report to check, a function that waits, and a function that ends the running lookup. */
+function aWaitingRunner() {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const state = new LinkerState(0, 1, LINKER_BOUNDS);
   const record = aReportLink();
+  const key = keyOf(record);
   const value = { record, offset: 0, phase: 'waiting', askAt: null, closesAt: 0 } as const;
-  state.evolve([{ entry: 'report', key: keyOf(record), value }]);
+  state.evolve([{ entry: 'report', key, value }]);
   let answer = Promise.withResolvers<Answer>();
   const lookUps = { answer: () => answer.promise } as unknown as LookUps;
   const metrics = { failedLookUps: { inc: () => {} } };
@@ -50,17 +51,37 @@ test('the wait of a lookup grows while ClickHouse does not answer, and from the 
     await runner.next();
     return runner.waitingMs;
   };
+  const fail = async (): Promise<void> => {
+    answer.reject(new Unavailable('ClickHouse is down'));
+    await answer.promise.catch(() => {});
+    answer = Promise.withResolvers();
+  };
+  const succeed = async (): Promise<void> => {
+    answer.resolve({ kind: 'check', reports: new Map([[key, value]]), projected: new Map() });
+    await answer.promise;
+  };
+  return { later, fail, succeed, erase: () => state.evolve([{ entry: 'report', key, value: null }]) };
+}
 
+// The number of failures did not grow while ClickHouse did not answer at all, so that no alert fired.
+test('the wait of a lookup grows while ClickHouse does not answer, and from the first failure until an answer', async () => {
+  const { later, fail, succeed } = aWaitingRunner();
   expect(await later(1_000)).toBe(0);
   expect(await later(40_000)).toBe(40_000);
-  answer.reject(new Unavailable('ClickHouse is down'));
-  await answer.promise.catch(() => {});
+  await fail();
   expect(await later(0)).toBe(0);
-  answer = Promise.withResolvers();
   expect(await later(60_000)).toBe(60_000);
-  answer.resolve({ kind: 'check', reports: new Map([[keyOf(record), value]]), projected: new Map() });
-  await answer.promise;
+  await succeed();
   expect(await later(0)).toBe(0);
+});
+
+test('no lookup waits after the report of a failed lookup was erased', async () => {
+  const { later, fail, erase } = aWaitingRunner();
+  await later(0);
+  await fail();
+  await later(0);
+  erase();
+  expect(await later(60_000)).toBe(0);
 });
 
 /** Returns an outbox that keeps the state but commits nothing. */

@@ -100,7 +100,11 @@ export class LookUpRunner implements TruncationParticipant {
       heavy: this.#heavyProjects,
     };
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
-    if (job === undefined) return;
+    if (job === undefined) {
+      // The job of a failed lookup can disappear, for example after an erasure.
+      this.#failingSinceMs = undefined;
+      return;
+    }
     const suspended = this.#suspended.get(job.kind);
     // Commits pending links before the query, because ClickHouse contains only committed links.
     if (suspended?.position === undefined && this.#outbox.pendingMs() > 0) await this.#outbox.commit();
