@@ -90,15 +90,26 @@ test('stores the events of a lenient request that the rate limit allows, and a r
 });
 
 test('stores concurrent requests with the same key once, also after a failed append', async () => {
-  const { send, appended, breakNext, used } = aProcess();
-  breakNext();
+  const { send, appended, broker, used } = aProcess();
+  broker.isBroken = true;
   await expect(send(event)).rejects.toThrow('no broker');
+  broker.isBroken = false;
   const failed = appended();
   const answers = await Promise.all([send(event), send(event)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
   expect(used()).toBe(1);
   // Consumers skip a record if they have already read a record with the same append id.
   expect(appended()).toEqual([...failed, ...failed]);
+});
+
+test('keeps a stored request in the cache while many other requests fail', async () => {
+  const { send, broker } = aProcess({ revision: 'A' });
+  await send(event);
+  broker.isBroken = true;
+  const keys = Array.from({ length: 410 }, (_, n) => KEY.replace('01a1', (n + 0x1000).toString(16)));
+  const others = keys.map((key) => send(Array(500).fill(event), { key }));
+  await Promise.all(others.map((other) => expect(other).rejects.toThrow('no broker')));
+  expect((await send(event)).isReplay).toBe(true);
 });
 
 test('rejects a different body with the same key, and stores concurrent requests with different keys', async () => {
@@ -182,7 +193,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
   const lookUp = { hasReport, isNamed: false, isBroken: false, queries: 0 };
-  let isBroken = false;
+  const broker = { isBroken: false };
   let used = 0;
   const store = {
     query: async () => {
@@ -229,9 +240,8 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       append: async (_: string, __: number, records: readonly { value: Buffer }[]) => {
         // The caller frees the buffers after the append.
         values.push(...records.map(({ value }) => Buffer.from(value)));
-        if (!isBroken) return { baseOffset: values.length - records.length };
-        isBroken = false;
-        throw new Error('no broker');
+        if (broker.isBroken) throw new Error('no broker');
+        return { baseOffset: values.length - records.length };
       },
     },
   } as unknown as Omit<IngestDeps, 'ordinary'>;
@@ -257,10 +267,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       const digest = sha256(Buffer.from(JSON.stringify(body)));
       return deps.replays.claim({ tenantId: SESSION, projectId: KEY, key: KEY, digest, indexes: [0] });
     },
-    breakNext: () => {
-      isBroken = true;
-    },
-    ...{ clock, lookUp, sessions },
+    ...{ broker, clock, lookUp, sessions },
     used: () => used,
     /** Returns the number of requests that took the fast path. */
     taken: () => taken,

@@ -5,7 +5,7 @@
 import { activeSwitches, matches } from '@questlog/runtime/directory/core/switchEvents';
 import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { freeBytes } from '@questlog/schemas/buffers';
+import { allocateBytes, freeBytes } from '@questlog/schemas/buffers';
 import { laneOfSession, partitionFromHome, partitionOf } from '@questlog/schemas/partition';
 import type { Switch } from '@questlog/schemas/topics/directoryEntry';
 import { millisOf, UUID_LENGTH, uuidV8 } from '@questlog/schemas/uuid';
@@ -116,14 +116,18 @@ export class OrdinaryIngest {
       ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency },
       ...{ body, found, lanes, next, sessions, remaining, ids },
     };
-    claim?.addColumns({ ids, micros: found.micros, count, remaining });
+    // Later requests overwrite the arrays during the append.
+    const columns = claim && { ...this.#arrays.copyColumns(), count, remaining };
     const answer = answerOf(batch, this.#reportIds(batch, sessions));
     const overQuota = Math.min(count, Math.max(0, count - remaining));
     const appends = this.#appends(batch, records, names);
     const appended = appendRecords(this.#storing, tenant.id, appends, { ledger, overQuota });
     return appended.then(() => {
       freeBytes(body);
-      claim?.completeColumns();
+      if (columns !== undefined) {
+        claim?.completeColumns(columns);
+        freeBytes(columns.ids);
+      }
       return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
     });
   }
@@ -221,6 +225,13 @@ class RequestArrays {
     }
     this.records = records.all;
     return true;
+  }
+
+  copyColumns(): { readonly ids: Buffer; readonly micros: Float64Array } {
+    const { count, micros } = this.found;
+    const ids = allocateBytes(count * UUID_LENGTH);
+    this.ids.copy(ids);
+    return { ids, micros: micros.slice(0, count) };
   }
 
   /** True if a switch may apply to an event of the request. A switch is an operator's rule that rejects or samples events. */

@@ -32,8 +32,6 @@ export interface RunningRequest extends NamedRequest {
   readonly name: string;
   /** Number of truncations of the log that this process had detected before the request. */
   readonly truncations: number;
-  /** Events of the request in the ring buffers. Undefined until `addColumns`. */
-  events: EventRange | undefined;
   isRunning: boolean;
   /** Promise for the end of this request. Undefined if no other request waits for the end. */
   ended: PromiseWithResolvers<void> | undefined;
@@ -93,7 +91,7 @@ export class ReplayCache {
     const name = nameOf(request);
     const running: RunningRequest = {
       ...{ name, projectId, key, digest, truncations: this.#truncations },
-      ...{ events: undefined, isRunning: true, ended: undefined },
+      ...{ isRunning: true, ended: undefined },
     };
     this.#running.set(name, running);
     return running;
@@ -104,17 +102,16 @@ export class ReplayCache {
     await request.ended.promise;
   }
 
-  /** Copies the events of a request into the cache. A retry gets them after `complete`. */
-  addColumns(request: RunningRequest, columns: StoredColumns): void {
-    request.events = this.#events.addColumns(columns);
-  }
-
-  /** Ends a request whose events are stored. @param stored all events of the request. Undefined after `addColumns` */
-  complete(request: RunningRequest, stored: readonly StoredElement[] | undefined): void {
+  /**
+   * Ends a request, and caches its events. Events of running requests are not in the cache, because failed requests would evict
+   * stored requests.
+   * @param stored all events of the request, which must be stored
+   */
+  complete(request: RunningRequest, stored: readonly StoredElement[] | StoredColumns): void {
     // Does not cache the events if the log was truncated during the request, because the log may have lost events.
     if (request.truncations === this.#truncations) {
-      const events = stored === undefined ? request.events : this.#events.add(stored);
-      if (events !== undefined) this.#requests.add(request, events, this.#clock.now());
+      const events = 'ids' in stored ? this.#events.addColumns(stored) : this.#events.add(stored);
+      this.#requests.add(request, events, this.#clock.now());
     }
     this.#end(request);
   }

@@ -50,10 +50,8 @@ export interface ClaimedKey {
    * events from earlier attempts.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Copies the events of the request for `completeColumns`. Must be called only if no earlier attempt stored events. */
-  addColumns(columns: StoredColumns): void;
-  /** Ends the claim, and caches the events of `addColumns`. */
-  completeColumns(): void;
+  /** Ends the claim, and caches its events. Must be called only if no earlier attempt stored events. */
+  completeColumns(columns: StoredColumns): void;
   /**
    * Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. Does
    * nothing if the claim has ended.
@@ -134,12 +132,8 @@ class CacheClaim implements ClaimedKey {
     return all;
   }
 
-  addColumns(columns: StoredColumns): void {
-    this.#cache.addColumns(this.#request, columns);
-  }
-
-  completeColumns(): void {
-    this.#cache.complete(this.#request, undefined);
+  completeColumns(columns: StoredColumns): void {
+    this.#cache.complete(this.#request, columns);
   }
 
   release(): void {
