@@ -1,7 +1,7 @@
 /** Tests bodies that cost the process more than they cost their client. */
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { inflate } from '@questlog/runtime/process/inflate';
 import { freeChunk } from '@questlog/schemas/buffers';
 import { expect, test } from 'vitest';
@@ -29,6 +29,15 @@ test('frees a chunk while the rest is inflated', async () => {
   }
   expect(Buffer.concat(found)).toEqual(bytes);
   expect(freed).toBe(Math.floor(bytes.length / (64 * 1024)));
+});
+
+test.each([
+  ['br', brotliCompressSync],
+  ['gzip', gzipSync],
+  ['zstd', zstdCompressSync],
+])('copies a small body in %s out of the large buffer of its decoder', async (coding, compress) => {
+  const { length, bufferBytes } = reading(compress(Buffer.alloc(200, ' ')), coding);
+  expect([await length, bufferBytes()]).toEqual([200, 200]);
 });
 
 test('rejects a body with too many zstd frames', async () => {
@@ -71,6 +80,7 @@ function reading(
   turns = new EventLoopQueue(),
 ) {
   let most = 0;
+  let buffer = 0;
   const bodies = openBodyLimits({ set: (bytes) => (most = Math.max(most, bytes)) });
   const request = Object.assign(Readable.from([sent]), {
     headers: { 'content-type': 'application/json', 'content-encoding': coding },
@@ -82,7 +92,10 @@ function reading(
     request as unknown as IncomingMessage,
     'a tenant',
     { ...bodies, queue: turns },
-    async (body) => body.length,
+    async (body) => {
+      buffer = body.buffer.byteLength;
+      return body.length;
+    },
   );
-  return { length, mostBytes: () => most };
+  return { length, mostBytes: () => most, bufferBytes: () => buffer };
 }

@@ -89,7 +89,7 @@ async function collect(
   const small = inflateSmall(body, coding, MAX_SMALL_BYTES, limits);
   if (small !== undefined) {
     budget.take(pending, small.length);
-    return small;
+    return compacted(small);
   }
   const inflated = new LimitedChunks(budget, pending);
   try {
@@ -100,7 +100,7 @@ async function collect(
         inflated.add(chunk);
       }
     });
-    return inflated.toBuffer();
+    return compacted(inflated.toBuffer());
   } catch (cause) {
     inflated.free();
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
@@ -114,6 +114,14 @@ async function collect(
 const MAX_FRAMES = 16;
 /** Base-2 logarithm of the maximum zstd window. In HTTP, the maximum window is 8 MiB (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
+
+/** Copies a body from a much larger buffer of its decoder. The budget counts only the body, which can wait for a slow append. */
+function compacted(body: Buffer): Buffer {
+  if (body.length >= body.buffer.byteLength / 2) return body;
+  const copy = Buffer.allocUnsafeSlow(body.length);
+  body.copy(copy);
+  return copy;
+}
 
 class LimitedChunks {
   readonly #budget: BodyBudget;
