@@ -7,7 +7,7 @@ import {
   unknownFieldProblems,
   withNearMisses,
 } from '@questlog/runtime/http/core/unknownFields';
-import type { Rejected } from '@questlog/runtime/http/rejected';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
@@ -115,7 +115,7 @@ async function ingestNew(deps: IngestDeps, request: ReadRequest, claim?: Claimed
   return { status, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
 }
 
-interface ReadRequest extends IngestRequest {
+interface ReadRequest extends Omit<IngestRequest, 'idempotencyKey'> {
   readonly idempotency: Idempotency | null;
 }
 
@@ -180,14 +180,14 @@ function excludedProblems(
 /** Finds the sessions of the valid elements. Adds a problem for each element with an unknown session. */
 async function check(
   { sessions }: IngestDeps,
-  { principal, idempotencyKey, isLenient }: IngestRequest,
+  { principal, idempotency, isLenient }: ReadRequest,
   elements: Elements,
 ): Promise<AssignedDrafts> {
   const { tenant, project, buildIds } = principal;
   const { problems } = elements;
   const rejection = problems.length > 0 && !isLenient ? () => elementsRejection(problems) : undefined;
   const sessionsById = await findSessions(sessions, principal, sessionsOf(elements.drafts), rejection);
-  const lane = laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
+  const lane = laneOfSession(idempotency?.key ?? crypto.randomUUID(), tenant.spread);
   return assignLanes(elements, sessionsById, { lane, projectId: project.id, buildIds });
 }
 
@@ -209,10 +209,12 @@ async function storeOnce(
   try {
     const { created, ...result } = await store(deps, request, missing);
     if (created.length > 0) return { stored: claim.complete(created), isReplay: false, ...result };
-    claim.release();
+    claim.cancel();
     return { stored: claim.stored, isReplay: false, ...result };
   } catch (error) {
-    claim.release();
+    // A rejected request has appended no event.
+    if (error instanceof Rejected) claim.cancel();
+    else claim.release();
     throw error;
   }
 }

@@ -83,6 +83,9 @@ test('stores the events of a lenient request that the rate limit allows, and a r
   const body = Array(15).fill(event);
   const first = JSON.parse((await send(body, { isLenient: true })).body.toString());
   expect(first.filter(({ code }: { code?: string }) => code === 'rate_limited')).toHaveLength(5);
+  // The rate limit allows no event of the next retries.
+  await expect(send(body)).rejects.toMatchObject({ code: 'rate_limited' });
+  expect((await send(body, { isLenient: true })).accepted).toBeUndefined();
   clock.ms += 2_000;
   expect((await send(body, { isLenient: true })).status).toBe(207);
   expect(appended().map(({ message }) => message.events.length)).toEqual([50, ...Array(15).fill(1)]);
@@ -120,6 +123,14 @@ test('rejects a different body with the same key, and stores concurrent requests
   expect(types).toEqual([event.eventType, other.eventType]);
   expect(appended().map(({ message }) => message.events[0]?.eventType)).toEqual(types);
   await expect(send(other)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+});
+
+test('stores a request whose key belongs to a concurrent invalid request', async () => {
+  const { send } = aProcess();
+  const invalid = send({ ...event, eventType: 7 });
+  const valid = send(event);
+  await expect(invalid).rejects.toMatchObject({ errors: [{ pointer: '/eventType' }] });
+  expect((await valid).status).toBe(201);
 });
 
 test('reports the problems of an invalid request before a reused key and an outage of ClickHouse', async () => {

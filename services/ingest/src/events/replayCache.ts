@@ -116,6 +116,11 @@ export class ReplayCache {
     this.#end(request);
   }
 
+  /** Ends a request that has appended no event. */
+  cancel(request: RunningRequest): void {
+    this.#end(request);
+  }
+
   /** Ends a failed request. Removes it from the cache, because it is unknown which of its events are stored. */
   release(request: RunningRequest): void {
     this.#requests.remove(request);

@@ -91,8 +91,9 @@ test('rejects a key with another body, and separates keys of different projects'
   const other = { ...request, digest: randomBytes(32) };
   const first = await task(replays, request);
   const refusal = { code: 'idempotency_key_reused' };
-  await expect(replays.claim(other)).rejects.toMatchObject(refusal);
+  const waiting = expect(replays.claim(other)).rejects.toMatchObject(refusal);
   first.complete([anEvent()]);
+  await waiting;
   await expect(replays.claim(other)).rejects.toMatchObject(refusal);
   expect((await replays.claim({ ...other, projectId: randomUUID() })).isReplay).toBe(false);
 });

@@ -52,6 +52,8 @@ export interface ClaimedKey {
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
   /** Ends the claim, and caches its events. Must be called only if no earlier attempt stored events. */
   completeColumns(columns: StoredColumns): void;
+  /** Ends the claim of a request that has appended no event. Events of earlier attempts stay in the cache. */
+  cancel(): void;
   /**
    * Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. Does
    * nothing if the claim has ended.
@@ -90,9 +92,9 @@ export function openReplays(deps: {
       return undefined;
     },
     claim: async (request) => {
-      // Searches again after each wait, because another waiting request can have claimed the key in the meantime.
+      // Searches again after each wait, because another waiting request can have claimed the key in the meantime. Waits also for
+      // a request with another body, because that request can be invalid. Its key is then new.
       for (let running = cache.running(request); running !== undefined; running = cache.running(request)) {
-        if (!running.digest.equals(request.digest)) throw keyReused();
         await cache.end(running);
       }
       const cached = cache.find(request);
@@ -134,6 +136,10 @@ class CacheClaim implements ClaimedKey {
 
   completeColumns(columns: StoredColumns): void {
     this.#cache.complete(this.#request, columns);
+  }
+
+  cancel(): void {
+    this.#cache.cancel(this.#request);
   }
 
   release(): void {
