@@ -15,6 +15,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const ASSIGNED = { rows: '1000', shards: ['1', '2', '1'] };
 
 await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) => {
   let cluster: ClickHouseCluster;
@@ -82,6 +83,13 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     }
   }
 
+  /** Returns the number of rows in `partition_shards`, and the shards in the order of their partitions, on each node. */
+  async function partitionShards(database: string): Promise<unknown[]> {
+    const sql = `SELECT count() AS rows, arraySlice(arrayMap(row -> row.2, arraySort(groupArray((log_partition, shard)))), 1, 3)
+       AS shards FROM ${database}.partition_shards`;
+    return (await Promise.all(cluster.nodes.map((node) => ask(node, sql)))).flat();
+  }
+
   const withoutTimes = (rows: readonly unknown[]) => rows.map((row) => ({ ...Object(row), changed: '' }));
 
   async function expectEqualNodes(database: string, nodes = cluster.nodes): Promise<void> {
@@ -104,6 +112,53 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       `SELECT name FROM system.databases WHERE name LIKE '${database}_%'`,
     );
     expect(left).toEqual([]);
+  });
+
+  test('assigns partitions again if the rows of the first start were lost', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('004');
+    await migrate(database, { directory });
+    const [first = ''] = cluster.nodes;
+    const store = openStore(addressOf(first, database));
+    onTestFinished(() => store.close());
+    // The deletion keeps the deduplication token of the insert.
+    await store.command('ALTER TABLE partition_shards DELETE WHERE true SETTINGS mutations_sync = 2');
+    await migrate(database, { directory });
+    expect(await partitionShards(database)).toEqual(cluster.nodes.map(() => ASSIGNED));
+  });
+
+  test('a node that lacks the assignment of partitions does not replace the assignment', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('004');
+    await migrate(database, { directory });
+    const [first = ''] = cluster.nodes;
+    const open = (options: StoreOptions): AddressedStore => {
+      const store = openStore(options);
+      const query = async <Row>(sql: string, ...more: [Record<string, unknown>?]): Promise<Row[]> =>
+        options.url === new URL(first).origin && sql.includes('.partition_shards')
+          ? []
+          : await store.query<Row>(sql, ...more);
+      return { ...store, query };
+    };
+    await migrate(database, { directory, open });
+    expect(await partitionShards(database)).toEqual(cluster.nodes.map(() => ASSIGNED));
+  });
+
+  test('drops the temporary databases of starts that were killed', async () => {
+    const database = aDatabase();
+    const [first = '', second = ''] = cluster.nodes;
+    const minute = 60_000;
+    const names = [11, 1].map((minutes) => `${database}_expected_${Date.now() - minutes * minute}_0123abcd`);
+    for (const node of [first, second]) {
+      const store = openStore(addressOf(node));
+      onTestFinished(() => store.close());
+      for (const name of names) await store.command(`CREATE DATABASE ${name}`);
+    }
+    await migrate(database, { directory: filesBefore('004') });
+    for (const node of [first, second])
+      expect(
+        await ask(node, `SELECT name FROM system.databases WHERE name LIKE '${database}_expected_%'`),
+      ).toEqual([{ name: names[1] }]);
   });
 
   test('concurrent starts create the same tables', async () => {

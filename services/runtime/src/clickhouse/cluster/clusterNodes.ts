@@ -63,8 +63,12 @@ export async function openClusterNodes(
   }
 }
 
-/** ClickHouse waits this time for the nodes of an `ON CLUSTER` statement. The statement does not fail if a node is unavailable. */
+/**
+ * ClickHouse waits this time for the nodes of an `ON CLUSTER` statement. The statement does not fail if a node is unavailable.
+ * `SYSTEM SYNC REPLICA` waits for `receive_timeout`.
+ */
 const DDL_SETTINGS = {
+  receive_timeout: 10,
   distributed_ddl_task_timeout: 10,
   distributed_ddl_output_mode: 'null_status_on_timeout',
 };

@@ -100,7 +100,7 @@ function replicatedTable(table: Table): ClusterTable {
   const { non_replicated_deduplication_window: _, ...settings } = table.settings;
   return {
     ...table,
-    name: isSharded ? `${table.name}${LOCAL}` : table.name,
+    name: localName(table.name),
     engine,
     settings: { ...settings, ...REPLICATION_SETTINGS },
     replication: isSharded ? 'shard' : 'all',
@@ -135,14 +135,14 @@ function localSelect(
 ): string {
   return select.replace(QUALIFIED_NAME, (text, qualifier: string, name: string, alias?: string) => {
     if (qualifier !== from) return text;
-    const suffix = SHARDED.has(name) ? LOCAL : viewsOfShards.has(name) ? SHARD : '';
+    const local = viewsOfShards.has(name) ? `${name}${SHARD}` : localName(name);
     // The rest of the query uses the original name of the table.
-    return `${database}.${name}${suffix}${alias ?? (suffix === '' ? '' : ` AS ${name}`)}`;
+    return `${database}.${local}${alias ?? (local === name ? '' : ` AS ${name}`)}`;
   });
 }
 
 function rows({ name, columns }: Table, { database }: ClusterNames): string {
-  return `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${database}.${name}${LOCAL}`;
+  return `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${database}.${localName(name)}`;
 }
 
 function shardView({ name, comment, columns }: Table, select: string): ClusterTable {
@@ -209,7 +209,7 @@ function indexText({ name, expression, type, granularity }: SkippingIndex): stri
   return `${name} ${expression} TYPE ${type} GRANULARITY ${granularity}`;
 }
 
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 

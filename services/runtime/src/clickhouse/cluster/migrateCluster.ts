@@ -9,7 +9,6 @@ import { StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { Backoff, retry } from '../../process/waiting.ts';
 import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
-import { RowBinaryWriter } from '../rowBinary.ts';
 import type { openStore } from '../store.ts';
 import {
   type ClusterNode,
@@ -23,8 +22,10 @@ import {
   clusterTables,
   createOnCluster,
   PARTITION_SHARDS,
+  quoted,
   repairsOf,
 } from './clusterSchema.ts';
+import { syncTables } from './quorumStore.ts';
 import { readTables, type StoredTable, type Table } from './tableState.ts';
 
 export interface ClusterMigration {
@@ -54,19 +55,16 @@ export async function migrateCluster({
     const pending = pendingFiles(files, applied);
     // A newer version has created tables that this version does not know, so this version must not change them back.
     if (applied.length + pending.length > files.length) return;
-    const from = `${database}_expected_${systemClock.now()}_${randomBytes(4).toString('hex')}`;
+    await dropExpected(cluster.nodes, database);
+    const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
     const names = { from, database, cluster: options.name };
     const [first] = cluster.nodes;
     const expected = clusterTables(await singleServerTables(first, from, directory), names);
-    const repair = (): Promise<void> => new Repair(cluster, expected, names).run();
-    let failures = 0;
-    const isRetryable = (error: Error): boolean =>
-      !(error instanceof StartRefused) && ++failures < MAX_ATTEMPTS;
-    await retry(repair, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
+    await attempt(() => new Repair(cluster, expected, names).run());
     const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
     if (values !== '')
       await first.store.command(`INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`);
-    await assignPartitions(cluster, database);
+    await attempt(() => assignPartitions(cluster, database));
   } finally {
     await cluster.close();
   }
@@ -75,24 +73,68 @@ export async function migrateCluster({
 /** Number of log partitions that get a shard: the maximum of `QUESTLOG_PARTITIONS`. */
 const PARTITIONS = 1_000;
 
-/** Assigns log partitions to shards at the first start. Concurrent starts insert the same rows with the same token. */
+/**
+ * Assigns log partitions to shards at the first start. Concurrent starts insert equal rows.
+ * @throws StartRefused if no node has rows and a node does not answer, because that node may have rows.
+ * @throws Unavailable if a node has not fetched all rows.
+ */
 async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: string): Promise<void> {
+  const table = `${database}.${PARTITION_SHARDS}`;
+  const assignedPartitions = async ({ store }: ClusterNode): Promise<number> => {
+    const [row] = await store.query<{ partitions: string }>(
+      `SELECT uniqExact(log_partition) AS partitions FROM ${table}`,
+    );
+    return Number(row?.partitions);
+  };
+  const countOnEachNode = async (): Promise<number[]> => await Promise.all(nodes.map(assignedPartitions));
+  const sync = async (): Promise<void> => {
+    await Promise.all(nodes.map(({ store }) => syncTables(store, [table])));
+  };
+  const isAssigned = async (): Promise<boolean> => (await countOnEachNode()).some((count) => count > 0);
+  if (await isAssigned()) return;
+  if (unavailable.length > 0)
+    throw new StartRefused(
+      `ClickHouse: no partition has a shard yet, which needs every node; these do not answer: ${unavailable.join(', ')}`,
+    );
+  await sync();
+  if (await isAssigned()) return;
+  const shards = [...new Set(nodes.map(({ shard }) => shard))].sort().map(quoted);
   const [{ store }] = nodes;
-  const [assigned] = await store.query(`SELECT 1 FROM ${database}.${PARTITION_SHARDS} LIMIT 1`);
-  // A node can lack the rows because it is new. Only the first start writes the rows, and needs every node.
-  if (assigned !== undefined || unavailable.length > 0) return;
-  const shards = [...new Set(nodes.map(({ shard }) => shard))].sort();
-  const out = new RowBinaryWriter();
-  for (let partition = 0; partition < PARTITIONS; partition++) {
-    out.uint32(partition);
-    out.string(shards[partition % shards.length] ?? '');
+  // Without a token, because ClickHouse stores nothing if a lost part had the same token.
+  await store.command(
+    `INSERT INTO ${table} (log_partition, shard) SETTINGS insert_quorum = 'auto', insert_quorum_timeout = 10000
+     SELECT number, [${shards.join(', ')}][number % ${shards.length} + 1] FROM numbers(${PARTITIONS})`,
+  );
+  await sync();
+  if ((await countOnEachNode()).some((count) => count !== PARTITIONS))
+    throw new Unavailable(`ClickHouse: not every node has the rows of ${table}`);
+}
+
+/** Part of the name of a temporary database. The time of the creation and a random number follow. */
+const EXPECTED = '_expected_';
+/** Maximum duration of a start that still uses its temporary database. */
+const EXPECTED_IN_USE_MS = 10 * 60_000;
+
+/** Drops the temporary databases of starts that were killed. */
+async function dropExpected(nodes: readonly ClusterNode[], database: string): Promise<void> {
+  const pattern = new RegExp(`^${database}${EXPECTED}(\\d+)_[0-9a-f]{8}$`);
+  const isOld = (name: string): boolean => {
+    const createdAtMs = Number(pattern.exec(name)?.[1]);
+    return createdAtMs < systemClock.now() - EXPECTED_IN_USE_MS;
+  };
+  for (const { store } of nodes) {
+    const databases = await store.query<{ name: string }>('SELECT name FROM system.databases');
+    for (const { name } of databases.filter((one) => isOld(one.name)))
+      await store.command(`DROP DATABASE IF EXISTS ${name}`);
   }
-  await store.insert({
-    table: `${database}.${PARTITION_SHARDS}`,
-    columns: ['log_partition', 'shard'],
-    rows: out.written(),
-    deduplicationToken: 'first start',
-  });
+}
+
+/** Repeats work that fails because ClickHouse applies changes of other starts, or because a node does not answer in time. */
+async function attempt(work: () => Promise<void>): Promise<void> {
+  let failures = 0;
+  const isRetryable = (error: Error): boolean =>
+    !(error instanceof StartRefused) && ++failures < MAX_ATTEMPTS;
+  await retry(work, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
 }
 
 const MAX_ATTEMPTS = 10;
