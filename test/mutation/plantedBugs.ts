@@ -137,7 +137,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'rejected record without a dead letter',
     lost: 'an event that ClickHouse rejects is lost without a trace',
     file: BLOCKS,
-    text: 'await this.#retry(() => writer.deadLetter(block, cause));',
+    text: 'await this.#insert(true, () => writer.deadLetter(block, cause));',
     by: '',
     tests: [BLOCKS_TEST],
   },

@@ -104,7 +104,7 @@ export const PLANTED_TRUNCATIONS: readonly PlantedBug[] = [
     name: 'repair before late inserts have ended',
     lost: 'after a truncation, event counts and quotas include lost records twice',
     file: BLOCKS,
-    text: 'if (isPending) await this.#waitUntil(this.#previousInsertsEndAtMs);',
+    text: 'if (this.#startsWithPending) await this.#waitUntil(this.#previousInsertsEndAtMs);',
     by: '',
     tests: [BLOCK_TRUNCATIONS_TEST],
   },

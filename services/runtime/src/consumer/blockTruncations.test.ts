@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { OwnedPartition } from '../log/log.ts';
 import { lastRecordOf, leaderEpochOf } from '../log/projection/commitMetadata.ts';
 import { withMethods } from '../log/testing/alteredLog.ts';
-import { Fenced, Unavailable } from '../process/errors.ts';
+import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { WITHIN_MS } from './testing/readDrivenClock.ts';
 import { aProjection, GROUP, TOPIC } from './testing/truncatedProjection.ts';
 
@@ -338,27 +338,65 @@ test('repairs a truncation only after an insert of the previous owner can no lon
   expect(tables.names()).toEqual(['a', 'B']);
 });
 
-test('repairs a truncation only after a failed insert of the same owner can no longer take effect', async () => {
-  const projection = await aProjection({ insertsEndWithinMs: 20 });
-  const { log, tables, append } = projection;
-  await append('a');
-  const consumer = await projection.start();
-  onTestFinished(() => consumer.stop());
-  await expect.poll(projection.committed, { timeout: WITHIN_MS }).toBe(1);
-  const failed = Promise.withResolvers<void>();
-  tables.beforeRow = () => {
-    failed.resolve();
-    throw new Unavailable('no answer in time');
-  };
-  await append('b');
-  await failed.promise;
-  await log.truncate(TOPIC, 0, 1);
-  await append('B');
-  tables.lateRows.push({ offset: 1, name: 'b' });
-  tables.beforeRow = () => {};
-  await expect.poll(() => tables.names(), { timeout: WITHIN_MS }).toEqual(['a', 'B']);
-  expect([tables.lateRows, tables.moved.map(({ name }) => name)]).toEqual([[], ['b', 'b']]);
-});
+test.each(['without a commit', 'with a pending block'])(
+  'repairs a truncation only after an insert of the previous owner has ended, also after new commits (start %s)',
+  async (start) => {
+    const projection = await aProjection({ insertsEndWithinMs: 20 });
+    const { log, tables, append } = projection;
+    await append('a', 'b');
+    if (start === 'with a pending block')
+      await announce(projection, { pendingTo: 2, last: { offset: 1, id: 'b' } });
+    const consumer = await projection.start((owned) =>
+      withMethods(owned, {
+        commit: async (topic, committed) => {
+          await owned.commit(topic, committed);
+          if (committed.offset !== 2 || tables.names().includes('B')) return;
+          await log.truncate(TOPIC, 0, 1);
+          await append('B');
+          tables.lateRows.push({ offset: 1, name: 'b' });
+        },
+      }),
+    );
+    onTestFinished(() => consumer.stop());
+    await expect.poll(() => tables.names(), { timeout: WITHIN_MS }).toEqual(['a', 'B']);
+    expect([tables.lateRows, tables.moved.map(({ name }) => name)]).toEqual([[], ['b', 'b']]);
+  },
+);
+
+test.each(['rows', 'a dead letter'])(
+  'repairs a truncation only after a failed insert of the same owner (%s) can no longer take effect',
+  async (inserted) => {
+    const projection = await aProjection({ insertsEndWithinMs: 20 });
+    const { log, tables, clock, append } = projection;
+    await append('a');
+    const consumer = await projection.start();
+    onTestFinished(() => consumer.stop());
+    await expect.poll(projection.committed, { timeout: WITHIN_MS }).toBe(1);
+    const failed = Promise.withResolvers<void>();
+    const fail = (): never => {
+      failed.resolve();
+      throw new Unavailable('no answer in time');
+    };
+    tables.beforeRow = () => {
+      if (inserted === 'rows') fail();
+      throw new Invalid('rejected');
+    };
+    tables.beforeDeadLetter = () => {
+      clock.advance(20);
+      fail();
+    };
+    await append('b');
+    await failed.promise;
+    await log.truncate(TOPIC, 0, 1);
+    await append('B');
+    tables.lateRows.push({ offset: 1, name: 'b' });
+    tables.beforeRow = () => {};
+    tables.beforeDeadLetter = () => {};
+    await expect.poll(() => tables.names(), { timeout: WITHIN_MS }).toEqual(['a', 'B']);
+    const repaired = inserted === 'rows' ? ['b', 'b'] : ['b'];
+    expect([tables.lateRows, tables.moved.map(({ name }) => name)]).toEqual([[], repaired]);
+  },
+);
 
 test('ignores metadata of tools that set offsets', () => {
   const set = { offset: 1, metadata: 'set by hand' };

@@ -23,7 +23,7 @@ import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, retry } from '../process/waiting.ts';
-import type { Block, BlockWriter } from './blockWriter.ts';
+import type { Attempt, Block, BlockWriter } from './blockWriter.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
@@ -88,6 +88,7 @@ class BlockRun<Plan> {
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
   #isNewPartition = false;
   #isStartPublished = false;
+  readonly #startsWithPending: boolean;
   #previousInsertsEndAtMs: number;
   #failedInsertsEndAtMs = Number.NEGATIVE_INFINITY;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
@@ -101,6 +102,7 @@ class BlockRun<Plan> {
     const committed = owned.committed(topic);
     this.#hasCommit = committed !== undefined;
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
+    this.#startsWithPending = !this.#hasCommit || this.#committed.pendingTo !== undefined;
   }
 
   async runUntilInterrupted(): Promise<void> {
@@ -142,9 +144,8 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
-      // A late insert after the repair would count lost records. Without a pending block, the previous inserts have ended.
-      const isPending = !this.#hasCommit || this.#committed.pendingTo !== undefined;
-      if (isPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
+      // A late insert after the repair would count lost records. Commits of this run do not end the previous owner's inserts.
+      if (this.#startsWithPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
       await this.#waitUntil(this.#failedInsertsEndAtMs);
       const truncation = found;
       const { offset, end } = truncation;
@@ -200,10 +201,10 @@ class BlockRun<Plan> {
   }
 
   /**
-   * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert. -
-   * Usually, only the next block is verified, because a process that crashed before its commit can have left rows of the block.
+   * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert.
+   * - Usually, only the next block is verified, because a process that crashed before its commit can have left rows of the block.
    * - If the group has no commit, or if ClickHouse has a row whose offset is at or above `position`, all blocks up to the end
-   * of the log are   verified.
+   *   of the log are verified.
    * @throws RestartRun if the log ends before a stored row. The search for truncations must then run again, because the log has
    * lost records after that search.
    */
@@ -336,7 +337,7 @@ class BlockRun<Plan> {
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
       try {
-        await this.#apply(writer, plan, verify);
+        await this.#insert(verify, (attempt) => writer.apply(plan, attempt));
         onWritten(block, startedAtMs);
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
@@ -356,7 +357,7 @@ class BlockRun<Plan> {
     // Discards the writer, because its state includes the rows that ClickHouse rejected.
     this.#writer = undefined;
     if (block.records.length === 1) {
-      await this.#retry(() => writer.deadLetter(block, cause));
+      await this.#insert(true, () => writer.deadLetter(block, cause));
       return;
     }
     const half = block.records.length >> 1;
@@ -365,14 +366,14 @@ class BlockRun<Plan> {
     await this.#write(this.#block(block.records.slice(half), middle, block.end), true);
   }
 
-  async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
+  async #insert(verify: boolean, insert: (attempt: Attempt) => Promise<void>): Promise<void> {
     let mayBeStored = verify;
     await this.#retry(async () => {
       // Checks the tables before every attempt, because a backup can be restored between two attempts.
       await this.#checkTables();
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
-      await writer.apply(plan, attempt).catch((error: unknown) => {
+      await insert(attempt).catch((error: unknown) => {
         this.#failedInsertsEndAtMs = this.#options.clock.now() + this.#options.insertsEndWithinMs;
         throw error;
       });
@@ -392,8 +393,7 @@ class BlockRun<Plan> {
 /** Error that restarts the writing of blocks at the committed offset. */
 class RestartRun extends Error {}
 
-const TRUNCATED_MESSAGE =
-  'the log was truncated: it lost records whose rows are stored; see the table truncations';
+const TRUNCATED_MESSAGE = 'the log lost records whose rows are stored; see the table truncations';
 
 function encodeCommit({ offset, ...metadata }: CommitMetadata): Committed {
   return { offset, metadata: Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata) };

@@ -28,6 +28,7 @@ class Tables {
   /** Truncation whose repair is not complete. */
   begun: Truncation | undefined;
   beforeRow = (_name: string): void => {};
+  beforeDeadLetter = (): void => {};
   /** Called before each search for rows above an offset, which follows the search for a truncation. */
   beforeVerification = async (): Promise<void> => {};
   /** Called during each repair. */
@@ -100,7 +101,7 @@ export async function aProjection({ insertsEndWithinMs = 0 } = {}) {
   };
   const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
   return {
-    ...{ log, tables, cuts: truncations, said: logged, committed },
+    ...{ log, tables, clock, cuts: truncations, said: logged, committed },
     /** Appends records with these names. The names are also the records' append ids. */
     append: async (...names: string[]) => {
       for (const name of names)
@@ -121,7 +122,7 @@ export async function aProjection({ insertsEndWithinMs = 0 } = {}) {
             openWriter: async () => ({
               plan: async (block: Block) => block,
               apply: (block, attempt) => tables.apply(block, attempt),
-              deadLetter: async () => {},
+              deadLetter: async () => tables.beforeDeadLetter(),
             }),
             onWritten: () => {},
             publishStart: async () => {},
