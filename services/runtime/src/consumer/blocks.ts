@@ -202,9 +202,9 @@ class BlockRun<Plan> {
 
   /**
    * Decides which blocks are verified. The rows of a verified block are compared with the stored rows before the insert.
-   * - Usually, only the next block is verified, because a process that crashed before its commit can have left rows of the block.
+   * - Usually, only the next block, because a process that crashed before its commit can have left rows of the block.
    * - If the group has no commit, or if ClickHouse has a row whose offset is at or above `position`, all blocks up to the end
-   *   of the log are verified.
+   *   of the log.
    * @throws RestartRun if the log ends before a stored row. The search for truncations must then run again, because the log has
    * lost records after that search.
    */
