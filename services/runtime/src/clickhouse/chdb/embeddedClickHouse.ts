@@ -16,7 +16,7 @@ import { type Engine, openEngine } from './engine/engine.ts';
 import { engineConfig, usersConfig } from './engine/engineConfig.ts';
 import * as limits from './engine/limits.ts';
 import { isDiskFull, openRequestFiles } from './engine/requestFiles.ts';
-import { handleRequest } from './http/requestHandler.ts';
+import { type Backend, handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
 export interface EmbeddedClickHouseOptions {
@@ -40,6 +40,8 @@ export interface EmbeddedClickHouseOptions {
    * killed.
    */
   onBroken?: (reason: string) => void;
+  /** Called when no response could be sent to a request because of a bug. */
+  onRequestFailure?: (error: unknown) => void;
 }
 
 export interface EmbeddedClickHouse {
@@ -71,11 +73,11 @@ export async function startEmbeddedClickHouse(
       reader: createAdmission(maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS),
     };
     const accounts = { product: { username, password }, reader: options.reader ?? disabledAccount() };
-    const readers = new Map<string, AbortController>();
+    const { onRequestFailure = () => {} } = options;
+    const backend: Backend = { engine, files, admission, readers: new Map(), onRequestFailure };
     const requests = new Set<Promise<unknown>>();
     const server = createServer(SERVER_OPTIONS, (request, response) => {
       const sent = new Promise((resolve) => response.once('close', resolve));
-      const backend = { engine, files, admission, readers };
       const work = Promise.all([handleRequest(backend, accounts, requests.size, request, response), sent]);
       requests.add(work);
       void work.finally(() => requests.delete(work));

@@ -19,10 +19,17 @@ const CONCURRENCY = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
+const logger = createLogger('embedded-clickhouse', logOptions(process.env));
+const CALLBACKS = {
+  onBroken,
+  onRequestFailure: (error: unknown) =>
+    logger.error('embedded_clickhouse_request_failed', error, { bug: true }),
+};
+
 // A process with an IPC channel receives its settings from its supervisor. A second load of the settings would double the CPU
 // time before the engine starts.
 if (process.send === undefined)
-  await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, onBroken });
+  await (await import('./unsupervised.ts')).runUnsupervised({ ...CONCURRENCY, ...CALLBACKS });
 else runSupervised();
 
 /**
@@ -44,7 +51,7 @@ function runSupervised(): void {
       return sendToSupervisor({ answers: true });
     }
     try {
-      server = await startEmbeddedClickHouse({ ...CONCURRENCY, ...message.start, onBroken });
+      server = await startEmbeddedClickHouse({ ...CONCURRENCY, ...message.start, ...CALLBACKS });
       sendToSupervisor({ ready: Number(new URL(server.url).port) });
     } catch (error) {
       sendToSupervisor({ refused: messageOf(error) }, killSelf);
@@ -53,10 +60,7 @@ function runSupervised(): void {
 }
 
 function onBroken(reason: string): void {
-  createLogger('embedded-clickhouse', logOptions(process.env)).error(
-    'embedded_clickhouse_broken',
-    new Error(reason),
-  );
+  logger.error('embedded_clickhouse_broken', new Error(reason));
   killSelf();
 }
 

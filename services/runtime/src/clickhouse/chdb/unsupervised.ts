@@ -9,7 +9,7 @@ import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embed
 
 type UnsupervisedOptions = Pick<
   EmbeddedClickHouseOptions,
-  'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'
+  'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken' | 'onRequestFailure'
 >;
 
 const settings = Type.Object({

@@ -40,8 +40,8 @@ export interface Execution {
   engine: Engine;
   admission: Readonly<Record<Access, Admission>>;
   files: RequestFiles;
-  /** Requests of readers that have no response yet, by the id of the query. */
-  readers: ReadonlyMap<string, AbortController>;
+  /** Ids of the queries of readers whose responses are not complete yet. Several queries can have the same id. */
+  readers: ReadonlyMap<AbortController, string>;
   head: RequestHead;
   signal: AbortSignal;
 }
@@ -71,9 +71,9 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
 /** Matches the statement that JDBC sends to cancel a query. */
 const KILL_BY_ID = /^\s*KILL QUERY WHERE query_id = '(?<id>[^'\\]+)'\s*$/;
 
-/** Cancels a query of a reader. Does not wait for the admission, because the canceled query can occupy it. */
+/** Cancels the queries of readers with this id. Does not wait for the admission, because the canceled query can occupy it. */
 function killReader({ readers }: Execution, queryId: string): ExecutionResult {
-  readers.get(queryId)?.abort();
+  for (const [query, id] of readers) if (id === queryId) query.abort();
   return emptyResult({});
 }
 

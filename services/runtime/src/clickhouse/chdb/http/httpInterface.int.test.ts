@@ -122,6 +122,12 @@ describe('the request of a query', () => {
     });
   });
 
+  test.each(['%0A', '%E2%82%AC', 'a'.repeat(257)])('sets no invalid id: %s', async (id) => {
+    const response = await get(`/?query=SELECT+1&query_id=${id}`, { headers: auth(it.reader) });
+    expect([response.status, response.headers.get('x-clickhouse-exception-code')]).toEqual([400, '36']);
+    expect(await response.text()).toMatch(/query_id/);
+  });
+
   test('can be a form', async () => {
     const body = new FormData();
     body.set('query', 'SELECT {x:String}');

@@ -16,9 +16,12 @@ import {
 } from './requestParsing.ts';
 import { sendError, sendResult, sendText } from './responses.ts';
 
-type Backend = Pick<Execution, 'engine' | 'admission' | 'files'> & { readers: Map<string, AbortController> };
+export type Backend = Pick<Execution, 'engine' | 'admission' | 'files'> & {
+  readers: Map<AbortController, string>;
+  onRequestFailure(error: unknown): void;
+};
 
-/** Handles a request. The promise never rejects, because errors are sent as responses. */
+/** Handles a request. The promise never rejects, because an unhandled rejection would end the process. */
 export async function handleRequest(
   backend: Backend,
   accounts: Accounts,
@@ -30,19 +33,24 @@ export async function handleRequest(
   let head: RequestHead | undefined;
   response.once('close', () => {
     abandoned.abort();
-    if (head?.access === 'reader') backend.readers.delete(head.queryId);
+    backend.readers.delete(abandoned);
   });
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
-    if (head.access === 'reader') backend.readers.set(head.queryId, abandoned);
+    if (head.access === 'reader') backend.readers.set(abandoned, head.queryId);
     if (openRequests > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
     await executeRequest(backend, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
-    if (!request.complete && !response.headersSent) response.setHeader('Connection', 'close');
-    sendError(response, head, backend.engine, fromEngine(error));
+    try {
+      if (!request.complete && !response.headersSent) response.setHeader('Connection', 'close');
+      sendError(response, head, backend.engine, fromEngine(error));
+    } catch (failure) {
+      backend.onRequestFailure(failure);
+      response.destroy();
+    }
   }
 }
 
@@ -60,7 +68,7 @@ async function executeRequest(
   if (head.method === 'GET' && head.urlQuery === '') return sendText(response, 'Ok.\n');
   const result = await execute({ ...backend, head, signal }, isForm ? emptyBody() : body);
   const release = backend.admission[head.access].trackResult(result.body.bytes);
-  if (signal.aborted) release();
+  if (response.closed) release();
   else response.once('close', release);
   await sendResult(response, head, backend.engine, result);
 }

@@ -35,12 +35,14 @@ export type Accounts = Readonly<Record<Access, Credentials>>;
 
 export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
-/** Parses a request. @throws ClickHouseException for an unsupported parameter. */
+/** Parses a request. @throws ClickHouseException for an unsupported parameter or an invalid id. */
 export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
   const field = (name: string) => searchParams.get(name) ?? '';
   const { settings, parameters } = splitParameters(searchParams);
   const method = request.method ?? 'GET';
+  const queryId = field('query_id') || randomUUID();
+  if (!QUERY_ID.test(queryId)) throw exceptions.badArguments(INVALID_QUERY_ID);
   // A GET request must not change data, because caches, crawlers, and curl rely on this rule.
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
   // Ignores a reader's own value of `readonly`, because the engine sets a stricter value for readers.
@@ -50,7 +52,7 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
     path: pathname,
     method,
     urlQuery: field('query'),
-    queryId: field('query_id') || randomUUID(),
+    queryId,
     database: field('database') || header(request, 'x-clickhouse-database') || undefined,
     defaultFormat: field('default_format') || header(request, 'x-clickhouse-format') || DEFAULT_FORMAT,
     settings,
@@ -115,6 +117,9 @@ const DISABLED: ReadonlySet<string> = new Set(['', '0', 'false']);
 const DEFAULT_FORMAT = 'TabSeparated';
 const DEFAULT_USER = 'default';
 const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
+/** Characters that a response header can contain. The limit of the length is our own, because ClickHouse has none. */
+const QUERY_ID = /^[\x20-\x7e]{1,256}$/;
+const INVALID_QUERY_ID = 'query_id must have at most 256 printable ASCII characters.';
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
 /** URL parameters of ClickHouse that are not settings, from ClickHouse's list `reserved_param_names`. */
