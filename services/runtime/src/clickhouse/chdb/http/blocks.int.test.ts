@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 import { cityHash128 } from './cityHash.ts';
+import { nativeBlocks } from './nativeBlocks.ts';
 
 /** The version of clickhouse-go 2.51. */
 const VERSION = '54460';
@@ -81,6 +83,31 @@ test('a large result has the same blocks, each with its additional bytes', async
   expect(versioned.length - plain.length).toBe(5 * (8 + 3));
 });
 
+test('a block is converted equally from chunks of all sizes', async () => {
+  const columns = [
+    "toString(number) AS s, repeat('x', number * 9) AS long, number::Decimal(30, 3) AS d, toFixedString('ab', 3) AS f",
+    '[[s], []] AS l, map(s, number) AS m, toLowCardinality(if(number % 2, NULL, s)) AS lc, [lc] AS lcs',
+    "CAST((number, s, 'c, (`'), 'Tuple(`a, (\\\\`b` Nullable(UInt64), c String, e Enum8(\\'c, (`\\' = 1))') AS t",
+    '(1, 2)::Point AS p, [t] AS ts, toDateTime64(0, 6) AS at, NULL AS n, number::SimpleAggregateFunction(sum, UInt64) AS a',
+  ];
+  const sql = `SELECT number, ${columns} FROM numbers(20) SETTINGS max_block_size = 7`;
+  const plain = await bytesOf(sql, {});
+  const versioned = await bytesOf(sql, { client_protocol_version: VERSION });
+  expect(plain.toString()).not.toMatch(/^Code/);
+  for (const size of [1, 2, 3, 64, 1_000]) {
+    const chunks = Array.from({ length: Math.ceil(plain.length / size) }, (_, at) =>
+      plain.subarray(at * size, (at + 1) * size),
+    );
+    const converted = await Readable.from(nativeBlocks(Readable.from(chunks), Number(VERSION))).toArray();
+    expect(Buffer.concat(converted).equals(versioned)).toBe(true);
+  }
+});
+
+test('an empty result can be converted', async () => {
+  const empty = await bytesOf('SELECT number FROM numbers(0)', { client_protocol_version: VERSION });
+  expect(empty.length).toBe(0);
+});
+
 test('a response with zstd is one frame, because clients stop after the first', async () => {
   const sql = 'SELECT number FROM numbers(50000) SETTINGS max_block_size = 1000';
   const url = `${it.server.url}/?default_format=Native&client_protocol_version=${VERSION}&query=${sql}`;
@@ -92,10 +119,20 @@ test('a response with zstd is one frame, because clients stop after the first', 
   }
 });
 
-test.each(['sumState(1)', '1::Variant(UInt8, String)', '1::Dynamic', "'{}'::JSON"])(
-  'a type that cannot be converted is an error and no damaged result: %s',
-  async (value) => {
-    const error = await bytesOf(`SELECT ${value} AS v`, { client_protocol_version: VERSION });
-    expect(error.toString()).toMatch(/^Code: 48\. .*cannot send the type .*toString/);
-  },
-);
+test.each([
+  'sumState(1)',
+  '1::Variant(UInt8, String)',
+  '1::Dynamic',
+  "'{}'::JSON",
+  // The rows of the first column are longer than the bytes that the front reads at once.
+  "repeat('x', 1000000), sumState(1)",
+])('a type that cannot be converted is an error and no damaged result: %s', async (value) => {
+  const error = await bytesOf(`SELECT ${value} AS v`, { client_protocol_version: VERSION });
+  expect(error.toString()).toMatch(/^Code: 48\. .*cannot send the type .*toString/);
+});
+
+test('a type with a long name is an error, and does not stop other requests', async () => {
+  const name = "concat(repeat('Array(', 60), 'Enum8(\\'', repeat(',', 1000000), '\\' = 1)', repeat(')', 60))";
+  const error = await bytesOf(`SELECT CAST([], ${name}) AS v`, { client_protocol_version: VERSION });
+  expect(error.toString()).toMatch(/^Code: 48\. .*name of a type is longer than 65536 bytes/);
+});

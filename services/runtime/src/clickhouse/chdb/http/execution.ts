@@ -19,6 +19,7 @@ import {
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { exceptions } from './httpErrors.ts';
+import { checkTypes, needsConversion } from './nativeBlocks.ts';
 import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
 import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
@@ -112,11 +113,11 @@ async function runRead(
   const isReader = head.access === 'reader';
   const { settings: readersOwn, lowered } = lowerTimeLimit(head.settings);
   const baseSettings = isReader ? readerSettings() : statementSettings(head.settings, '');
-  const { outcome, body } = await files.collect(signal, (path, fileSignal) => {
+  const { outcome, body } = await files.collect(signal, async (path, fileSignal) => {
     const { kind, beforeFormat: front, settings } = statement;
     const intoFile = `${front} INTO OUTFILE ${sqlString(path)} FORMAT ${format}${settings}`;
     const sql = kind === 'select' ? intoFile : normalized;
-    return engine.query({
+    const result = await engine.query({
       ...{ sql, database: head.database, format, signal: fileSignal },
       settings: withParameters(
         head,
@@ -124,6 +125,9 @@ async function runRead(
       ),
       ...(isReader && { reader: { settings: readersOwn, normalized } }),
     });
+    // Checks the types before the response starts, because a later error could only close the connection.
+    if (kind === 'select' && needsConversion(head, format)) await checkTypes(path);
+    return result;
   });
   const resultBody = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
   const summary = {

@@ -2,75 +2,68 @@
  * Converts the format Native for clients that send `client_protocol_version`. These clients expect additional bytes at the start of
  * each block and, in newer versions, of each column. The engine writes the form for clients without a version.
  */
+import { createReadStream } from 'node:fs';
 import type { ByteStream } from '../../../process/inflate.ts';
-import { Cursor, IncompleteBlock, type NativeType, nativeType } from './nativeTypes.ts';
+import { Cursor, nativeType } from './nativeTypes.ts';
+import type { RequestHead } from './requestParsing.ts';
 
-/** Yields each block in the form that a client of this protocol version reads. */
+/** Returns true if the client reads a result in this format only after its conversion. */
+export function needsConversion({ clientVersion }: RequestHead, format: string | undefined): boolean {
+  return clientVersion > 0 && format === 'Native';
+}
+
+/** Reads the types in a file's first block. All blocks have the same types. @throws ClickHouseException for an unsupported type. */
+export async function checkTypes(path: string): Promise<void> {
+  const cursor = new Cursor();
+  const block = convertBlock(cursor, false);
+  for await (const chunk of createReadStream(path)) {
+    cursor.load(chunk);
+    if (block.next().done) return;
+  }
+}
+
+/** Yields each chunk with the bytes that a client of this protocol version expects. A block can consist of many chunks. */
 export async function* nativeBlocks(source: ByteStream, clientVersion: number): ByteStream {
-  const types = new Map<string, NativeType>();
-  let pending: Buffer[] = [];
-  let pendingBytes = 0;
-  let neededBytes = 0;
+  const cursor = new Cursor();
+  let block: Generator<Buffer | undefined, void> | undefined;
   for await (const chunk of source) {
-    pending.push(chunk);
-    pendingBytes += chunk.length;
-    if (pendingBytes < neededBytes) continue;
-    const rest = yield* completeBlocks(Buffer.concat(pending), types, clientVersion);
-    pending = [rest];
-    pendingBytes = rest.length;
-    // Doubles the bytes before the next attempt, because each attempt starts at the beginning of the block.
-    neededBytes = 2 * rest.length;
-  }
-  const rest = yield* completeBlocks(Buffer.concat(pending), types, clientVersion);
-  if (rest.length > 0) throw new IncompleteBlock();
-}
-
-/** Yields the converted complete blocks, and returns the remaining bytes. */
-function* completeBlocks(
-  bytes: Buffer,
-  types: Map<string, NativeType>,
-  clientVersion: number,
-): Generator<Buffer, Buffer> {
-  for (let rest = bytes; ; ) {
-    const block = readBlock(rest, types, clientVersion >= MIN_VERSION_WITH_SERIALIZATIONS);
-    if (block === undefined) return rest;
-    yield block.content;
-    rest = rest.subarray(block.bytes);
-  }
-}
-
-/** Converts the first block. Returns undefined if the bytes do not contain the whole block. */
-function readBlock(
-  bytes: Buffer,
-  types: Map<string, NativeType>,
-  hasSerializations: boolean,
-): { content: Buffer; bytes: number } | undefined {
-  if (bytes.length === 0) return undefined;
-  const cursor = new Cursor(bytes);
-  const parts: Buffer[] = [BLOCK_INFO];
-  let from = 0;
-  try {
-    const columns = cursor.varint();
-    const rows = cursor.varint();
-    for (let column = 0; column < columns; column += 1) {
-      cursor.skip(cursor.varint());
-      const name = cursor.text();
-      const type = types.get(name) ?? nativeType(name);
-      types.set(name, type);
-      if (hasSerializations) {
-        parts.push(bytes.subarray(from, cursor.at), DEFAULT_SERIALIZATION);
+    cursor.load(chunk);
+    const parts: Buffer[] = [];
+    let from = 0;
+    for (;;) {
+      if (block === undefined) {
+        if (cursor.isAtEnd) break;
+        block = convertBlock(cursor, clientVersion >= MIN_VERSION_WITH_SERIALIZATIONS);
+        parts.push(chunk.subarray(from, cursor.at), BLOCK_INFO);
         from = cursor.at;
       }
-      if (rows === 0) continue;
-      type.skipState(cursor);
-      type.skipRows(cursor, rows);
+      const { done, value } = block.next();
+      if (done) {
+        block = undefined;
+      } else if (value === undefined) {
+        break;
+      } else {
+        parts.push(chunk.subarray(from, cursor.at), value);
+        from = cursor.at;
+      }
     }
-  } catch (error) {
-    if (error instanceof IncompleteBlock) return undefined;
-    throw error;
+    yield Buffer.concat([...parts, chunk.subarray(from)]);
   }
-  parts.push(bytes.subarray(from, cursor.at));
-  return { content: Buffer.concat(parts), bytes: cursor.at };
+  if (block !== undefined) throw new Error('the result ends inside a block');
+}
+
+/** Yields bytes that must be inserted at the position of the cursor, or undefined if the cursor needs the next chunk. */
+function* convertBlock(cursor: Cursor, hasSerializations: boolean): Generator<Buffer | undefined, void> {
+  const columns = yield* cursor.varint();
+  const rows = yield* cursor.varint();
+  for (let column = 0; column < columns; column += 1) {
+    yield* cursor.skip(yield* cursor.varint());
+    const type = nativeType(yield* cursor.typeName());
+    if (hasSerializations) yield DEFAULT_SERIALIZATION;
+    if (rows === 0) continue;
+    yield* type.skipState(cursor);
+    yield* type.skipRows(cursor, rows);
+  }
 }
 
 /** Field 1 (`is_overflows`) is 0, field 2 (`bucket_num`) is -1, and 0 ends the fields. */

@@ -2,102 +2,142 @@
 
 import { exceptions } from './httpErrors.ts';
 
-/** Thrown if the bytes end before the block ends. */
-export class IncompleteBlock extends Error {}
+/** Reads a part of a block. Yields if the rest of this part is in the next chunk. */
+type Reading<T> = Generator<undefined, T>;
 
-/** Position in the bytes of a block. */
+/** Position in a block, which is read in chunks. */
 export class Cursor {
   at = 0;
-  readonly bytes: Buffer;
+  #chunk: Buffer = Buffer.alloc(0);
 
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
+  /** Continues at the start of the next chunk. */
+  load(chunk: Buffer): void {
+    this.#chunk = chunk;
+    this.at = 0;
   }
 
-  /** Moves forward, and returns the previous position. */
-  skip(count: number): number {
-    const from = this.at;
-    this.at += count;
-    if (this.at > this.bytes.length) throw new IncompleteBlock();
-    return from;
+  get isAtEnd(): boolean {
+    return this.at === this.#chunk.length;
   }
 
-  uint64(): number {
-    return Number(this.bytes.readBigUInt64LE(this.skip(8)));
+  *skip(count: number): Reading<void> {
+    let missing = count - (this.#chunk.length - this.at);
+    while (missing > 0) {
+      this.at = this.#chunk.length;
+      yield;
+      missing -= this.#chunk.length;
+    }
+    this.at = this.#chunk.length + missing;
   }
 
-  varint(): number {
+  *varint(): Reading<number> {
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
-      const byte = this.bytes[this.skip(1)] as number;
+      const byte = yield* this.#byte();
       value += (byte & 127) * scale;
       if (byte < 128) return value;
     }
   }
 
-  text(): string {
-    const length = this.varint();
-    const from = this.skip(length);
-    return this.bytes.toString('utf8', from, this.at);
+  *uint64(): Reading<number> {
+    let value = 0;
+    for (let byte = 0; byte < 8; byte += 1) value += (yield* this.#byte()) * 256 ** byte;
+    return value;
   }
+
+  /** Reads the name of a type. @throws ClickHouseException if the name is too long. */
+  *typeName(): Reading<string> {
+    const name = Buffer.alloc(shortEnough(yield* this.varint()));
+    for (let length = 0; length < name.length; ) {
+      if (this.isAtEnd) yield;
+      const copied = this.#chunk.copy(name, length, this.at);
+      this.at += copied;
+      length += copied;
+    }
+    return name.toString();
+  }
+
+  /** Skips texts. Handles short texts separately, because a generator for each text would take ten times as long. */
+  *skipTexts(count: number): Reading<void> {
+    for (let text = 0; text < count; text += 1) {
+      const length = this.#chunk[this.at] ?? 128;
+      const end = this.at + 1 + length;
+      if (length < 128 && end <= this.#chunk.length) this.at = end;
+      else yield* this.skip(yield* this.varint());
+    }
+  }
+
+  *#byte(): Reading<number> {
+    while (this.isAtEnd) yield;
+    const byte = this.#chunk[this.at] as number;
+    this.at += 1;
+    return byte;
+  }
+}
+
+/** A longer name would block other requests while the name is parsed. */
+const MAX_TYPE_NAME_BYTES = 64 * 1024;
+
+function shortEnough(bytes: number): number {
+  if (bytes <= MAX_TYPE_NAME_BYTES) return bytes;
+  throw exceptions.notImplemented(
+    `The embedded ClickHouse cannot send a column to this client if the name of a type is longer than ${MAX_TYPE_NAME_BYTES} bytes.`,
+  );
 }
 
 export interface NativeType {
   /** Skips the state that precedes the rows of a column. */
-  skipState(cursor: Cursor): void;
-  skipRows(cursor: Cursor, rows: number): void;
+  skipState(cursor: Cursor): Reading<void>;
+  skipRows(cursor: Cursor, rows: number): Reading<void>;
 }
 
 /** Returns the type with this name. @throws ClickHouseException for a type that clients cannot read in this form. */
 export function nativeType(name: string): NativeType {
-  const { word = '', inner = '' } = /^(?<word>\w+)(?:\((?<inner>.*)\))?$/s.exec(name)?.groups ?? {};
+  return typeOf(parseType(name));
+}
+
+function typeOf({ word, parameters }: ParsedType): NativeType {
   const alias = ALIASES.get(word);
   if (alias !== undefined) return nativeType(alias);
-  const bytes = fixedBytes(word, inner);
+  const [first = NO_TYPE, second = NO_TYPE] = parameters;
+  const bytes = fixedBytes(word, first.word);
   if (bytes !== undefined)
-    return { skipState: () => {}, skipRows: (cursor, rows) => cursor.skip(bytes * rows) };
-  const parameters = splitParameters(inner);
-  const [first = '', second = ''] = parameters;
+    return { skipState: nothing, skipRows: (cursor, rows) => cursor.skip(bytes * rows) };
   switch (word) {
     case 'String':
-      return STRING;
+      return { skipState: nothing, skipRows: (cursor, rows) => cursor.skipTexts(rows) };
     case 'Nullable':
-      return sequence([FLAGS, nativeType(first)]);
+      return sequence([FLAGS, typeOf(first)]);
     case 'Array':
-      return array(nativeType(first));
+      return array(typeOf(first));
     case 'Map':
-      return array(sequence([nativeType(first), nativeType(second)]));
+      return array(sequence([typeOf(first), typeOf(second)]));
     case 'Tuple':
-      return sequence(parameters.map((parameter) => nativeType(withoutName(parameter))));
+      return sequence(parameters.map((parameter) => typeOf(withoutName(parameter))));
     case 'Nested':
-      return array(sequence(parameters.map((parameter) => nativeType(withoutName(parameter)))));
+      return array(sequence(parameters.map((parameter) => typeOf(withoutName(parameter)))));
     case 'LowCardinality':
-      return lowCardinality(nativeType(first.replace(/^Nullable\((.*)\)$/s, '$1')));
+      return lowCardinality(typeOf(first.word === 'Nullable' ? (first.parameters[0] ?? NO_TYPE) : first));
     case 'SimpleAggregateFunction':
-      return nativeType(second);
+      return typeOf(second);
     default:
       throw exceptions.notImplemented(
-        `The embedded ClickHouse cannot send the type ${name} to this client. Convert the column, for example with toString.`,
+        `The embedded ClickHouse cannot send the type ${word} to this client. Convert the column, for example with toString.`,
       );
   }
 }
 
-const STRING: NativeType = {
-  skipState: () => {},
-  skipRows: (cursor, rows) => {
-    for (let row = 0; row < rows; row += 1) cursor.skip(cursor.varint());
-  },
-};
+function* nothing(): Reading<void> {}
 
-const FLAGS: NativeType = { skipState: () => {}, skipRows: (cursor, rows) => cursor.skip(rows) };
+const FLAGS: NativeType = { skipState: nothing, skipRows: (cursor, rows) => cursor.skip(rows) };
 
 function sequence(types: readonly NativeType[]): NativeType {
   return {
-    skipState: (cursor) => {
-      for (const type of types) type.skipState(cursor);
+    *skipState(cursor) {
+      for (const type of types) yield* type.skipState(cursor);
     },
-    skipRows: (cursor, rows) => {
-      for (const type of types) type.skipRows(cursor, rows);
+    *skipRows(cursor, rows) {
+      for (const type of types) yield* type.skipRows(cursor, rows);
     },
   };
 }
@@ -105,10 +145,10 @@ function sequence(types: readonly NativeType[]): NativeType {
 function array(element: NativeType): NativeType {
   return {
     skipState: (cursor) => element.skipState(cursor),
-    skipRows: (cursor, rows) => {
+    *skipRows(cursor, rows) {
       if (rows === 0) return;
-      cursor.skip(8 * (rows - 1));
-      element.skipRows(cursor, cursor.uint64());
+      yield* cursor.skip(8 * (rows - 1));
+      yield* element.skipRows(cursor, yield* cursor.uint64());
     },
   };
 }
@@ -116,21 +156,21 @@ function array(element: NativeType): NativeType {
 function lowCardinality(key: NativeType): NativeType {
   return {
     skipState: (cursor) => cursor.skip(8),
-    skipRows: (cursor, rows) => {
+    *skipRows(cursor, rows) {
       if (rows === 0) return;
-      const flags = cursor.uint64();
-      key.skipRows(cursor, cursor.uint64());
-      cursor.skip(2 ** (flags & 0xff) * cursor.uint64());
+      const flags = yield* cursor.uint64();
+      yield* key.skipRows(cursor, yield* cursor.uint64());
+      yield* cursor.skip(2 ** (flags % 256) * (yield* cursor.uint64()));
     },
   };
 }
 
-function fixedBytes(word: string, inner: string): number | undefined {
+function fixedBytes(word: string, parameter: string): number | undefined {
   const bits = /^(?:U?Int|B?Float)(\d+)$/.exec(word)?.[1];
   if (bits !== undefined) return Number(bits) / 8;
-  if (word === 'FixedString') return Number(inner);
+  if (word === 'FixedString') return Number(parameter);
   if (word === 'Decimal') {
-    const precision = Number.parseInt(inner, 10);
+    const precision = Number(parameter);
     return precision <= 9 ? 4 : precision <= 18 ? 8 : precision <= 38 ? 16 : 32;
   }
   return word.startsWith('Interval') ? 8 : FIXED_BYTES.get(word);
@@ -153,26 +193,36 @@ const ALIASES = new Map([
   ['MultiPolygon', 'Array(Polygon)'],
 ]);
 
-/** Splits the parameters of a type at the commas outside of parentheses and quotes. */
-function splitParameters(text: string): string[] {
-  const parameters: string[] = [];
-  let depth = 0;
-  let from = 0;
-  let quote: string | undefined;
-  for (const { 0: token, index } of text.matchAll(/\\.|['`(),]/gs)) {
-    if (quote !== undefined) quote = token === quote ? undefined : quote;
-    else if (token === "'" || token === '`') quote = token;
-    else if (token === '(') depth += 1;
-    else if (token === ')') depth -= 1;
-    else if (token === ',' && depth === 0) {
-      parameters.push(text.slice(from, index).trim());
-      from = index + 1;
-    }
-  }
-  return [...parameters, text.slice(from).trim()];
+interface ParsedType {
+  /** Text before the parameters. In a tuple, this text starts with the name of the element. */
+  word: string;
+  parameters: ParsedType[];
 }
 
+const NO_TYPE: ParsedType = { word: '', parameters: [] };
+
+/** Parses the name of a type in one pass. */
+function parseType(name: string): ParsedType {
+  const root: ParsedType = { word: '', parameters: [] };
+  const open: ParsedType[] = [];
+  let current = root;
+  for (const [token] of name.matchAll(TOKENS)) {
+    if (token === ')') {
+      current = open.pop() ?? root;
+    } else if (token === '(' || token === ',') {
+      if (token === '(') open.push(current);
+      current = { word: '', parameters: [] };
+      (open.at(-1) ?? root).parameters.push(current);
+    } else {
+      current.word += current.word === '' ? token.trimStart() : token;
+    }
+  }
+  return root;
+}
+
+const TOKENS = /'(?:[^'\\]|\\.)*'?|`(?:[^`\\]|\\.)*`?|[(),]|[^'`(),]+/gs;
+
 /** Removes the name of an element of a tuple. */
-function withoutName(element: string): string {
-  return element.replace(/^(?:`(?:[^`\\]|\\.)*`|\w+) /s, '');
+function withoutName({ word, parameters }: ParsedType): ParsedType {
+  return { word: word.replace(/^(?:`(?:[^`\\]|\\.)*`|\w+) /s, ''), parameters };
 }

@@ -101,3 +101,15 @@ test('the end of a query does not affect the cancellation of another query with 
   expect(await ask("KILL QUERY WHERE query_id = 'same'", 'kill')).toBe(200);
   expect(other.signal.aborted).toBe(true);
 });
+
+test('the file of a result is closed if the client disconnects before the response starts', async () => {
+  const content = new Readable({ read() {} });
+  let response: ServerResponse | undefined;
+  const { backend, released } = aBackend(content, () => response?.destroy());
+  const url = await serve(backend, (own) => {
+    response = own;
+  });
+  const asked = once(get(`${url}/?query=SELECT+1&compress=1`, { headers: auth(READER) }), 'error');
+  expect(await asked).toMatchObject([{ code: 'ECONNRESET' }]);
+  await expect.poll(() => [content.destroyed, released]).toEqual([true, [1_000_000]]);
+});

@@ -8,7 +8,7 @@ import type { ByteStream } from '../../../process/inflate.ts';
 import { compressedBlocks } from './compressedBlocks.ts';
 import type { ExecutionResult, Summary } from './execution.ts';
 import { type ClickHouseException, errorText, httpStatusOf } from './httpErrors.ts';
-import { nativeBlocks } from './nativeBlocks.ts';
+import { nativeBlocks, needsConversion } from './nativeBlocks.ts';
 import type { RequestHead, ResponseEncoding } from './requestParsing.ts';
 
 export interface ServerFacts {
@@ -26,46 +26,41 @@ export async function sendResult(
   facts: ServerFacts,
   result: ExecutionResult,
 ): Promise<void> {
-  const { bytes } = result.body;
-  const converted = bytes === 0 ? undefined : await convertedContent(head, result);
-  commonHeaders(response, head, facts);
-  if (result.loweredSettings !== '')
-    response.setHeader('X-Questlog-Lowered-Settings', result.loweredSettings);
-  response.setHeader('X-ClickHouse-Summary', summaryText(result.summary));
-  if (result.format !== undefined) response.setHeader('X-ClickHouse-Format', result.format);
-  response.setHeader('Content-Type', contentTypeOf(result.format));
-  const encoding = bytes >= MIN_COMPRESSED_BYTES ? head.encoding : undefined;
-  if (encoding !== undefined) response.setHeader('Content-Encoding', encoding);
-  else if (converted === undefined) response.setHeader('Content-Length', bytes);
-  response.statusCode = 200;
-  const content = converted ?? result.body.content;
-  if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
-  const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
-  const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
-  // Closes the connection because no error response can be sent after the response has started.
-  await pipeline([source, ...steps, response]).catch(() => response.destroy());
+  const { bytes, content: resultContent } = result.body;
+  try {
+    const converted = bytes === 0 ? undefined : convertedContent(head, result);
+    commonHeaders(response, head, facts);
+    if (result.loweredSettings !== '')
+      response.setHeader('X-Questlog-Lowered-Settings', result.loweredSettings);
+    response.setHeader('X-ClickHouse-Summary', summaryText(result.summary));
+    if (result.format !== undefined) response.setHeader('X-ClickHouse-Format', result.format);
+    response.setHeader('Content-Type', contentTypeOf(result.format));
+    const encoding = bytes >= MIN_COMPRESSED_BYTES ? head.encoding : undefined;
+    if (encoding !== undefined) response.setHeader('Content-Encoding', encoding);
+    else if (converted === undefined) response.setHeader('Content-Length', bytes);
+    response.statusCode = 200;
+    const content = converted ?? resultContent;
+    if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
+    const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
+    const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
+    // Closes the connection because no error response can be sent after the response has started.
+    await pipeline([source, ...steps, response]).catch(() => response.destroy());
+  } finally {
+    // If the client disconnects early, the conversion has not started, and does not close the file of the result.
+    if (!Buffer.isBuffer(resultContent)) resultContent.destroy();
+  }
 }
 
 /**
  * Returns the content in the form that the client requests with `compress` or `client_protocol_version`. Undefined if the client
- * requests neither. @throws ClickHouseException if the first block has a type that cannot be converted.
+ * requests neither.
  */
-async function convertedContent(
-  { compress, clientVersion }: RequestHead,
-  { body, format }: ExecutionResult,
-): Promise<Readable | undefined> {
-  const isVersioned = clientVersion > 0 && format === 'Native';
-  if (!isVersioned && !compress) return undefined;
+function convertedContent(head: RequestHead, { body, format }: ExecutionResult): Readable | undefined {
+  const isVersioned = needsConversion(head, format);
+  if (!isVersioned && !head.compress) return undefined;
   const source: ByteStream = Buffer.isBuffer(body.content) ? Readable.from([body.content]) : body.content;
-  const blocks = isVersioned ? nativeBlocks(source, clientVersion) : source;
-  const chunks = (compress ? compressedBlocks(blocks) : blocks)[Symbol.asyncIterator]();
-  const first = await chunks.next();
-  return Readable.from(
-    (async function* () {
-      if (!first.done) yield first.value;
-      yield* { [Symbol.asyncIterator]: () => chunks };
-    })(),
-  );
+  const blocks = isVersioned ? nativeBlocks(source, head.clientVersion) : source;
+  return Readable.from(head.compress ? compressedBlocks(blocks) : blocks);
 }
 
 export function sendText(response: ServerResponse, text: string): void {
