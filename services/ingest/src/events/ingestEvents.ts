@@ -10,6 +10,7 @@ import {
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { withinLimit } from '@questlog/runtime/process/waiting';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -92,10 +93,12 @@ async function ingestKeyed(
   const keyed = { tenantId: tenant.id, projectId: project.id, ...idempotency };
   let claim: ClaimedKey | undefined;
   try {
-    claim = await deps.replays.claimNew(keyed);
+    const claiming = deps.replays.claimNew(keyed);
+    claim = await withinLimit(claiming, SLOW_CLAIM_MS, () => claimedIfValid(request, claiming));
   } catch (error) {
-    // Reports the problems of an invalid request first.
-    return await ingestAny(deps, request, () => Promise.reject(error));
+    // Reports the problems of the body first. Does not look up sessions, because ClickHouse may be unavailable.
+    if (countValid(request) > 0) throw error;
+    return await ingestAny(deps, request, undefined);
   }
   if (claim === undefined)
     return await ingestAny(deps, request, (indexes) => deps.replays.claim({ ...keyed, indexes }));
@@ -103,6 +106,26 @@ async function ingestKeyed(
     return await ingestNew(deps, request, claim);
   } finally {
     claim.release();
+  }
+}
+
+/** Time after which a request whose key is not claimed yet is checked. A check before each claim would cost CPU time. */
+const SLOW_CLAIM_MS = 1_000;
+
+/** @throws Rejected if the body is invalid. The claim then ends. */
+function claimedIfValid(
+  request: ReadRequest,
+  claiming: Promise<ClaimedKey | undefined>,
+): Promise<ClaimedKey | undefined> {
+  try {
+    countValid(request);
+    return claiming;
+  } catch (error) {
+    void claiming.then(
+      (claim) => claim?.release(),
+      () => {},
+    );
+    throw error;
   }
 }
 
@@ -128,14 +151,9 @@ async function ingestAny(
   request: ReadRequest,
   claimKey: ClaimKey | undefined,
 ): Promise<IngestAnswer> {
-  const { principal, body, isLenient, isStrict } = request;
-  const { revision } = principal;
-  const scanned = scanRequest(body, revision);
-  const read = readElements(body, scanned.elements, revision);
-  const unknownProblems = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
-  const invalidProblems = read.problems.length === 0 ? [] : withNearMisses(read.problems, scanned.unknown);
-  const problems = [...invalidProblems, ...unknownProblems];
-  const checked = await check(deps, request, { ...read, problems });
+  const { principal, isLenient } = request;
+  const { scanned, elements: sent } = readRequest(request);
+  const checked = await check(deps, request, sent);
   if (!isLenient && checked.problems.length > 0) throw elementsRejection(checked.problems);
 
   const done = await storeOnce(deps, request, checked, claimKey);
@@ -158,6 +176,23 @@ async function ingestAny(
   }
   for (const { index, event } of events) elements[index] = event;
   return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
+}
+
+/** @throws Rejected if the body is not a list of events */
+function readRequest({ principal: { revision }, body, isStrict }: ReadRequest) {
+  const scanned = scanRequest(body, revision);
+  const read = readElements(body, scanned.elements, revision);
+  const unknownProblems = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
+  const invalidProblems = read.problems.length === 0 ? [] : withNearMisses(read.problems, scanned.unknown);
+  const elements: Elements = { ...read, problems: [...invalidProblems, ...unknownProblems] };
+  return { scanned, elements };
+}
+
+/** Returns the number of events that are valid if their sessions exist. @throws Rejected if the body makes the request invalid */
+function countValid(request: ReadRequest): number {
+  const { drafts, problems } = readRequest(request).elements;
+  if (!request.isLenient && problems.length > 0) throw elementsRejection(problems);
+  return drafts.length;
 }
 
 /** Returns the header `Questlog-Sampled`, which says how many acknowledged events a sampling switch dropped. */

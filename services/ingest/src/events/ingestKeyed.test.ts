@@ -3,7 +3,7 @@
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { sha256 } from './core/accept.ts';
@@ -147,6 +147,31 @@ test('reports the problems of an invalid request before a reused key and an outa
   expect((await send(event, { key: OTHER_KEY })).status).toBe(201);
 });
 
+test('rejects an invalid request while ClickHouse does not answer, and then stores a valid one with its key', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { send, lookUp } = aProcess();
+  const outage = Promise.withResolvers<void>();
+  lookUp.answer = outage.promise;
+  const invalid = expect(send({ ...event, eventType: 7 })).rejects.toMatchObject({
+    errors: [{ pointer: '/eventType' }],
+  });
+  await vi.advanceTimersByTimeAsync(1_000);
+  await invalid;
+  const valid = send(event);
+  outage.resolve();
+  expect((await valid).status).toBe(201);
+});
+
+test('does not look up sessions after a failed lookup of the key', async () => {
+  const { send, lookUp, sessionLookups } = aProcess();
+  lookUp.isBroken = true;
+  await expect(send({ ...event, sessionId: KEY })).rejects.toThrow(Unavailable);
+  expect(sessionLookups()).toBe(0);
+  const invalid = await send([{ ...event, eventType: 7 }], { isLenient: true });
+  expect([invalid.status, invalid.rejectedElements.length]).toEqual([207, 1]);
+});
+
 test('looks up the key of a request once, also on the slow path', async () => {
   const { send, lookUp, taken } = aProcess();
   const body = { ...event, eventType: 'a "quoted" type' };
@@ -203,12 +228,13 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const clock = { ms: NOW_MS, now: () => clock.ms };
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
-  const lookUp = { hasReport, isNamed: false, isBroken: false, queries: 0 };
+  const lookUp = { hasReport, isNamed: false, isBroken: false, queries: 0, answer: Promise.resolve() };
   const broker = { isBroken: false };
   let used = 0;
   const store = {
     query: async () => {
       lookUp.queries += 1;
+      await lookUp.answer;
       if (lookUp.isBroken) throw new Unavailable('an outage');
       return [];
     },
@@ -227,13 +253,16 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const session = { lane: 5, buildId: KEY, player: 1 };
   const recent = { ...session, projectId: KEY, sessionId: SESSION, build: Buffer.from(KEY) };
   let taken = 0;
+  let sessionLookups = 0;
   const known = {
     ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
     limits: openLimits(clock, metrics, () => 1),
     ownAppends: new OwnAppends(() => undefined),
     sessions: {
-      find: async (_: string, __: string, ids: readonly string[]) =>
-        new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session])),
+      find: async (_: string, __: string, ids: readonly string[]) => {
+        sessionLookups += 1;
+        return new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session]));
+      },
       peek: (_: string, __: Uint32Array, ___: number, idOf: () => string) =>
         sessions.has(idOf()) ? { ...recent, sessionId: idOf() } : undefined,
     },
@@ -280,6 +309,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
     },
     ...{ broker, clock, lookUp, sessions },
     used: () => used,
+    sessionLookups: () => sessionLookups,
     /** Returns the number of requests that took the fast path. */
     taken: () => taken,
   };

@@ -139,7 +139,11 @@ export async function settledSoon(promise: Promise<unknown>): Promise<void> {
 }
 
 /** Returns the result of `work`. If `work` exceeds the time limit, returns the result of `onTimeout`. */
-export async function withinLimit<T>(work: Promise<T>, limitMs: number, onTimeout: () => T): Promise<T> {
+export async function withinLimit<T>(
+  work: Promise<T>,
+  limitMs: number,
+  onTimeout: () => T | Promise<T>,
+): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, limitMs);
   try {
