@@ -12,7 +12,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
@@ -163,10 +163,26 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
     if (faults === undefined) return skip('this cluster cannot be broken');
     const count = () => store.query('SELECT count() AS events FROM events');
     expect(await count()).toEqual([{ events: String(appended) }]);
-    await Promise.all([faults.kill(2), faults.kill(3)]);
+    await faults.kill(2);
+    await expect.poll(count).toEqual([{ events: String(appended) }]);
+    await faults.kill(3);
     await expect(count()).rejects.toThrow('no replica of shard 2 answers');
     await Promise.all([faults.start(2), faults.start(3)]);
     await expect.poll(count).toEqual([{ events: String(appended) }]);
+  });
+
+  test('a query of all shards never reads a replica that lacks rows', async () => {
+    const [ahead, behind] = nodes.slice(0, 2).map((node) => openStore(addressOf(node)));
+    onTestFinished(() => Promise.all([ahead?.close(), behind?.close()]).then(() => {}));
+    const count = () => store.query('SELECT count() AS rows FROM erased_events');
+    await behind?.command('SYSTEM STOP FETCHES erased_events_local');
+    await ahead?.command('INSERT INTO erased_events_local (part) SELECT 1');
+    const counts = await Promise.allSettled(Array.from({ length: 8 }, count));
+    const reason = expect.objectContaining({ message: expect.stringContaining('replica2 of shard 1') });
+    expect(counts).toEqual(counts.map(() => ({ status: 'rejected', reason })));
+    await behind?.command('SYSTEM START FETCHES erased_events_local');
+    await expect.poll(count, { timeout: 30_000 }).toEqual([{ rows: '1' }]);
+    await ahead?.command('TRUNCATE TABLE erased_events_local');
   });
 
   test('stores events again whose only copy was lost with a replica', async ({ skip }) => {

@@ -11,11 +11,15 @@ export interface ClusterOptions {
   readonly nodes: readonly StoreOptions[];
 }
 
-export interface ClusterNode {
-  readonly address: StoreOptions;
+export interface NodeIdentity {
   readonly shard: string;
-  /** Number of replicas of the smallest shard. */
+  readonly replica: string;
+  /** Number of replicas of the node's shard. */
   readonly replicas: number;
+}
+
+export interface ClusterNode extends NodeIdentity {
+  readonly address: StoreOptions;
   readonly store: Store;
 }
 
@@ -73,28 +77,28 @@ const DDL_SETTINGS = {
   distributed_ddl_output_mode: 'null_status_on_timeout',
 };
 
-interface IdentifiedNode extends ClusterNode {
-  readonly replica: string;
-}
-
-async function identify(
+/** @throws StartRefused if the node cannot be used. */
+export async function identify(
   store: Store,
   url: string,
   cluster: string,
   addresses: number,
-): Promise<Pick<IdentifiedNode, 'shard' | 'replica' | 'replicas'>> {
+): Promise<NodeIdentity> {
   await requireSupportedClickHouse(store);
-  const [shards, macros] = await Promise.all([
-    store.query<{ replicas: string }>(
-      'SELECT count() AS replicas FROM system.clusters WHERE cluster = {cluster:String} GROUP BY shard_num',
+  const [[sizes], macros] = await Promise.all([
+    store.query<{ size: string; replicas: string }>(
+      `SELECT sum(nodes) AS size, sumIf(nodes, has_this_node) AS replicas
+       FROM (SELECT count() AS nodes, max(is_local) AS has_this_node FROM system.clusters
+         WHERE cluster = {cluster:String} GROUP BY shard_num)`,
       { cluster },
     ),
     store.query<{ macro: string; substitution: string }>('SELECT macro, substitution FROM system.macros'),
   ]);
-  const replicas = shards.map((shard) => Number(shard.replicas));
-  if (replicas.length === 0)
-    throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} in its remote_servers`);
-  const size = replicas.reduce((sum, count) => sum + count, 0);
+  const [size, replicas] = [Number(sizes?.size), Number(sizes?.replicas)];
+  if (replicas === 0)
+    throw new StartRefused(
+      `CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} with this node in its remote_servers`,
+    );
   if (size > addresses)
     throw new StartRefused(
       `CLICKHOUSE_URL: names ${addresses} addresses, but the cluster ${cluster} has ${size} nodes; name every node`,
@@ -104,10 +108,13 @@ async function identify(
     if (value === undefined) throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no macro {${name}}`);
     return value;
   };
-  return { shard: macroOf('shard'), replica: macroOf('replica'), replicas: Math.min(...replicas) };
+  return { shard: macroOf('shard'), replica: macroOf('replica'), replicas };
 }
 
-function rejectRepeatedNodes(nodes: readonly IdentifiedNode[]): void {
+/** @throws StartRefused if two addresses are the same node. */
+export function rejectRepeatedNodes(
+  nodes: readonly Pick<ClusterNode, 'address' | 'shard' | 'replica'>[],
+): void {
   const byName = new Map<string, string>();
   for (const { address, shard, replica } of nodes) {
     const name = `shard ${shard}, replica ${replica}`;

@@ -4,25 +4,22 @@
  */
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
-import { openStore, type Store } from '../store.ts';
-import { type ClusterOptions, openClusterNodes } from './clusterNodes.ts';
+import { openStore, type Store, type StoreOptions } from '../store.ts';
+import { type Member, type Members, openMembers, quorumOf } from './clusterMembers.ts';
+import type { ClusterOptions } from './clusterNodes.ts';
 import { localName, PARTITION_SHARDS, SHARDED } from './clusterSchema.ts';
 import { quorumStore, type ReplicaSet, syncTables, tablesIn } from './quorumStore.ts';
 import { readTables, type StoredTable } from './tableState.ts';
 
-const MAX_QUORUM = 2;
-const SHARD = 'shard ';
-
 /**
  * Settings of all requests. An insert ends within `insertsEndWithinMs`, because ClickHouse waits 10 s for a quorum and does not
- * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable or delayed.
+ * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable.
  */
 const SETTINGS = {
   insert_quorum_parallel: 1,
   insert_quorum_timeout: 10_000,
   insert_keeper_max_retries: 0,
   receive_timeout: 10,
-  fallback_to_stale_replicas_for_distributed_queries: 0,
   skip_unavailable_shards: 0,
 };
 
@@ -31,72 +28,99 @@ export async function openClusterStore(
   options: ClusterOptions,
   database: string,
   logger: Pick<Logger, 'warn'>,
+  open: (options: StoreOptions) => Store = openStore,
 ): Promise<Store> {
-  const { nodes, close: closeNodes } = await openClusterNodes(options, logger);
-  await closeNodes();
-  const quorum = Math.min(MAX_QUORUM, ...nodes.map(({ replicas }) => replicas));
-  const querySettings = { ...SETTINGS, insert_quorum: quorum };
-  const opened = nodes.map(({ address, shard }) => ({
-    shard,
-    store: openStore({ ...address, querySettings }),
-  }));
-  const [{ store: first } = { store: undefined }] = opened;
-  if (first === undefined) throw new Unavailable(`no node of the ClickHouse cluster ${options.name} answers`);
-  const tables = await readTables(first, database);
-  const tablesOf = tablesByName(tables, database);
-  const set = (name: string, stores: readonly { readonly store: Store }[]): ReplicaSet => ({
-    ...{ name, isShard: name.startsWith(SHARD), database, quorum, tablesOf },
-    replicas: stores.map(({ store }) => store),
-    insertsEndWithinMs: first.insertsEndWithinMs,
+  const members = await openMembers({ options, settings: SETTINGS, logger, open });
+  try {
+    return await storeOf(members, options, database);
+  } catch (error) {
+    await members.close();
+    throw error;
+  }
+}
+
+async function storeOf(members: Members, { name, nodes }: ClusterOptions, database: string): Promise<Store> {
+  const { store: first } = members.first;
+  const tablesOf = tablesByName(await readTables(first, database), database);
+  const { insertsEndWithinMs } = first;
+  const wholeTables = quorumStore({
+    ...{ name: `the cluster ${name}`, isShard: false, database, tablesOf, insertsEndWithinMs },
+    quorum: quorumOf(nodes.length),
+    get replicas() {
+      return members.joined().map(({ store }) => store);
+    },
   });
-  const wholeTables = quorumStore(set(`the cluster ${options.name}`, opened));
-  const shards = new Map(
-    [...Map.groupBy(opened, ({ shard }) => shard)].map(([shard, stores]) => [
-      shard,
-      quorumStore(set(`${SHARD}${shard}`, stores)),
-    ]),
-  );
+  const replicasOf = (shard: string) => members.joined().filter((member) => member.shard === shard);
+  const shardStore = (shard: string): Store =>
+    quorumStore({
+      ...{ name: `shard ${shard}`, isShard: true, database, tablesOf, insertsEndWithinMs },
+      get quorum() {
+        return quorumOf(Math.max(1, ...replicasOf(shard).map(({ replicas }) => replicas)));
+      },
+      get replicas() {
+        return replicasOf(shard).map((member) => member.shardStore);
+      },
+    });
   const assignments = await wholeTables.query<{ partition: number; shard: string }>(
     `SELECT log_partition AS partition, shard FROM ${PARTITION_SHARDS} FINAL`,
   );
   const shardOf = new Map(assignments.map(({ partition, shard }) => [partition, shard]));
+  const shards = [...new Set(shardOf.values())];
+  const stores = new Map(
+    shards.map((shard) => [shard, partitionStore(shardStore(shard), wholeTables, tablesOf)]),
+  );
   return {
     ...wholeTables,
     query: async (sql, params, settings) => {
       const read = tablesIn(sql, tablesOf);
-      const isSharded = read.some((table) => SHARDED_TABLES.has(table));
-      const node = await syncedNode(opened, read, isSharded ? [...new Set(shardOf.values())] : []);
-      return await node.query(sql, params, settings);
+      const readShards = isSharded(read) ? shards : [];
+      const synced = await syncedMembers(members.joined(), read, readShards);
+      const node = synced[Math.floor(Math.random() * synced.length)]?.store ?? first;
+      const rows = await node.query<never>(sql, params, settings);
+      if (synced.length < nodes.length) await rejectOtherReplicas(node, name, readShards, synced);
+      return rows;
     },
     quorum: wholeTables,
     forPartition: (partition) => {
-      const shard = shardOf.get(partition) ?? '';
-      const store = shards.get(shard);
-      if (store === undefined)
-        throw new Unavailable(`ClickHouse: no replica of shard ${shard} answered at the start`);
+      const store = stores.get(shardOf.get(partition) ?? '');
+      if (store === undefined) throw new Unavailable(`ClickHouse: partition ${partition} has no shard`);
       return store;
     },
-    close: async () => {
-      await Promise.all(opened.map(({ store }) => store.close()));
-    },
+    close: () => members.close(),
   };
 }
 
 /**
- * Waits until the nodes have fetched all parts of the tables, and returns one of these nodes.
+ * Returns a store for one log partition: a shard has the rows of sharded tables, and all nodes have the rows of the other tables.
+ * The shard gets statements without a table, for example a query of its mutations.
+ */
+function partitionStore(shard: Store, wholeTables: Store, tablesOf: ReplicaSet['tablesOf']): Store {
+  const storeFor = (text: string): Store => {
+    const tables = tablesIn(text, tablesOf);
+    return tables.length === 0 || isSharded(tables) ? shard : wholeTables;
+  };
+  return {
+    ...shard,
+    query: (sql, ...more) => storeFor(sql).query(sql, ...more),
+    command: (sql) => storeFor(sql).command(sql),
+    insert: (insert) => storeFor(insert.table).insert(insert),
+  };
+}
+
+/**
+ * Waits until the nodes have fetched all parts of the tables, and returns the nodes that have.
  * @param shards shards that the query reads
  * @throws Unavailable with the name of the shard if no replica of a shard answers in time
  */
-async function syncedNode(
-  nodes: readonly { readonly shard: string; readonly store: Store }[],
+async function syncedMembers(
+  members: readonly Member[],
   tables: readonly string[],
   shards: readonly string[],
-): Promise<Store> {
-  const results = await Promise.allSettled(nodes.map(({ store }) => syncTables(store, tables)));
-  const synced = nodes.filter((_, node) => results[node]?.status === 'fulfilled');
+): Promise<Member[]> {
+  const results = await Promise.allSettled(members.map(({ store }) => syncTables(store, tables)));
+  const synced = members.filter((_, node) => results[node]?.status === 'fulfilled');
   const missing = shards.find((shard) => !synced.some((node) => node.shard === shard));
-  const node = synced[Math.floor(Math.random() * synced.length)];
-  if (missing === undefined && node !== undefined) return node.store;
+  if (missing === undefined && synced.length > 0) return synced;
   const failure = results.find((result) => result.status === 'rejected');
   const name = missing === undefined ? 'the cluster' : `shard ${missing}`;
   throw new Unavailable(`ClickHouse: no replica of ${name} answers: ${messageOf(failure?.reason)}`, {
@@ -104,7 +128,38 @@ async function syncedNode(
   });
 }
 
+/**
+ * Rejects the rows of a query if a node can connect to a replica that possibly lacks rows. ClickHouse chooses a replica of each
+ * shard itself, and ignores the delay of a replica if a Distributed table reads a view.
+ * @param node node that has run the query
+ * @param synced replicas that had all rows
+ */
+async function rejectOtherReplicas(
+  node: Store,
+  cluster: string,
+  shards: readonly string[],
+  synced: readonly Member[],
+): Promise<void> {
+  if (shards.length === 0) return;
+  const reachable = await node.query<{ shard: string; replica: string }>(
+    `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${cluster}', system.one)`,
+    {},
+    { skip_unavailable_shards: 1 },
+  );
+  const other = reachable.find(
+    ({ shard, replica }) =>
+      shards.includes(shard) &&
+      !synced.some((member) => member.shard === shard && member.replica === replica),
+  );
+  if (other !== undefined)
+    throw new Unavailable(`ClickHouse: ${other.replica} of shard ${other.shard} does not have all rows yet`);
+}
+
 const SHARDED_TABLES: ReadonlySet<string> = new Set([...SHARDED].map(localName));
+
+function isSharded(tables: readonly string[]): boolean {
+  return tables.some((table) => SHARDED_TABLES.has(table));
+}
 
 /** Returns the replicated tables that each table or view reads. */
 function tablesByName(tables: readonly StoredTable[], database: string): Map<string, readonly string[]> {

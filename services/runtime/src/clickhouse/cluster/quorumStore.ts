@@ -14,6 +14,7 @@ export interface ReplicaSet {
   /** True if statements about sharded tables mean the rows of this shard. */
   readonly isShard: boolean;
   readonly database: string;
+  /** Replicas that have answered. Replicas can join later. */
   readonly replicas: readonly Store[];
   /** Number of replicas that must have a row. */
   readonly quorum: number;
@@ -23,12 +24,13 @@ export interface ReplicaSet {
 }
 
 export function quorumStore(set: ReplicaSet): Store {
-  const { name, isShard, database, replicas, insertsEndWithinMs } = set;
+  const { name, isShard, database, insertsEndWithinMs } = set;
   const renamed = (sql: string): string => (isShard ? withLocalNames(sql) : sql);
   let preferred = 0;
   /** Uses one replica. After a failure, the next call uses another replica, because the outcome of a failed insert is unknown. */
   const onOneReplica = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
     const used = preferred;
+    const { replicas } = set;
     const store = replicas[used % replicas.length];
     if (store === undefined) throw new Unavailable(`ClickHouse: no replica of ${name} answers`);
     try {
@@ -53,8 +55,8 @@ export function quorumStore(set: ReplicaSet): Store {
     command: (sql) => onOneReplica((store) => store.command(renamed(sql))),
     insert: (insert) =>
       onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),
-    ping: async () => (await Promise.all(replicas.map((store) => store.ping()))).includes(true),
-    // The replicas also belong to other sets, so `openClusterStore` closes them.
+    ping: async () => (await Promise.all(set.replicas.map((store) => store.ping()))).includes(true),
+    // The replicas can also belong to other sets, so `openClusterStore` closes them.
     close: async () => {},
   };
 }
@@ -73,6 +75,10 @@ async function onQuorum<Row>(
   { name, replicas, quorum }: ReplicaSet,
   ask: (store: Store) => Promise<Row[]>,
 ): Promise<Row[]> {
+  if (replicas.length < quorum)
+    throw new Unavailable(
+      `ClickHouse: only ${replicas.length} of ${quorum} replicas of ${name} have answered`,
+    );
   const answers: Row[][] = [];
   const failures: unknown[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();

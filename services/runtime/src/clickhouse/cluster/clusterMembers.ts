@@ -1,0 +1,85 @@
+/** Opens the stores of the nodes of a cluster. A node that does not answer at the start joins the cluster when it answers. */
+import { messageOf, Unavailable } from '../../process/errors.ts';
+import type { Logger } from '../../process/logger.ts';
+import { pause } from '../../process/waiting.ts';
+import type { Store, StoreOptions } from '../store.ts';
+import { type ClusterOptions, identify, type NodeIdentity, rejectRepeatedNodes } from './clusterNodes.ts';
+
+export interface Member extends NodeIdentity {
+  readonly address: StoreOptions;
+  /** Store whose inserts use the quorum of all nodes. */
+  readonly store: Store;
+  /** Store whose inserts use the quorum of the node's shard. */
+  readonly shardStore: Store;
+}
+
+export interface Members {
+  /** A node that answered at the start. */
+  readonly first: Member;
+  /** Returns the nodes that have answered. Asks the other nodes again in the background, a short time after the last attempt. */
+  joined(): readonly Member[];
+  close(): Promise<void>;
+}
+
+export interface MembersDeps {
+  readonly options: ClusterOptions;
+  /** Settings of ClickHouse for every request. */
+  readonly settings: Readonly<Record<string, string | number>>;
+  readonly logger: Pick<Logger, 'warn'>;
+  readonly open: (options: StoreOptions) => Store;
+}
+
+const RETRY_PAUSE_MS = 250;
+const MAX_QUORUM = 2;
+
+/** Returns the number of nodes that must have a row. */
+export function quorumOf(nodes: number): number {
+  return Math.min(MAX_QUORUM, nodes);
+}
+
+/** @throws Unavailable if no node answers. */
+export async function openMembers({ options, settings, logger, open }: MembersDeps): Promise<Members> {
+  const { name, nodes } = options;
+  const members: Member[] = [];
+  const stores: Store[] = [];
+  const openWithQuorum = (address: StoreOptions, quorum: number): Store => {
+    const store = open({ ...address, querySettings: { ...settings, insert_quorum: quorum } });
+    stores.push(store);
+    return store;
+  };
+  const join = async (address: StoreOptions, store: Store): Promise<void> => {
+    const identity = await identify(store, address.url, name, nodes.length);
+    rejectRepeatedNodes([...members, { address, ...identity }]);
+    const shardStore = openWithQuorum(address, quorumOf(identity.replicas));
+    members.push({ address, store, shardStore, ...identity });
+  };
+  const joins = nodes.map((address) => {
+    const store = openWithQuorum(address, quorumOf(nodes.length));
+    let attempt: Promise<void> | undefined;
+    const onFailure = (error: unknown): void => {
+      if (error instanceof Unavailable) void pause(RETRY_PAUSE_MS).then(() => (attempt = undefined));
+      else logger.warn('clickhouse_node_rejected', { node: address.url, cause: messageOf(error) });
+    };
+    return (): Promise<void> => {
+      attempt ??= join(address, store).catch(onFailure);
+      return attempt;
+    };
+  });
+  const close = async (): Promise<void> => {
+    await Promise.all(stores.map((store) => store.close()));
+  };
+  await Promise.all(joins.map((joinIfNeeded) => joinIfNeeded()));
+  const [first] = members;
+  if (first === undefined) {
+    await close();
+    throw new Unavailable(`no node of the ClickHouse cluster ${name} answers`);
+  }
+  return {
+    first,
+    joined: () => {
+      for (const joinIfNeeded of joins) void joinIfNeeded();
+      return [...members];
+    },
+    close,
+  };
+}
