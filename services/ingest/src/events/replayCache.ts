@@ -151,7 +151,7 @@ function nameOf({ projectId, key }: NamedRequest): string {
 }
 
 const BUCKETS = 2 ** 18;
-/** Maximum number of compared requests. Requests of a bucket that are older are not found. */
+/** Maximum number of requests in a bucket that a search compares. A search does not find older requests of the bucket. */
 const MAX_COMPARED = 16;
 const ID_WORDS = 8;
 const DIGEST_BYTES = 32;

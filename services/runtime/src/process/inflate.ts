@@ -164,7 +164,7 @@ class Member {
 
 /** Output chunks are larger than Node's pooled buffers, so that `freeChunk` can free their memory. */
 const CHUNK = { chunkSize: 64 * 1024 };
-/** Maximum bytes of a chunk for a whole body. */
+/** Maximum size of an output chunk in bytes. A chunk of this size holds a whole body, unless the body is larger. */
 const MAX_CHUNK_BYTES = 512 * 1024;
 /** Bytes in addition to the expected bytes, because zlib needs space in the buffer when it reads the end of the body. */
 const SPARE_BYTES = 64;
