@@ -1,5 +1,6 @@
 -- Creates the account that only reads, for `CLICKHOUSE_READER_URL` and BI tools. Replace the password and, if it differs, the database.
 CREATE SETTINGS PROFILE questlog_reader SETTINGS readonly = 1, cancel_http_readonly_queries_on_client_close = 1 CHANGEABLE_IN_READONLY,
+  max_concurrent_queries_for_user = 10,
   max_execution_time = 30 MIN 1 MAX 3600 CHANGEABLE_IN_READONLY,
   max_memory_usage = 4000000000 MIN 1 MAX 4000000000 CHANGEABLE_IN_READONLY,
   max_result_rows MIN 1 MAX 100000 CHANGEABLE_IN_READONLY,

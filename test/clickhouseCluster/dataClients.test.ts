@@ -36,6 +36,13 @@ await describeClickHouseCluster('the read-only account of a ClickHouse server', 
 
   await testDataClients(() => ({ ...READER, host: url.host }));
 
+  test('the account has a limit of concurrent queries', async () => {
+    const reader = openStore({ url: url.origin, ...READER, database: 'questlog' });
+    const limit = await reader.query("SELECT getSetting('max_concurrent_queries_for_user') AS queries");
+    await reader.close();
+    expect(limit).toEqual([{ queries: 10 }]);
+  });
+
   test('the account sees no queries of other accounts', async () => {
     const reader = openStore({ url: url.origin, ...READER, database: 'questlog' });
     const seen = await reader.query('SELECT DISTINCT user FROM system.processes');
