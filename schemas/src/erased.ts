@@ -117,7 +117,9 @@ export class ErasedData {
     return this.erasureOf({ ...session, receivedAt: session.registeredAt }) === undefined;
   }
 
-  /** True if no erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure. */
+  /**
+   * True if no erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure.
+   */
   isVisibleReport(report: Erasable & { readonly reportId: string }): boolean {
     const { tenantId, projectId, reportId } = report;
     return !this.hasReport(tenantId, projectId, reportId) && this.erasureOf(report) === undefined;
@@ -133,8 +135,8 @@ export class ErasedData {
   }
 
   /**
-   * True if the projector writes the report. The projector writes even a report of an erased session until the erasure has
-   * found this report. The erasure reads the stored reports to find links.
+   * True if the projector writes the report. An erasure finds the links of an erased session through the session's stored
+   * reports. Therefore, the projector still writes a report of an erased session, until the erasure has found the report.
    */
   isProjectedReport(record: ReportLink): boolean {
     const { tenantId, projectId, reportId } = record;

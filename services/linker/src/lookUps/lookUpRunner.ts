@@ -101,7 +101,7 @@ export class LookUpRunner implements TruncationParticipant {
     };
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) {
-      // The job of a failed lookup can disappear, for example after an erasure.
+      // After a failed lookup, its job can disappear, for example because of an erasure.
       this.#failingSinceMs = undefined;
       return;
     }
