@@ -34,7 +34,7 @@ export interface ConsoleDependencies {
 export interface Console {
   /** The middleware that signs operators in. It must run before the middleware that checks the admin token. */
   readonly signIn: Middleware;
-  /** Routes of the pages, which need no token. */
+  /** Routes of the pages. The pages need no token. */
   readonly router: RouterInstance;
   readonly handlers: Handlers<Pick<typeof OPERATORS, 'streamEvents' | 'getLag' | 'getTraffic'>>;
   /** Ends all live tails, rejects new live tails, and ends the measurement of the projection. */
