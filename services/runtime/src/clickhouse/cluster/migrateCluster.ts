@@ -117,10 +117,10 @@ const EXPECTED_IN_USE_MS = 10 * 60_000;
 
 /** Drops the temporary databases of starts that were killed. */
 async function dropExpected(nodes: readonly ClusterNode[], database: string): Promise<void> {
-  const pattern = new RegExp(`^${database}${EXPECTED}(\\d+)_[0-9a-f]{8}$`);
+  const prefix = `${database}${EXPECTED}`;
   const isOld = (name: string): boolean => {
-    const createdAtMs = Number(pattern.exec(name)?.[1]);
-    return createdAtMs < systemClock.now() - EXPECTED_IN_USE_MS;
+    const createdAtMs = Number(/^(\d+)_[0-9a-f]{8}$/.exec(name.slice(prefix.length))?.[1]);
+    return name.startsWith(prefix) && createdAtMs < systemClock.now() - EXPECTED_IN_USE_MS;
   };
   for (const { store } of nodes) {
     const databases = await store.query<{ name: string }>('SELECT name FROM system.databases');
