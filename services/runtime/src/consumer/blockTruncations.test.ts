@@ -397,8 +397,3 @@ test.each(['rows', 'a dead letter'])(
     expect([tables.lateRows, tables.moved.map(({ name }) => name)]).toEqual([[], repaired]);
   },
 );
-
-test('ignores metadata of tools that set offsets', () => {
-  const set = { offset: 1, metadata: 'set by hand' };
-  expect([lastRecordOf(set), leaderEpochOf(set)]).toEqual([undefined, undefined]);
-});
