@@ -4,6 +4,7 @@ import { isVisibleIn, visibleReports, visibleSessions } from '@questlog/ingest/e
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
 import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
+import { idempotencyOf } from '@questlog/ingest/events/core/accept';
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
 import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
 import { OwnAppends } from '@questlog/ingest/events/ownAppends';
@@ -256,7 +257,8 @@ async function startIngest(
     failed: Promise.race([sessions.failed, reports.failed]),
     it: {
       events: async (principal, body, idempotencyKey) => {
-        const request = { principal, body, idempotencyKey, isLenient: false, isStrict: false, requestId: '' };
+        const idempotency = idempotencyOf(idempotencyKey, body);
+        const request = { principal, body, idempotency, isLenient: false, isStrict: false, requestId: '' };
         return (await ingest(ofEvents, request)).body;
       },
       session: async (principal, body) => (await registerSession({ sessions, clock }, principal, body)).body,

@@ -26,7 +26,6 @@ import {
   assignLanes,
   type Idempotency,
   sessionsOf,
-  sha256,
 } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
@@ -50,8 +49,8 @@ export interface IngestRequest {
   readonly principal: Principal;
   /** Bytes of the request body, which must be valid UTF-8. */
   readonly body: Buffer;
-  /** Idempotency key of the request, a UUIDv7 in lower case. Undefined if the request has no key. */
-  readonly idempotencyKey: string | undefined;
+  /** Null if the request has no idempotency key. */
+  readonly idempotency: Idempotency | null;
   /** True if the valid elements of the request are stored even if other elements are invalid. */
   readonly isLenient: boolean;
   /** True if an unknown field in an event makes the request invalid. */
@@ -77,19 +76,17 @@ export interface IngestAnswer {
  * @throws Rejected if the client must change the request
  * @throws Unavailable if the client can send the request again
  */
-export async function ingest(deps: IngestDeps, sent: IngestRequest): Promise<IngestAnswer> {
-  const { idempotencyKey: key, body } = sent;
-  if (key === undefined) return await ingestNew(deps, { ...sent, idempotency: null });
-  return await ingestKeyed(deps, sent, { key, digest: sha256(body) });
+export function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+  const { idempotency } = request;
+  return idempotency === null ? ingestNew(deps, request) : ingestKeyed(deps, request, idempotency);
 }
 
 async function ingestKeyed(
   deps: IngestDeps,
-  sent: IngestRequest,
+  request: IngestRequest,
   idempotency: Idempotency,
 ): Promise<IngestAnswer> {
-  const { tenant, project } = sent.principal;
-  const request = { ...sent, idempotency };
+  const { tenant, project } = request.principal;
   const keyed = { tenantId: tenant.id, projectId: project.id, ...idempotency };
   let claim: ClaimedKey | undefined;
   try {
@@ -114,7 +111,7 @@ const SLOW_CLAIM_MS = 1_000;
 
 /** @throws Rejected if the body is invalid. The claim then ends. */
 function claimedIfValid(
-  request: ReadRequest,
+  request: IngestRequest,
   claiming: Promise<ClaimedKey | undefined>,
 ): Promise<ClaimedKey | undefined> {
   try {
@@ -130,16 +127,16 @@ function claimedIfValid(
 }
 
 /** Stores a request without an idempotency key, or with a claimed key of which no events are stored. */
-async function ingestNew(deps: IngestDeps, request: ReadRequest, claim?: ClaimedKey): Promise<IngestAnswer> {
+async function ingestNew(
+  deps: IngestDeps,
+  request: IngestRequest,
+  claim?: ClaimedKey,
+): Promise<IngestAnswer> {
   const ordinary = await deps.ordinary.tryIngest(request, claim);
   if (ordinary === undefined) return await ingestAny(deps, request, claim && (() => Promise.resolve(claim)));
   const { body, accepted } = ordinary;
   const status = request.isLenient ? 207 : 201;
   return { status, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
-}
-
-interface ReadRequest extends Omit<IngestRequest, 'idempotencyKey'> {
-  readonly idempotency: Idempotency | null;
 }
 
 /** Claims the idempotency key for the elements with these indexes. */
@@ -148,7 +145,7 @@ type ClaimKey = (indexes: readonly number[]) => Promise<Claim>;
 /** @param claimKey undefined if the request has no idempotency key */
 async function ingestAny(
   deps: IngestDeps,
-  request: ReadRequest,
+  request: IngestRequest,
   claimKey: ClaimKey | undefined,
 ): Promise<IngestAnswer> {
   const { principal, isLenient } = request;
@@ -179,7 +176,7 @@ async function ingestAny(
 }
 
 /** @throws Rejected if the body is not a list of events */
-function readRequest({ principal: { revision }, body, isStrict }: ReadRequest) {
+function readRequest({ principal: { revision }, body, isStrict }: IngestRequest) {
   const scanned = scanRequest(body, revision);
   const read = readElements(body, scanned.elements, revision);
   const unknownProblems = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
@@ -189,7 +186,7 @@ function readRequest({ principal: { revision }, body, isStrict }: ReadRequest) {
 }
 
 /** Returns the number of events that are valid if their sessions exist. @throws Rejected if the body makes the request invalid */
-function countValid(request: ReadRequest): number {
+function countValid(request: IngestRequest): number {
   const { drafts, problems } = readRequest(request).elements;
   if (!request.isLenient && problems.length > 0) throw elementsRejection(problems);
   return drafts.length;
@@ -215,7 +212,7 @@ function excludedProblems(
 /** Finds the sessions of the valid elements. Adds a problem for each element with an unknown session. */
 async function check(
   { sessions }: IngestDeps,
-  { principal, idempotency, isLenient }: ReadRequest,
+  { principal, idempotency, isLenient }: IngestRequest,
   elements: Elements,
 ): Promise<AssignedDrafts> {
   const { tenant, project, buildIds } = principal;
@@ -228,7 +225,7 @@ async function check(
 
 async function storeOnce(
   deps: IngestDeps,
-  request: ReadRequest,
+  request: IngestRequest,
   { drafts }: AssignedDrafts,
   claimKey: ClaimKey | undefined,
 ): Promise<StoreResult> {
@@ -266,7 +263,7 @@ interface StoredEvents {
 
 async function store(
   deps: IngestDeps,
-  request: ReadRequest,
+  request: IngestRequest,
   wanted: readonly AssignedDraft[],
 ): Promise<StoredEvents> {
   const { principal, isLenient, idempotency } = request;

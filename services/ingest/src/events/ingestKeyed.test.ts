@@ -6,7 +6,7 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { sha256 } from './core/accept.ts';
+import { idempotencyOf, sha256 } from './core/accept.ts';
 import { KEY, SESSION } from './damagedBodies.testing.ts';
 import { type IngestDeps, ingest } from './ingestEvents.ts';
 import { OrdinaryIngest } from './ingestOrdinary.ts';
@@ -296,11 +296,11 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const { switches = [], limits = null, buildIds } = options;
   const principal = { tenant, project: { id: KEY, switches, limits }, buildIds, revision } as never;
   return {
-    send: (body: unknown, { key = KEY, isLenient = options.isLenient ?? false } = {}) =>
-      ingest(deps, {
-        ...{ principal, idempotencyKey: key, isLenient, isStrict: false, requestId: '' },
-        body: Buffer.from(JSON.stringify(body)),
-      }),
+    send: (sent: unknown, { key = KEY, isLenient = options.isLenient ?? false } = {}) => {
+      const body = Buffer.from(JSON.stringify(sent));
+      const idempotency = idempotencyOf(key, body);
+      return ingest(deps, { principal, body, idempotency, isLenient, isStrict: false, requestId: '' });
+    },
     appended: () =>
       values.map((value) => ({ value, message: eventsAccepted.type.fromBuffer(value.subarray(5)) })),
     remembered: (body: unknown) => {

@@ -15,6 +15,7 @@ import { GAMES } from '@questlog/schemas/http/operations/games';
 import { routeOf } from '@questlog/schemas/http/operations/operation';
 import { PROBLEM_TYPE } from '@questlog/schemas/http/problem';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { idempotencyOf } from '../events/core/accept.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
@@ -96,11 +97,11 @@ export async function answerEvents(
   requestId: string,
 ): Promise<EventsResponse> {
   const { headers } = context.req;
-  const idempotencyKey = idempotencyKeyOf(String(headers['idempotency-key'] ?? ''));
+  const key = idempotencyKeyOf(String(headers['idempotency-key'] ?? ''));
   const handling = handlingIn(String(headers['prefer'] ?? ''));
   const options = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const answer = await withLimitedBody(context, deps, caller, (principal, body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, ...options, requestId }),
+    ingest(deps.ingest, { principal, body, idempotency: idempotencyOf(key, body), ...options, requestId }),
   );
   const { status, isReplay, body, accepted, ignored, warned } = answer;
   Object.assign(context.state, { accepted, ignored, warned });

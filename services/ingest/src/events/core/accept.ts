@@ -116,6 +116,11 @@ export function keyedTails(
 
 const NO_TEXT: Buffer = Buffer.alloc(0);
 
+/** @param key UUIDv7 in lower case, or undefined if the request has no idempotency key */
+export function idempotencyOf(key: string | undefined, body: Buffer): Idempotency | null {
+  return key === undefined ? null : { key, digest: sha256(body) };
+}
+
 /** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
 export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {
   return uuidV8(sha256(hashedText(`${projectId}/${key}/${recordName}`, digest)));
