@@ -91,7 +91,7 @@ export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/** Returns the last part of an event id, which is unique within a request. */
+/** Returns the last part of an event id. The last part differs for all events of a request. */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

@@ -47,7 +47,7 @@ export function linkerMetrics(
     }),
     lookUpWait: new Gauge({
       name: 'questlog_linker_look_up_wait_seconds',
-      help: 'Age of the oldest lookup without an answer. After a failed lookup, at least the time since the first failure.',
+      help: 'Age of the oldest lookup without an answer. After a failed lookup, the value is at least the time since the first failure.',
       labelNames: ['partition'],
       registers,
     }),

@@ -2,7 +2,7 @@
 
 import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports';
 import { DEFAULT_BOUNDS } from '@questlog/ingest/entityCache/entityIndex';
-import { list, table } from '../../tidy/reference/markdown.ts';
+import { table } from '../../tidy/reference/markdown.ts';
 import type { CostFigures } from '../path/pathFigures.ts';
 import type { Shape } from '../path/pathOptions.ts';
 import { factsLine, grouped, titleOf } from '../path/pathReport.ts';
@@ -35,21 +35,21 @@ export function flatReport({ run, base, rows }: FlatResult): string {
         ]),
       ],
     ),
-    ...spreadBlocks(rows, shapes),
+    ...spreadTable(rows, shapes),
     ...rows.flatMap(({ change, figures }) =>
       'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
     ),
   ].join('\n\n');
 }
 
-function spreadBlocks(rows: readonly FlatRow[], shapes: readonly Shape[]): string[] {
-  const lines = rows.flatMap((row) => (row.change.spread === undefined ? [] : spreadLine(row, rows)));
-  const title = `Throughput relative to spread 1, with ${shapes.map(titleOf).join(' and ')} (target: ${SPREAD_TO_REACH}):`;
-  return lines.length === 0 ? [] : [title, list(lines)];
+function spreadTable(rows: readonly FlatRow[], shapes: readonly Shape[]): string[] {
+  const cells = rows.flatMap((row) => (row.change.spread === undefined ? [] : spreadRows(row, rows)));
+  const header = ['throughput relative to spread 1', ...shapes.map(titleOf), 'target'];
+  return cells.length === 0 ? [] : [table(header, cells)];
 }
 
 /** Compares a row with the base or, if several properties differ, with the row that differs only in the others. */
-function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): string[] {
+function spreadRows({ change, figures }: FlatRow, rows: readonly FlatRow[]): string[][] {
   if ('absent' in figures) return [];
   const { spread, ...others } = change;
   const isBase = Object.keys(others).length === 0;
@@ -59,9 +59,9 @@ function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): str
     const beside = 'absent' in atOne ? undefined : atOne[i];
     return throughput(of) / (beside === undefined ? 1 : throughput(beside));
   });
-  const each = ratios.map((ratio) => ratio.toFixed(2)).join(', ');
+  const each = ratios.map((ratio) => ratio.toFixed(2));
   const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
-  return [`${changeName(change)}: ${each} (${isReached ? '' : 'not '}reached)`];
+  return [[changeName(change), ...each, `${SPREAD_TO_REACH}: ${isReached ? '' : 'not '}reached`]];
 }
 
 function throughput({ base, changed }: FlatFigures): number {

@@ -63,8 +63,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3',
-    words: `compares the servers. With \`--check\`, the command fails if the ratio to the Collector is more than 10 % above
-the target.
+    words: `compares the servers.
 
 The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of the latencies, every
 server gets half of the maximum rate of the slowest server. If the benchmark sends a request late, the delay is part of the latency.`,

@@ -11,5 +11,5 @@ test('compares with the mean of both processes without traces, and divides the c
   };
   const text = report(11, 9.5, 12.6);
   expect(text).toContain('| 20 × 64 | 1.000 (0.90–1.10) | 1.010 (1.00–1.20) | 1.100 (1.00–1.20) |');
-  expect(text).toContain('A tenth of the largest cost for 10 % is 1.0 %, or 2.0 % for the upper quartile.');
+  expect(text).toContain('the largest cost, divided by ten, is 1.0 % (upper quartile: 2.0 %).');
 });

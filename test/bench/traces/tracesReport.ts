@@ -23,7 +23,7 @@ export function tracesReport({ run, rows }: TracesResult): string {
         ...(['again', 'one', 'ten'] as const).map((name) => spread(ratios(row, name))),
       ]),
     ),
-    `Target for 1 %: at most ${percent(MAX_COST)} more. A tenth of the largest cost for 10 % is ${tenth(median)}, or ${tenth((values) => quartiles(values).high)} for the upper quartile.`,
+    `Target: with 1 % of the requests sampled, a request costs at most ${percent(MAX_COST)} more CPU time. With 10 % of the requests sampled, the largest cost, divided by ten, is ${tenth(median)} (upper quartile: ${tenth((values) => quartiles(values).high)}).`,
   ].join('\n\n');
 }
 

@@ -1,6 +1,6 @@
 /** Builds `docs/evidence/reliability.md` from the result files. */
 import { mutationBlocks } from '../../mutation/mutationResults.ts';
-import { code, entry, list } from '../../tidy/reference/markdown.ts';
+import { list, table } from '../../tidy/reference/markdown.ts';
 import { hasFailed, RESULTS, type Result } from './results.ts';
 import type { Row } from './row.ts';
 import { GROUPS_OF_ROWS } from './rows.ts';
@@ -9,7 +9,7 @@ export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Every run checks the promises in [the summary](../reliability.md). A deployment has three brokers, a schema registry, ClickHouse, and two
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
-with the tables and topics. The numbers of runs that passed, were required, and failed are in parentheses.
+with the tables and topics. The column \`passed\` has the passed runs and the required runs.
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
 With \`--together\`, one deployment gets several faults, one after the other. If a
@@ -66,14 +66,15 @@ export function reliabilityPage(all: readonly Result[]): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
-/** Returns a list of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
+/** Returns a table of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
 function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
-  const lines = rows.map(({ name, does, runs }) => {
+  const cells = rows.map(({ name, does, runs }) => {
     const of = results.filter((result) => result.rows.includes(name));
     const failed = of.filter((result) => hasFailed(name, result)).length;
-    return entry(`${code(name)} (${of.length - failed} passed, ${runs} required, ${failed} failed)`, does);
+    return [`\`${name}\``, does, `${of.length - failed}/${runs}`, String(failed)];
   });
-  return `${list(lines)}\n\n${totalsOf(rows, results)}`;
+  const header = ['name', 'fault', 'passed', 'failed'];
+  return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
 }
 
 /** The totals of all runs with one of these rows. The rows of one deployment share its figures. */

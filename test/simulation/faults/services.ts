@@ -4,8 +4,7 @@ import { isVisibleIn, visibleReports, visibleSessions } from '@questlog/ingest/e
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
 import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
-import { idempotencyOf } from '@questlog/ingest/events/core/accept';
-import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
+import { type IngestDeps, idempotencyOf, ingest } from '@questlog/ingest/events/ingestEvents';
 import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
 import { OwnAppends } from '@questlog/ingest/events/ownAppends';
 import { openQuotas } from '@questlog/ingest/events/quotas';

@@ -92,7 +92,10 @@ export interface EntityCacheDeps {
   readonly readTimeoutMs?: number;
   readonly bounds?: IndexBounds;
   readonly metrics?: Pick<IngestMetrics, 'resources'>;
-  /** Further modules with data of lost records, which this cache informs about truncations of its topic. */
+  /**
+   * Other modules that can have data of lost records. If the log truncates the topic, this cache calls `onTruncated` of these
+   * modules.
+   */
   readonly participants?: readonly TruncationParticipant[];
   readonly onReappended?: (topic: string, records: number) => void;
 }

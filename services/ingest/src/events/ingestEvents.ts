@@ -26,6 +26,7 @@ import {
   assignLanes,
   type Idempotency,
   sessionsOf,
+  sha256,
 } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
@@ -81,6 +82,11 @@ export function ingest(deps: IngestDeps, request: IngestRequest): Promise<Ingest
   return idempotency === null ? ingestNew(deps, request) : ingestKeyed(deps, request, idempotency);
 }
 
+/** @param key UUIDv7 in lower case, or undefined if the request has no idempotency key */
+export function idempotencyOf(key: string | undefined, body: Buffer): Idempotency | null {
+  return key === undefined ? null : { key, digest: sha256(body) };
+}
+
 async function ingestKeyed(
   deps: IngestDeps,
   request: IngestRequest,
@@ -106,7 +112,7 @@ async function ingestKeyed(
   }
 }
 
-/** Time after which a request whose key is not claimed yet is checked. A check before each claim would cost CPU time. */
+/** If the claim of a key takes longer, the body is checked meanwhile. A check before each claim would cost CPU time. */
 const SLOW_CLAIM_MS = 1_000;
 
 /** @throws Rejected if the body is invalid. The claim then ends. */
@@ -126,7 +132,7 @@ function claimedIfValid(
   }
 }
 
-/** Stores a request without an idempotency key, or with a claimed key of which no events are stored. */
+/** Stores a new request: it has no idempotency key, or the log has no events of the key. */
 async function ingestNew(
   deps: IngestDeps,
   request: IngestRequest,
@@ -185,7 +191,7 @@ function readRequest({ principal: { revision }, body, isStrict }: IngestRequest)
   return { scanned, elements };
 }
 
-/** Returns the number of events that are valid if their sessions exist. @throws Rejected if the body makes the request invalid */
+/** Counts the events that are valid if their sessions exist. @throws Rejected if the body makes the request invalid */
 function countValid(request: IngestRequest): number {
   const { drafts, problems } = readRequest(request).elements;
   if (!request.isLenient && problems.length > 0) throw elementsRejection(problems);

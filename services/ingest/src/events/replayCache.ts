@@ -37,7 +37,7 @@ export interface RunningRequest extends NamedRequest {
   ended: PromiseWithResolvers<void> | undefined;
 }
 
-/** Request whose events are stored. */
+/** A request whose events the log has stored. */
 export interface CachedRequest {
   readonly digest: Buffer;
   readonly stored: readonly StoredElement[];

@@ -92,8 +92,8 @@ export function openReplays(deps: {
       return undefined;
     },
     claim: async (request) => {
-      // Searches again after each wait, because another waiting request can have claimed the key in the meantime. Waits also for
-      // a request with another body, because that request can be invalid. Its key is then new.
+      // Searches again after each wait, because another waiting request can have claimed the key in the meantime. Waits also
+      // for a request with another body. If that request is invalid, this request may use the key.
       for (let running = cache.running(request); running !== undefined; running = cache.running(request)) {
         await cache.end(running);
       }

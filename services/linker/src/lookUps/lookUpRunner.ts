@@ -47,7 +47,7 @@ export class LookUpRunner implements TruncationParticipant {
     return this.#suspended.has('close') || this.#running?.job.kind === 'close';
   }
 
-  /** Age of the oldest lookup without an answer. After a failed lookup, at least the time since the first failure. */
+  /** Age of the oldest lookup without an answer. After a failed lookup, the value is at least the time since the first failure. */
   get waitingMs(): number {
     return Math.max(this.#oldest()?.ageMs ?? 0, this.#failingMs());
   }

@@ -21,7 +21,7 @@ import { projectedReports, reportsOfSessions } from './storedReports.ts';
 
 const MIN_POLL_MS = 20;
 const MAX_POLL_MS = 250;
-/** If ClickHouse does not have a report of the log after this time, the linker writes a log entry. */
+/** The linker logs a warning if ClickHouse still lacks a report after this time. */
 const WARN_AFTER_MS = 5_000;
 
 type OutboxView = Pick<Outbox, 'state' | 'committed'>;

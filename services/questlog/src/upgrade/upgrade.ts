@@ -54,7 +54,7 @@ export const CONSUMERS = {
 } as const;
 export type ConsumerName = keyof typeof CONSUMERS;
 
-/** Waits until all running processes of the services read the records that this version writes. */
+/** Waits until all running processes of the services have a version that can read the records of this version. */
 export async function waitForConsumers(
   services: readonly ConsumerName[],
   settings: Settings,

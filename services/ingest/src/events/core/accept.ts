@@ -96,8 +96,8 @@ export function keyedTails(
 ): Buffer {
   const tails = Buffer.allocUnsafe(indexes.length * 8);
   const head = `${projectId}/${key}/`;
-  // Hashes one buffer for all indexes with the same number of digits, because creating a view for each index takes a fifth of
-  // the time.
+  // Reuses one buffer for all indexes with the same number of digits. A view of the buffer for each index would cost a fifth of
+  // the CPU time.
   let text = NO_TEXT;
   let digits = 0;
   for (let position = 0; position < indexes.length; position++) {
@@ -115,11 +115,6 @@ export function keyedTails(
 }
 
 const NO_TEXT: Buffer = Buffer.alloc(0);
-
-/** @param key UUIDv7 in lower case, or undefined if the request has no idempotency key */
-export function idempotencyOf(key: string | undefined, body: Buffer): Idempotency | null {
-  return key === undefined ? null : { key, digest: sha256(body) };
-}
 
 /** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
 export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {

@@ -12,7 +12,7 @@ import { isRestricted, type Principal } from '@questlog/runtime/directory/direct
  */
 export type RecordShape = 'lane' | 'session' | 'event';
 
-/** Returns which events of a request share a record, unless sampling dropped events of the request. */
+/** Returns which events of a request share a record. If sampling drops events of the request, the caller ignores the result. */
 export function recordShape(
   principal: Principal,
   { isLenient, idempotency }: { readonly isLenient: boolean; readonly idempotency: object | null },

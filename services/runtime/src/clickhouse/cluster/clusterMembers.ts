@@ -7,16 +7,18 @@ import { type ClusterOptions, identify, type NodeIdentity, rejectRepeatedNodes }
 
 export interface Member extends NodeIdentity {
   readonly address: StoreOptions;
-  /** Store whose inserts use the quorum of all nodes. */
+  /** Store for tables that all nodes have. An insert succeeds if two of the nodes have the rows. */
   readonly store: Store;
-  /** Store whose inserts use the quorum of the node's shard. */
+  /** Store for sharded tables. An insert succeeds if two replicas of the node's shard have the rows. */
   readonly shardStore: Store;
 }
 
 export interface Members {
   /** A node that answered at the start. */
   readonly first: Member;
-  /** Returns the nodes that have answered. Asks the other nodes again in the background, a short time after the last attempt. */
+  /**
+   * Returns the nodes that have answered. Asks the other nodes again in the background, a short time after the last attempt.
+   */
   joined(): readonly Member[];
   close(): Promise<void>;
 }

@@ -100,7 +100,8 @@ async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: 
   if (await isAssigned()) return;
   const shards = [...new Set(nodes.map(({ shard }) => shard))].sort().map(quoted);
   const [{ store }] = nodes;
-  // Without a token, because ClickHouse stores nothing if a lost part had the same token.
+  // The insert has no deduplication token. With a token, ClickHouse would store nothing if an earlier insert had the same
+  // token, even if the rows of the earlier insert are lost.
   await store.command(
     `INSERT INTO ${table} (log_partition, shard) SETTINGS insert_quorum = 'auto', insert_quorum_timeout = 10000
      SELECT number, [${shards.join(', ')}][number % ${shards.length} + 1] FROM numbers(${PARTITIONS})`,
@@ -112,7 +113,7 @@ async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: 
 
 /** Part of the name of a temporary database. The time of the creation and a random number follow. */
 const EXPECTED = '_expected_';
-/** Maximum duration of a start that still uses its temporary database. */
+/** Age at which a temporary database counts as left over from a killed start. */
 const EXPECTED_IN_USE_MS = 10 * 60_000;
 
 /** Drops the temporary databases of starts that were killed. */
@@ -129,7 +130,10 @@ async function dropExpected(nodes: readonly ClusterNode[], database: string): Pr
   }
 }
 
-/** Repeats work that fails because ClickHouse applies changes of other starts, or because a node does not answer in time. */
+/**
+ * Repeats work after a failure. Work can fail because another start changes the same tables, or because a node does not answer
+ * in time.
+ */
 async function attempt(work: () => Promise<void>): Promise<void> {
   let failures = 0;
   const isRetryable = (error: Error): boolean =>
@@ -281,7 +285,7 @@ class Repair {
     return this.#expected.filter(({ replication }) => replication !== 'node');
   }
 
-  /** Returns the table of each of the nodes that has the table. */
+  /** Returns the nodes that have the table, each with its table. */
   #stored(nodes: readonly ClusterNode[], name: string): [ClusterNode, StoredTable][] {
     return nodes.flatMap((node) => {
       const table = this.#tables.get(node)?.get(name);

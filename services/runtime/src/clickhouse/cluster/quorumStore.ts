@@ -1,7 +1,7 @@
 /**
- * A store whose inserts and reads use a quorum of replicas. Before a read, each replica fetches all parts that Keeper lists for the
- * tables of the query. The results of a quorum of replicas must then be equal. A part that only one replica has therefore does not
- * count as stored.
+ * A store whose inserts and reads use a quorum of replicas. Before a read, each replica fetches all parts that Keeper lists for
+ * the tables of the query. The results of a quorum of replicas must then be equal. A part that only one replica has therefore
+ * does not count as stored.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, Unavailable } from '../../process/errors.ts';
@@ -18,7 +18,7 @@ export interface ReplicaSet {
   readonly replicas: readonly Store[];
   /** Number of replicas that must have a row. */
   readonly quorum: number;
-  /** Replicated tables by the name of the table or of a view that reads the table. */
+  /** For the name of each table and view, the replicated tables that a query of this name reads. */
   readonly tablesOf: ReadonlyMap<string, readonly string[]>;
   readonly insertsEndWithinMs: number;
 }
@@ -27,7 +27,9 @@ export function quorumStore(set: ReplicaSet): Store {
   const { name, isShard, database, insertsEndWithinMs } = set;
   const renamed = (sql: string): string => (isShard ? withLocalNames(sql) : sql);
   let preferred = 0;
-  /** Uses one replica. After a failure, the next call uses another replica, because the outcome of a failed insert is unknown. */
+  /**
+   * Uses one replica. After a failure, the next call uses another replica, because the outcome of a failed insert is unknown.
+   */
   const onOneReplica = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
     const used = preferred;
     const { replicas } = set;

@@ -72,7 +72,10 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
 /** Matches the statement that JDBC sends to cancel a query. */
 const KILL_BY_ID = /^\s*KILL QUERY WHERE query_id = '(?<id>[^'\\]+)'\s*$/;
 
-/** Cancels the queries of readers with this id. Does not wait for the admission, because the canceled query can occupy it. */
+/**
+ * Cancels the queries of readers with this id. Does not wait for a free slot, because the query to cancel can occupy the last
+ * slot.
+ */
 function killReader({ readers }: Execution, queryId: string): ExecutionResult {
   for (const [query, id] of readers) if (id === queryId) query.abort();
   return emptyResult({});

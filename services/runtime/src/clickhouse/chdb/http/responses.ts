@@ -52,8 +52,8 @@ export async function sendResult(
 }
 
 /**
- * Returns the content in the form that the client requests with `compress` or `client_protocol_version`. Undefined if the client
- * requests neither.
+ * Returns the content in the form that the client requests with `compress` or `client_protocol_version`. Undefined if the
+ * client requests neither.
  */
 function convertedContent(head: RequestHead, { body, format }: ExecutionResult): Readable | undefined {
   const isVersioned = needsConversion(head, format);
@@ -116,7 +116,7 @@ function contentTypeOf(format: string | undefined): string {
 
 const MIN_COMPRESSED_BYTES = 512;
 
-/** With one chunk at a time, the end never follows a waiting chunk. Otherwise, Node would end the response with a second frame. */
+/** Passes on one chunk at a time. If the stream ended while a chunk waited, Node's encoder would write a second frame. */
 const ONE_CHUNK = { writableHighWaterMark: 1 };
 
 const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {

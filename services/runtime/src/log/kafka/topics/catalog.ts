@@ -1,4 +1,4 @@
-/** Catalog of topics and offsets in Kafka. The limits of the topics are cached. */
+/** Catalog of topics and offsets in Kafka. Caches the configured limits of each topic, for example its maximum record size. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
