@@ -35,7 +35,7 @@ export function fairnessPage(): string {
     `The command \`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
 second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", the second tenant sends to another ingest
 process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
-two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
+two measurements of the case "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
     ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
   ].join('\n\n')}\n`;
 }
@@ -78,7 +78,7 @@ function overloadBlocks(of: OverloadFigures): string[] {
     list([
       `responses to the tenant by status: ${listed(of.answers)}`,
       `503 without \`Retry-After\`: ${grouped(of.withoutRetryAfter)}`,
-      `responses to another tenant by status (0: none within ${seconds(OVERLOAD.givenUpAfterMs)}): ${listed(of.others)}`,
+      `responses to another tenant by status (status 0: no response within ${seconds(OVERLOAD.givenUpAfterMs)}): ${listed(of.others)}`,
       `p50/p99 of the other tenant: ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`,
       `recovery: ${recovered}`,
       `p99 before and after the overload: ${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`,

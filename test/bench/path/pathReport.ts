@@ -101,16 +101,13 @@ export function judge({ rows, peers }: PathResult): Judged {
 }
 
 export function factsLine(run: RunFacts): string {
-  const measurement =
-    run.runs === 1
-      ? `Each measurement took ${run.seconds} s.`
-      : `Each figure is the median of ${run.runs} measurements of ${run.seconds} s each.`;
-  return `${machineLine(run)}, Kafka ${run.kafka}. ${measurement}`;
+  const measurement = run.runs === 1 ? '1 measurement' : `median of ${run.runs} measurements`;
+  return `${machineLine(run)}, Kafka ${run.kafka}, ${measurement} of ${run.seconds} s.`;
 }
 
 /** Returns an unfinished sentence about the machine. */
 export function machineLine({ at, machine, node }: MachineFacts): string {
-  return `Environment on ${at.slice(0, 10)}: ${machine}, Node ${node}`;
+  return `Measured on ${at.slice(0, 10)}: ${machine.replace(', linux', '')}, Node ${node}`;
 }
 
 function projectorLine({ projector }: PathResult): string {

@@ -42,8 +42,8 @@ export interface IndexBounds {
   /** Limit for the total memory of all entities, in units of about 600 bytes. */
   readonly maxWeight: number;
   /**
-   * This process rejects new registrations if the entities that ClickHouse might not have use more memory than this limit, in
-   * units of about 600 bytes.
+   * Limit for the memory of the entities that ClickHouse might not have, in units of about 600 bytes. Above the limit, this
+   * process rejects new registrations.
    */
   readonly maxUnprojectedWeight: number;
   /** Maximum bytes of the compact storage. An index with a compact storage ignores `maxUnprojectedWeight`. */

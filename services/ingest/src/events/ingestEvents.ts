@@ -112,7 +112,10 @@ async function ingestKeyed(
   }
 }
 
-/** If the claim of a key takes longer, the body is checked meanwhile. A check before each claim would cost CPU time. */
+/**
+ * If the claim of an idempotency key takes longer than this time, ingest validates the body while the claim waits. A validation
+ * before each claim would cost CPU time.
+ */
 const SLOW_CLAIM_MS = 1_000;
 
 /** @throws Rejected if the body is invalid. The claim then ends. */

@@ -28,7 +28,7 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Claims an idempotency key like `claim`. Returns undefined if a request with this key is stored or in progress. */
+  /** Claims an idempotency key that no request uses. Returns undefined if a request with this key is stored or in progress. */
   claimNew(request: NamedRequest): Promise<ClaimedKey | undefined>;
   /** Clears the cache after a truncation, because the log may have lost cached events. */
   onTruncated(): void;

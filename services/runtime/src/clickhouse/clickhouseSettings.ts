@@ -77,7 +77,7 @@ const DEFAULT_DATABASE = 'questlog';
 /** Database names that SQL accepts without quotes. The migrations contain the name of the database without quotes. */
 const DATABASE = /^[A-Za-z_]\w{0,127}$/;
 
-/** Separates addresses. A password can contain commas. */
+/** Matches a comma between two addresses, but not a comma in a password. */
 const SEPARATOR = /,\s*(?=https?:\/\/)/;
 /** Cluster names that SQL accepts in a string and in backticks. */
 const CLUSTER = /^[\w.-]{1,128}$/;

@@ -144,7 +144,8 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
-      // A late insert after the repair would count lost records. Commits of this run do not end the previous owner's inserts.
+      // If an insert of lost records ended after the repair, their rows would stay in ClickHouse. Commits of this run do not end
+      // inserts of the previous owner.
       if (this.#startsWithPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
       await this.#waitUntil(this.#failedInsertsEndAtMs);
       const truncation = found;

@@ -126,7 +126,8 @@ function hashedText(name: string, digest: Buffer): Buffer {
 }
 
 export function sha256(bytes: Buffer | string): Buffer {
-  // Converts a text, because a hash as a buffer takes twice the time and has its own memory outside the heap.
+  // The function `hash` returns a string here. If it returned a buffer, it would take twice the time, and the buffer would use
+  // memory outside the heap.
   return Buffer.from(hash('sha256', bytes, 'binary'), 'latin1');
 }
 

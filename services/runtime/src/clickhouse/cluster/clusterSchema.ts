@@ -165,7 +165,8 @@ function shardView({ name, comment, columns }: Table, select: string): ClusterTa
 
 /**
  * Sharding key that fails for every row. Without the key, ClickHouse would queue an insert with
- * `insert_distributed_one_random_shard`. An insert with `insert_shard_id` ignores the key, but fails at the view.
+ * `insert_distributed_one_random_shard`. An insert with `insert_shard_id` does not evaluate the key. ClickHouse rejects this
+ * insert because the Distributed table reads from a view.
  */
 const NO_INSERTS = "throwIf(rand() >= 0, 'this table is read-only')";
 

@@ -108,7 +108,7 @@ function partitionStore(shard: Store, wholeTables: Store, tablesOf: ReplicaSet['
 }
 
 /**
- * Waits until the nodes have fetched all parts of the tables, and returns the nodes that have.
+ * Waits until the replicas have fetched all parts of the tables. Returns the nodes that answered in time.
  * @param shards shards that the query reads
  * @throws Unavailable with the name of the shard if no replica of a shard answers in time
  */

@@ -1,7 +1,7 @@
 /**
  * A store whose inserts and reads use a quorum of replicas. Before a read, each replica fetches all parts that Keeper lists for
- * the tables of the query. The results of a quorum of replicas must then be equal. A part that only one replica has therefore
- * does not count as stored.
+ * the tables of the query. The results of a quorum of replicas must then be equal. If only one replica has a part, the rows of
+ * the part do not count as stored.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, Unavailable } from '../../process/errors.ts';
@@ -11,7 +11,7 @@ import { localName, withLocalNames } from './clusterSchema.ts';
 export interface ReplicaSet {
   /** For example `shard 1`. */
   readonly name: string;
-  /** True if statements about sharded tables mean the rows of this shard. */
+  /** True if statements read the sharded tables of this shard. False if statements read only tables that every node has. */
   readonly isShard: boolean;
   readonly database: string;
   /** Replicas that have answered. Replicas can join later. */

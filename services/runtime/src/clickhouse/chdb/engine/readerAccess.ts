@@ -91,7 +91,7 @@ export function readerViolation(normalized: string): string | undefined {
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
   if (!READ_VERBS.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
   let hasSettings = false;
-  /** Open brackets before the token. True for a bracket that starts a subquery. */
+  /** One item for each bracket that is not closed before the token: true if the bracket starts a subquery. */
   const brackets: boolean[] = [];
   for (const [at, { text, name }] of tokens.entries()) {
     hasSettings ||= text === 'SETTINGS';

@@ -124,7 +124,7 @@ test.each([
   '1::Variant(UInt8, String)',
   '1::Dynamic',
   "'{}'::JSON",
-  // The rows of the first column are longer than the bytes that the front reads at once.
+  // The rows of the first column are longer than the bytes that the HTTP server reads at once.
   "repeat('x', 1000000), sumState(1)",
 ])('a type that cannot be converted is an error and no damaged result: %s', async (value) => {
   const error = await bytesOf(`SELECT ${value} AS v`, { client_protocol_version: VERSION });

@@ -91,7 +91,7 @@ export interface NativeType {
   skipRows(cursor: Cursor, rows: number): Reading<void>;
 }
 
-/** Returns the type with this name. @throws ClickHouseException for a type that the front cannot convert. */
+/** Returns the type with this name. @throws ClickHouseException for a type that this HTTP server cannot convert. */
 export function nativeType(name: string): NativeType {
   return typeOf(parseType(name));
 }
