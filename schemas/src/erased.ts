@@ -184,7 +184,7 @@ export class ErasedData {
 
 export const ALL_VISIBLE = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-/** Hides the data that the erasures in the directory cover. */
+/** Hides erased data. The directory contains the erasures. */
 export function visibleIn(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;

@@ -13,7 +13,7 @@ export function httpPage(): string {
     'Games use this listener. A bearer token belongs to one project and has scopes. The scope that an operation needs is in parentheses.',
     endpoints(GAMES),
     '## The admin listener',
-    'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints need no token.',
+    'Operators use this listener. Never expose the admin listener to the internet. Requests need the\nadmin token as a bearer token. The last four endpoints of this list need no token.',
     endpoints(OPERATORS),
   ]);
 }

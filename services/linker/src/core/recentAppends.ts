@@ -58,8 +58,8 @@ export class RecentAppends {
   }
 
   /**
-   * Evicts the oldest append ids, but keeps more than `maxIds` ids. With fewer ids, `since` would be 0, which means that no id
-   * was ever evicted.
+   * Evicts the oldest append ids, but always keeps at least `maxIds` + 1 ids. If `maxIds` ids or fewer were left, `since` would be
+   * 0. The value 0 means that no id was ever evicted.
    */
   #evict(): number[] {
     const freedEntries: number[] = [];

@@ -46,7 +46,7 @@ export async function sendResult(
     // Closes the connection because no error response can be sent after the response has started.
     await pipeline([source, ...steps, response]).catch(() => response.destroy());
   } finally {
-    // If the client disconnects early, the conversion has not started, and does not close the file of the result.
+    // If the client disconnects before the conversion has started, the conversion does not close the file of the result.
     if (!Buffer.isBuffer(resultContent)) resultContent.destroy();
   }
 }
