@@ -62,7 +62,7 @@ const processSettings = {
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
     description:
-      'Folder for backups of the embedded engines. If this setting is empty, backups are in the folder `backups` of the data folder. A folder on another disk is safer.',
+      'Folder for backups of the embedded engines. If this setting is empty, backups are in the folder `backups` of the data folder.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',

@@ -9,7 +9,7 @@ export function commandsPage(): string {
     throw new Error('the page does not run commands');
   }, {});
   return page('Commands', 'services/cli/src', [
-    'In a clone, run `npx questlog <command>`. `npx questlog <command> --help` lists the options of a command and shows examples.',
+    'In a clone, run a command of this list with `npx questlog <command>`. `npx questlog <command> --help` lists the options of a command and shows examples.',
     'A command reads the addresses and tokens of Questlog from `QUESTLOG_ADMIN_URL`, `QUESTLOG_ADMIN_TOKEN`, `QUESTLOG_URL`, and\n`QUESTLOG_TOKEN`. Without these settings, the command reads the credentials file in `QUESTLOG_DATA_DIR`.',
     'The exit code is 0 after a success, 1 after a failure, 2 after wrong usage, and 130 after Ctrl-C. Commands write results to standard\noutput, and all other texts to standard error.',
     list(leavesOf(program).map(lineOf)),
@@ -21,7 +21,7 @@ function leavesOf(command: Command): Command[] {
 }
 
 function lineOf(command: Command): string {
-  const usage = command.createHelp().commandUsage(command).replace(' [options]', '').trim();
+  const usage = command.createHelp().commandUsage(command).replace('questlog ', '').replace(' [options]', '').trim();
   const description = command.description();
   return `${code(usage)}: ${description}`;
 }
