@@ -21,7 +21,12 @@ function leavesOf(command: Command): Command[] {
 }
 
 function lineOf(command: Command): string {
-  const usage = command.createHelp().commandUsage(command).replace('questlog ', '').replace(' [options]', '').trim();
+  const usage = command
+    .createHelp()
+    .commandUsage(command)
+    .replace('questlog ', '')
+    .replace(' [options]', '')
+    .trim();
   const description = command.description();
   return `${code(usage)}: ${description}`;
 }
