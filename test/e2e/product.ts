@@ -52,6 +52,8 @@ export interface Reached {
 }
 
 export interface Product extends Reached {
+  /** Admin address of the process that serves games. Undefined if one process runs all services. */
+  readonly ingestAdminUrl: string | undefined;
   readonly dataDir: string;
   /** Id of the process that serves games. */
   readonly pid: number;
@@ -127,6 +129,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   };
   return {
     ...reach(credentials, ingestAdminUrl),
+    ingestAdminUrl,
     dataDir,
     pid: toGames?.pid ?? 0,
     stdout: () => outputs[0]?.stdout ?? '',

@@ -17,10 +17,10 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
     return undefined;
   }
   const product = await startProduct({ engines, dataDir: emptyDataDir() });
-  const { credentials, dataDir } = product;
+  const { credentials, ingestAdminUrl, dataDir } = product;
   const outputFile = join(dataDir, 'output-of-the-tests');
   product.follow((chunk) => appendFileSync(outputFile, chunk));
-  project.provide('product', { credentials, dataDir, outputFile });
+  project.provide('product', { credentials, ingestAdminUrl, dataDir, outputFile });
   return endAfterTier(project, async () => {
     const code = await product.stop();
     await removeDataDir(product, engines);

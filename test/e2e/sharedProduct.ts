@@ -19,6 +19,7 @@ import {
 /** The product of the run in the form in which the tests receive it. */
 export interface ProductOfTheRun {
   readonly credentials: Credentials;
+  readonly ingestAdminUrl: string | undefined;
   readonly dataDir: string;
   /** Path of the file with the standard output and the standard error of all processes. */
   readonly outputFile: string;
@@ -40,7 +41,11 @@ export interface SharedProduct<Of extends Reached> {
 export function sharedProduct(): SharedProduct<Reached & { dataDir: string; output(): string }> {
   const shared = inject('product');
   const output = (): string => (shared === undefined ? '' : readFileSync(shared.outputFile, 'utf8'));
-  const product = shared && { ...reach(shared.credentials), dataDir: shared.dataDir, output };
+  const product = shared && {
+    ...reach(shared.credentials, shared.ingestAdminUrl),
+    dataDir: shared.dataDir,
+    output,
+  };
   const before = bugsIn(output()).length;
   afterAll(() => expect(bugsIn(output()).slice(before)).toEqual([]));
   return sharedBy(() => product, output);

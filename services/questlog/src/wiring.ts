@@ -126,8 +126,6 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
     },
     uploads: await openUploads(settings, options, logger),
   };
-  const hasDemo = local?.hasDemo === true && isFirst;
-  if (hasDemo) health.check(DEMO, () => 'the demo session is not registered yet');
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
     const ownMetrics = ingestMetrics(metrics, parts.http, resources);
@@ -143,21 +141,16 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const adminUrl = isOperators
     ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
     : (healthUrl ?? urlOf(toOperators, toOperators.port));
+  const urls = { baseUrl, adminUrl: isOperators ? adminUrl : settings.adminUrl };
+  const ownLocal = local && isFirst ? await startLocal(deps, local, directory, urls) : undefined;
   health.check(START, () => undefined);
-  const running = {
+  return {
     service,
     adminUrl,
     failed: Promise.race(failures),
     ...(baseUrl !== undefined && { baseUrl }),
+    ...(ownLocal && { local: ownLocal }),
   };
-  if (local === undefined || baseUrl === undefined || !isFirst) return running;
-  const credentials = credentialsOf(deps, local, {
-    baseUrl,
-    adminUrl: isOperators ? adminUrl : settings.adminUrl,
-  });
-  saveCredentials(local.credentialsPath, credentials);
-  if (hasDemo) await startDemo(deps, { directory, credentials, health });
-  return { ...running, local: { ...local, credentials } };
 }
 
 /** Returns the engines. Adds metrics of appends and inserts to them. */
@@ -204,6 +197,20 @@ async function startOperators(
   return urlOf(address, operations.port);
 }
 
+/** Saves the credentials, and creates the demo data. Returns undefined for a process without a listener for games. */
+async function startLocal(
+  deps: WiringDeps,
+  local: LocalState,
+  directory: DirectoryHandle,
+  { baseUrl, adminUrl }: { readonly baseUrl: string | undefined; readonly adminUrl: string },
+): Promise<Running['local']> {
+  if (baseUrl === undefined) return undefined;
+  const credentials = credentialsOf(deps, local, { baseUrl, adminUrl });
+  saveCredentials(local.credentialsPath, credentials);
+  if (local.hasDemo) await startDemo(deps, directory, credentials);
+  return { ...local, credentials };
+}
+
 function credentialsOf(
   { engines, options, ownReader, adminToken }: WiringDeps,
   local: LocalState,
@@ -219,14 +226,11 @@ function credentialsOf(
 
 async function startDemo(
   { lifecycle, logger }: WiringDeps,
-  {
-    directory,
-    credentials,
-    health,
-  }: { directory: DirectoryHandle; credentials: Credentials; health: Health },
+  directory: DirectoryHandle,
+  credentials: Credentials,
 ): Promise<void> {
   const isNew = await ensureDemo(directory, credentials, systemClock);
-  const registered = ensureDemoSession(credentials).finally(() => health.check(DEMO, () => undefined));
+  const registered = ensureDemoSession(credentials);
   // Only the first start waits until the demo session is registered. At later starts, the session usually exists already.
   if (isNew) return await registered;
   registered.catch((cause) => {
@@ -235,7 +239,6 @@ async function startDemo(
 }
 
 const START = 'start';
-const DEMO = 'demo';
 
 async function serveHealth(deps: HealthDeps, address: ListenAddress, lifecycle: Lifecycle): Promise<string> {
   const listener = await listenForHealth(deps, address);
