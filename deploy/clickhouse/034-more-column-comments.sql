@@ -3,4 +3,4 @@ ALTER TABLE rejects
     COMMENT COLUMN last_seen 'Time of the last answer to a counted request'
 ;
 ALTER TABLE audit
-    COMMENT COLUMN actor 'Sender of the request: `token:` or `console:` and digits of a SHA-256, `game-token:` and the id of the token, `nobody` if the request had no token, or `several` if the row counts rejections of several senders'
+    COMMENT COLUMN actor 'Sender of the request. After `token:` or `console:` are digits of a SHA-256 of the credentials, and after `game-token:` is the id of the token. The actor is `nobody` if the request had no token, and `several` if the row counts rejections of several senders'

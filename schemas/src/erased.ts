@@ -184,7 +184,7 @@ export class ErasedData {
 
 export const ALL_VISIBLE = { cached: new ErasedData(), latest: async () => new ErasedData() };
 
-/** Hides erased data. The directory contains the erasures. */
+/** Hides the data of all erasures that the directory topic contains. */
 export function visibleIn(directory: {
   readonly current: { readonly erased: ErasedData };
   caughtUp(): Promise<void>;

@@ -76,9 +76,9 @@ function overloadBlocks(of: OverloadFigures): string[] {
     '## Overload at ten times the capacity',
     `One ingest answered ${grouped(of.requestsPerSecond)} requests per second with ${OVERLOAD.events} events each. During the overload, ${of.connections} connections sent ${grouped(of.duePerSecond)} requests per second.`,
     list([
-      `responses to the tenant by status: ${listed(of.answers)}`,
+      `number of responses to the tenant with each status: ${listed(of.answers)}`,
       `503 without \`Retry-After\`: ${grouped(of.withoutRetryAfter)}`,
-      `responses to another tenant by status (status 0: no response within ${seconds(OVERLOAD.givenUpAfterMs)}): ${listed(of.others)}`,
+      `number of responses to another tenant with each status (0: no response within ${seconds(OVERLOAD.givenUpAfterMs)}): ${listed(of.others)}`,
       `p50/p99 of the other tenant: ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`,
       `recovery: ${recovered}`,
       `p99 before and after the overload: ${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`,

@@ -113,8 +113,8 @@ async function ingestKeyed(
 }
 
 /**
- * If the claim of an idempotency key takes longer than this time, ingest validates the body while the claim waits. A validation
- * before each claim would cost CPU time.
+ * Maximum time in which ingest only waits for the claim of an idempotency key. After this time, ingest also validates the body,
+ * so that an invalid request gets a response. Usually, the claim ends earlier, and the request needs only one validation.
  */
 const SLOW_CLAIM_MS = 1_000;
 

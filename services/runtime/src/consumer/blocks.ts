@@ -144,8 +144,8 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
-      // If an insert of lost records ended after the repair, their rows would stay in ClickHouse. Commits of this run do not end
-      // inserts of the previous owner.
+      // Waits for running inserts of lost records, because the repair would not find the rows of an insert that is still
+      // running. The previous owner of the partition can have started such an insert.
       if (this.#startsWithPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
       await this.#waitUntil(this.#failedInsertsEndAtMs);
       const truncation = found;

@@ -24,8 +24,8 @@ export interface ClusterNames {
 
 export interface ClusterTable extends Table {
   /**
-   * `shard`: replicated within a shard; `all`: replicated to all nodes; `node`: a view or a Distributed table, which each node has
-   * of its own.
+   * `shard`: replicated within a shard; `all`: replicated to all nodes; `node`: a view or a Distributed table, which each node
+   * has of its own.
    */
   readonly replication: 'shard' | 'all' | 'node';
 }
@@ -165,8 +165,8 @@ function shardView({ name, comment, columns }: Table, select: string): ClusterTa
 
 /**
  * Sharding key that fails for every row. Without the key, ClickHouse would queue an insert with
- * `insert_distributed_one_random_shard`. An insert with `insert_shard_id` does not evaluate the key. ClickHouse rejects this
- * insert because the Distributed table reads from a view.
+ * `insert_distributed_one_random_shard`. ClickHouse does not evaluate the key for an insert with
+ * `insert_shard_id`, but rejects such an insert because the Distributed table reads from a view.
  */
 const NO_INSERTS = "throwIf(rand() >= 0, 'this table is read-only')";
 
@@ -222,7 +222,8 @@ export interface Repairs {
 }
 
 /**
- * Returns the statements that change a table of a node into the expected table. The statements never remove a column or an index.
+ * Returns the statements that change a table of a node into the expected table. The statements never remove a column or an
+ * index.
  * @param stored undefined if the node has no such view or Distributed table
  * @throws Unavailable if a replicated table is missing.
  * @throws StartRefused if no statement can change the table, for example because its sorting key differs.

@@ -58,8 +58,8 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       const appending: Promise<Appended>[] = [];
       for (const records of appends) {
         appending.push(log().append(topic, 0, records));
-        // Waits only after an append of one record. The next append follows every other append immediately, even if the log has
-        // not cached the topic's limits yet.
+        // Waits only after an append of one record. After an append of several records, starts the next append immediately, so
+        // that some appends start before the log has cached the topic's limits.
         if (records.length === 1) await yieldToEventLoop();
       }
       const appended = await Promise.all(appending);
