@@ -39,7 +39,9 @@ export interface DecodedRecord<T> extends HiddenEvents {
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly DecodedRecord<Message>[], dead: readonly DeadRecord[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** Returns the records that get rows. A projection without this method writes all records. */
+  /**
+   * Returns the records for which the projector writes rows. Without this method, the projector writes rows for all records.
+   */
   visibleRecords?(
     visible: VisibleData,
     decoded: readonly DecodedRecord<Message>[],

@@ -99,7 +99,10 @@ function decideUnlink({ state, nowMs, logId }: AnswerContext, answer: AnswerTo<'
   return { links, notices, changes };
 }
 
-/** Links found events to their reports. A `close` lookup also closes the reports and records which events are missing. */
+/**
+ * Links found events to their reports. A `close` lookup also closes the reports, and marks the links to missing events as
+ * `unresolved`.
+ */
 function decideAsk({ state, nowMs }: AnswerContext, answer: AnswerTo<'ask' | 'close'>): Decision {
   const { kind, reports, isComplete: isWhole, missing, below } = answer;
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));

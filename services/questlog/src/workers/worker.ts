@@ -15,8 +15,8 @@ type ToWorker = Probe | WorkerRequest | WorkerResponse;
 export type FromWorker = FromChild<unknown> | WorkerRequest | WorkerResponse;
 
 /**
- * Time limit for the health of all workers. It is longer than the 500 ms that a worker has for its warnings, and shorter than
- * the 1,000 ms that a Kubernetes probe waits.
+ * Time limit for asking all workers for their health. A worker answers within about 500 ms, and a probe of Kubernetes waits
+ * 1,000 ms.
  */
 const HEALTH_TIMEOUT_MS = 700;
 const METRICS_TIMEOUT_MS = 3_000;

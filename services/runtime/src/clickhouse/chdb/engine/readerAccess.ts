@@ -53,8 +53,8 @@ export function isReaderSetting(name: string): boolean {
 export const visibleSettings = `name IN (${[...readerSettings].map(sqlString).join(', ')})`;
 
 /**
- * Returns true if the statement only lists settings. Such a statement runs with `readonly = 2`, so that the column `readonly` is 0
- * for the settings that a reader can change. The statement has no other source of rows, and changes no setting.
+ * Returns true if the statement only lists settings. Such a statement runs with `readonly = 2`, so that the column `readonly`
+ * is 0 for the settings that a reader can change. The statement has no other source of rows, and changes no setting.
  */
 export function listsSettings(normalized: string): boolean {
   const text = maskQuoted(normalized);
@@ -118,8 +118,8 @@ export function readerViolation(normalized: string): string | undefined {
 }
 
 /**
- * Returns true if the name is an alias, a column, or a table, and not a function. A function that is not called can only be in
- * brackets (`arrayMap(file, …)`), after APPLY, or before an alias.
+ * Returns true if the name is an alias, a column, or a table. Returns false for a function. A query can name a function without
+ * a call only as an argument (`arrayMap(file, …)`), after APPLY, or before an alias.
  */
 function isColumn(tokens: readonly Token[], at: number, isInSelect: boolean): boolean {
   const [before, next, second, third] = [at - 1, at + 1, at + 2, at + 3].map((i) => tokens[i]?.text ?? '');
@@ -129,8 +129,8 @@ function isColumn(tokens: readonly Token[], at: number, isInSelect: boolean): bo
 }
 
 /**
- * Returns true if the arguments of `values` start with a tuple of literals, as in `values(('a', 1), ('b', 2))`. Such an argument
- * declares no columns, because only a string does.
+ * Returns true if the arguments of `values` start with a tuple of literals, as in `values(('a', 1), ('b', 2))`. Such an
+ * argument declares no columns, because only a string does.
  */
 function startsWithTuple(tokens: readonly Token[]): boolean {
   const end = tokens.findIndex(({ text, isString }, at) => at > 0 && !isString && !IN_TUPLE.test(text));

@@ -194,7 +194,10 @@ const ALIASES = new Map([
 ]);
 
 interface ParsedType {
-  /** Text before the parameters. In a tuple, this text starts with the name of the element. */
+  /**
+   * Text before the opening bracket, for example `Array` in `Array(String)`. In a tuple, the name of an element precedes its
+   * type.
+   */
   word: string;
   parameters: ParsedType[];
 }
