@@ -13,7 +13,7 @@ import { TierEnds } from './tierEnds.ts';
 const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
 /** Installs Python packages, which takes most of a minute. Runs with the Kafka tests, which need Python too. */
-const PYTHON = '**/pythonClient.int.test.ts';
+const PYTHON = '**/{pythonClient,exportReaders}.int.test.ts';
 /** Compile C#, C++, Go, and Java. Run in the tier that also needs Python and Java. */
 const COMPILERS = '**/{enginePages,dataClients}.int.test.ts';
 /** Files that wait for mutations of tables. */
@@ -167,7 +167,7 @@ const TIERS: readonly Tier[] = [
   },
   {
     name: 'kafka',
-    include: [`{services,test}/${KAFKA}`, `services/${PYTHON}`, `test/${COMPILERS}`],
+    include: [`{services,test}/${KAFKA}`, `{services,test}/${PYTHON}`, `test/${COMPILERS}`],
     exclude: [FAULTS],
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,

@@ -73,6 +73,7 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'deadLetters',
       'directory',
       'erasures',
+      'exports',
       'retention',
       'sql',
       'reports',

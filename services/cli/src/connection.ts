@@ -78,7 +78,9 @@ class Endpoint<T extends { readonly [Id in keyof T]: Operation }> {
   /** Sends a request, and retries for a minute after the first failure. @throws Unavailable if all attempts fail. */
   async retried<Id extends keyof T>(id: Id, ...options: Options<T[Id]>): Promise<Response> {
     let failedMs: number | undefined;
+    const [{ signal } = {}] = options;
     const response = await retry(() => this.request(id, ...options), {
+      ...(signal !== undefined && { signal }),
       isRetryable: (error) => {
         failedMs ??= performance.now();
         return error instanceof Unavailable && performance.now() - failedMs < MAX_RETRY_MS;

@@ -9,6 +9,7 @@ import type { Connection } from './connection.ts';
 import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
 import { erasuresCommand } from './erasures/erasures.ts';
+import { exportCommand } from './exports/exportCommand.ts';
 import { example, manageCommands } from './manage.ts';
 import { auditCommand } from './queries/audit.ts';
 import { followCommand } from './queries/follow.ts';
@@ -67,6 +68,7 @@ send, trail and simulate.`,
   const commands = [
     sqlCommand(connect),
     ...queryCommands(connect),
+    exportCommand(connect, env),
     tailCommand(connect),
     followCommand(connect),
     sendCommand(connect),

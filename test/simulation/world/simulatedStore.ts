@@ -36,12 +36,15 @@ export function storeOf(
         },
         true,
       ),
-    queryRaw: async () => {
-      throw new Error('the simulated ClickHouse does not support this call');
-    },
+    queryRaw: unsupported,
+    stream: unsupported,
     ping: async () => true,
     close: async () => {},
   };
+}
+
+async function unsupported(): Promise<never> {
+  throw new Error('the simulated ClickHouse does not support this call');
 }
 
 /** The ledger has its own tests, so its inserts are ignored. */

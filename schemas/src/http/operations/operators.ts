@@ -4,6 +4,7 @@ import * as admin from '../admin.ts';
 import * as audit from '../audit.ts';
 import * as deadLetter from '../deadLetter.ts';
 import * as erasure from '../erasure.ts';
+import * as exported from '../export.ts';
 import * as health from '../health.ts';
 import * as ledger from '../ledger.ts';
 import * as problem from '../problem.ts';
@@ -50,6 +51,6 @@ export const OPERATORS_API: Api = {
   operations: OPERATORS,
   schemas: [
     { ErasureInput: ShownErasureInput },
-    ...[admin, audit, backup, deadLetter, erasure, health, ledger, problem, report],
+    ...[admin, audit, backup, deadLetter, erasure, exported, health, ledger, problem, report],
   ],
 };

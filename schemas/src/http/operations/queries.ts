@@ -2,11 +2,26 @@
 import Type from 'typebox';
 import { RetentionOutput, SQL_LIMITS, SqlInput } from '../admin.ts';
 import { AuditPage } from '../audit.ts';
+import { EXPORT_HEADERS, ExportChunkInput, ExportPlan, ExportPlanInput } from '../export.ts';
 import { LagOutput, TrafficOutput } from '../health.ts';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '../ledger.ts';
 import { LinkRetryInput, LinkRetryOutput } from '../report.ts';
 import type { Operations } from './operation.ts';
-import { ANY_TEXT, answer, BAD_LIST, MIB, NOT_THERE, PAGE, query, TEXT, TIME, UUID_TEXT } from './parts.ts';
+import {
+  ANY_TEXT,
+  answer,
+  BAD_LIST,
+  BYTES,
+  emptyAnswer,
+  MIB,
+  NOT_THERE,
+  PAGE,
+  query,
+  TEXT,
+  TIME,
+  textHeader,
+  UUID_TEXT,
+} from './parts.ts';
 
 const KINDS = Object.entries(DIFFERENCES).map(([what, sentence]) => `- \`${what}\`: ${sentence}`);
 
@@ -28,6 +43,29 @@ export const QUERIES = {
       `A process runs at most ${SQL_LIMITS.maxConcurrent} queries at a time. Above this limit and limits that queries share, the response is a 503.`,
     body: SqlInput,
     responses: { 200: answer('The result of ClickHouse.', Type.Any()) },
+  },
+  planExport: {
+    route: 'POST /admin/export/plan',
+    summary:
+      'Divides the rows of a project below the projected offsets into chunks. `questlog export` writes each chunk to a file.',
+    body: ExportPlanInput,
+    responses: { 200: answer('The projected offsets and the chunks.', ExportPlan), 404: NOT_THERE },
+  },
+  readExportChunk: {
+    route: 'POST /admin/export/chunk',
+    summary: 'Returns the rows of a chunk as Parquet with zstd, CSV, or NDJSON.',
+    body: ExportChunkInput,
+    responses: {
+      200: answer('The rows.', BYTES, {
+        type: 'application/octet-stream',
+        headers: {
+          ...textHeader(EXPORT_HEADERS.rows, 'Number of rows.'),
+          ...textHeader(EXPORT_HEADERS.state, 'State of the chunk, for `exceptState`.'),
+        },
+      }),
+      204: emptyAnswer('The chunk still has the state `exceptState`.'),
+      404: NOT_THERE,
+    },
   },
   streamEvents: {
     route: 'GET /admin/tail',

@@ -5,6 +5,9 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 
+/** End of the name of a temporary file. */
+export const UNFINISHED = '.unfinished';
+
 /**
  * Writes to a temporary file and renames the file at the end, so that a failure leaves an older file unchanged. @throws Error
  * if the write fails or if the path is not a regular file. The message names the file.
@@ -12,7 +15,7 @@ import { messageOf } from '@questlog/runtime/process/errors';
 export async function writeAtomically(path: string, content: Readable, signal: AbortSignal): Promise<void> {
   try {
     const target = await targetOf(path);
-    const unfinished = `${target}.${process.pid}.unfinished`;
+    const unfinished = `${target}.${process.pid}${UNFINISHED}`;
     try {
       // Flushes the file before the rename. Without the flush, a power loss could leave an empty file under the final name.
       await pipeline(content, createWriteStream(unfinished, { flags: 'wx', flush: true }), { signal });

@@ -150,6 +150,7 @@ function storeOf(stored: () => readonly ReportLink[]): Store {
       return JSON.parse(JSON.stringify(asked.map(rowOf)));
     },
     queryRaw: refuse,
+    stream: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

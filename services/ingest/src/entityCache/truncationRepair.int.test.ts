@@ -293,6 +293,7 @@ function storeOf(sessions: readonly SessionRegistered[]): Store {
       );
     },
     queryRaw: refuse,
+    stream: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

@@ -177,6 +177,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
       return JSON.parse(JSON.stringify(rows));
     },
     queryRaw: refuse,
+    stream: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

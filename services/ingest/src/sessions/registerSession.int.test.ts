@@ -212,6 +212,7 @@ function emptyStore(): Store {
     database: 'questlog',
     query: async () => [],
     queryRaw: refuse,
+    stream: refuse,
     command: refuse,
     insert: refuse,
     insertsEndWithinMs: 0,

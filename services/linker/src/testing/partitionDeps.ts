@@ -30,6 +30,7 @@ export const silentStore: Store = {
   database: 'questlog',
   query: isSilent,
   queryRaw: isSilent,
+  stream: isSilent,
   command: isSilent,
   insert: isSilent,
   insertsEndWithinMs: 0,

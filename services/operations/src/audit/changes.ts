@@ -21,7 +21,12 @@ export type ChangeContext = Pick<OperationsContext, 'directory' | 'clock' | 'adm
 export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
 /** POST routes without an audit. These routes change nothing, and must work even if the log is unavailable. */
-const READ_ONLY_ROUTES = [OPERATORS.runSql, OPERATORS.verify].map(koaPath);
+const READ_ONLY_ROUTES = [
+  OPERATORS.runSql,
+  OPERATORS.verify,
+  OPERATORS.planExport,
+  OPERATORS.readExportChunk,
+].map(koaPath);
 /** Routes that change the entity with the id `:id` in the directory of tenants, projects, and tokens. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];

@@ -37,6 +37,7 @@ import { administer } from '../directory/administer.ts';
 import { projectSwitches, type TaggedSwitches } from '../directory/projectSwitches.ts';
 import { sendTestEvent } from '../directory/testEvent.ts';
 import type { Erasures } from '../erasures/erasures.ts';
+import { exportHandlers } from '../exports/exportHandlers.ts';
 import { ledgerHandlers } from '../ledger/ledgerHandlers.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
@@ -95,6 +96,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ...ledgerHandlers(deps),
     ...deadLetterHandlers(deps.deadLetters),
     ...erasureHandlers(deps.erasures),
+    ...exportHandlers(deps),
     ...readHandlers(deps),
     ...healthHandlers(deps),
     ...deps.pages.handlers,

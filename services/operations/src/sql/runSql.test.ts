@@ -36,7 +36,7 @@ const OF_THE_QUERY = [
   [
     396,
     'Limit for result exceeded, max rows: 100.00 thousand',
-    /GROUP BY\. ClickHouse itself has no row limit: connect to http:\/\/127\.0\.0\.1:\d+, database questlog, as user reader\.$/,
+    /GROUP BY\. ClickHouse itself has no row limit: connect to http:\/\/127\.0\.0\.1:\d+, database questlog, as user reader\. The command questlog export writes all rows of a project to files\.$/,
   ],
 ] as const;
 

@@ -66,7 +66,7 @@ function isClickHouseError(cause: unknown): boolean {
 
 function adviceFor({ code, message }: QueryRejected, reader: AddressedStore): string {
   if (code === TOO_MANY_ROWS_OR_BYTES) {
-    const directAccess = `ClickHouse itself has no row limit: connect to ${reader.url}, database ${reader.database}, as user ${reader.username}.`;
+    const directAccess = `ClickHouse itself has no row limit: connect to ${reader.url}, database ${reader.database}, as user ${reader.username}. The command questlog export writes all rows of a project to files.`;
     return ` Reduce the result with LIMIT or GROUP BY. ${/max rows/.test(message) ? directAccess : ''}`.trimEnd();
   }
   if (code !== MEMORY_LIMIT_EXCEEDED) return ADVICE[code] ?? '';

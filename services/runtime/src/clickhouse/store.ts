@@ -25,6 +25,16 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
   ): Promise<RawResult>;
+  /**
+   * Runs a SELECT with a FORMAT clause. Resolves after the query has ended, so that a failed query never returns a part of its
+   * rows. The caller must read or destroy the stream.
+   */
+  stream(
+    sql: string,
+    params: Readonly<Record<string, unknown>>,
+    settings: Readonly<Record<string, string | number>>,
+    signal: AbortSignal,
+  ): Promise<Readable>;
   command(sql: string): Promise<void>;
   /** Maximum time in which an insert can still take effect after its sender has stopped owning the Kafka partition. */
   readonly insertsEndWithinMs: number;
@@ -180,6 +190,12 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(stream, maxBytes) };
       }, callerQueryFailure),
+    stream: (query, params, settings, signal) =>
+      translateErrors(async () => {
+        const clickhouse_settings = { ...QUERY_TIME_LIMIT, ...WAIT_END_OF_QUERY, ...settings };
+        const request = { query, query_params: { ...params }, clickhouse_settings, abort_signal: signal };
+        return addAbortSignal(signal, (await client.exec(request)).stream);
+      }),
     command: (sql) => translateErrors(() => inserter.command(sql)),
     insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
     insert: (insert) => translateErrors(() => inserter.insert(insert), insertFailure),

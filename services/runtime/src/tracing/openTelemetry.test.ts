@@ -197,6 +197,7 @@ const STORE: Store = {
   insertsEndWithinMs: 0,
   query: async () => [],
   queryRaw: () => Promise.reject(new Error('not used')),
+  stream: () => Promise.reject(new Error('not used')),
   command: async () => undefined,
   insert: async () => undefined,
   ping: async () => true,

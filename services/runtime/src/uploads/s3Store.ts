@@ -96,7 +96,10 @@ export function openS3Store(
   };
 }
 
-function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endpoint: string): S3Client {
+export function clientOf(
+  { region, accessKeyId, secretAccessKey }: S3StoreOptions,
+  endpoint: string,
+): S3Client {
   return new S3Client({
     region,
     ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
@@ -147,10 +150,14 @@ async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncG
 async function undefinedIfMissing<T>(request: Promise<T>): Promise<T | undefined> {
   return await withServiceErrors(
     request.catch((error: unknown) => {
-      if (error instanceof Error && ['NoSuchKey', 'NotFound'].includes(error.name)) return undefined;
+      if (isMissing(error)) return undefined;
       throw error;
     }),
   );
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && ['NoSuchKey', 'NotFound'].includes(error.name);
 }
 
 /** Converts every S3 error to Unavailable, because a client cannot fix an S3 error. */

@@ -49,6 +49,7 @@ async function aClusterStore(down = new Set<string>()) {
       ...{ database: 'games', insertsEndWithinMs: 0 },
       query: <Row>(sql: string) => answer(answerOf(url, sql) as Row[]),
       queryRaw: () => Promise.reject(new Error('not used')),
+      stream: () => Promise.reject(new Error('not used')),
       command: () => answer(undefined),
       insert: async ({ table }) =>
         void inserts.push(await answer(`${table} with quorum ${querySettings['insert_quorum']}`)),

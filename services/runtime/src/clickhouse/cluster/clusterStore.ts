@@ -69,17 +69,19 @@ async function storeOf(members: Members, { name, nodes }: ClusterOptions, databa
   const stores = new Map(
     shards.map((shard) => [shard, partitionStore(shardStore(shard), wholeTables, tablesOf)]),
   );
+  const onSyncedNode = async <T>(sql: string, work: (node: Store) => Promise<T>): Promise<T> => {
+    const read = tablesIn(sql, tablesOf);
+    const readShards = isSharded(read) ? shards : [];
+    const synced = await syncedMembers(members.joined(), read, readShards);
+    const node = synced[Math.floor(Math.random() * synced.length)]?.store ?? first;
+    const result = await work(node);
+    if (synced.length < nodes.length) await rejectOtherReplicas(node, name, readShards, synced);
+    return result;
+  };
   return {
     ...wholeTables,
-    query: async (sql, params, settings) => {
-      const read = tablesIn(sql, tablesOf);
-      const readShards = isSharded(read) ? shards : [];
-      const synced = await syncedMembers(members.joined(), read, readShards);
-      const node = synced[Math.floor(Math.random() * synced.length)]?.store ?? first;
-      const rows = await node.query<never>(sql, params, settings);
-      if (synced.length < nodes.length) await rejectOtherReplicas(node, name, readShards, synced);
-      return rows;
-    },
+    query: (sql, ...more) => onSyncedNode(sql, (node) => node.query(sql, ...more)),
+    stream: (sql, ...more) => onSyncedNode(sql, (node) => node.stream(sql, ...more)),
     quorum: wholeTables,
     forPartition: (partition) => {
       const store = stores.get(shardOf.get(partition) ?? '');

@@ -24,6 +24,7 @@ function aReplica(answer: readonly unknown[] | undefined): FakeReplica {
       return [...(answer ?? [])] as Row[];
     },
     queryRaw: () => Promise.reject(new Error('not used')),
+    stream: () => Promise.reject(new Error('not used')),
     command: respond,
     insert: ({ table }) => respond(`INSERT INTO ${table}`),
     ping: async () => answer !== undefined,

@@ -54,6 +54,7 @@ export function quorumStore(set: ReplicaSet): Store {
       });
     },
     queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(renamed(sql), ...more)),
+    stream: (sql, ...more) => onOneReplica((store) => store.stream(renamed(sql), ...more)),
     command: (sql) => onOneReplica((store) => store.command(renamed(sql))),
     insert: (insert) =>
       onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),

@@ -1,0 +1,70 @@
+/** Reads the rows of a chunk in the format of a file. ClickHouse itself writes the format. */
+import type { Readable } from 'node:stream';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { ExportChunkInput } from '@questlog/schemas/http/export';
+import type { Project } from '@questlog/schemas/topics/directoryEntry';
+import { exportedRows } from './exportedRows.ts';
+
+export interface Chunk {
+  readonly rows: number;
+  readonly state: string;
+  readonly content: Readable;
+}
+
+const FORMATS: Readonly<Record<ExportChunkInput['format'], string>> = {
+  parquet: 'Parquet',
+  csv: 'CSVWithNames',
+  ndjson: 'JSONEachRow',
+};
+
+/** The small row groups and the single thread limit the memory of ClickHouse for one chunk. */
+const SETTINGS = {
+  max_threads: 1,
+  max_result_bytes: 0,
+  output_format_parquet_compression_method: 'zstd',
+  output_format_parquet_row_group_size: 100_000,
+  output_format_parquet_row_group_size_bytes: 32 * 1024 * 1024,
+  date_time_output_format: 'iso',
+};
+
+/**
+ * Returns the rows of a chunk, or undefined if the chunk still has the state `exceptState`. Compares the state before and after
+ * the query, so that the number of rows is correct even if an erasure ends at the same time. Below the projected offset, rows are
+ * only removed or replaced by later versions.
+ */
+export async function readChunk(
+  store: Store,
+  project: Pick<Project, 'tenantId' | 'id'>,
+  { format, exceptState, ...chunk }: ExportChunkInput,
+  signal: AbortSignal,
+): Promise<Chunk | undefined> {
+  const rows = exportedRows(chunk.kind);
+  const { day, logId, partition, firstOffset, lastOffset } = chunk;
+  const params = {
+    tenantId: project.tenantId,
+    projectId: project.id,
+    day,
+    logId,
+    partition,
+    firstOffset,
+    lastOffset,
+  };
+  const source = `FROM ${rows.from}
+    WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
+      AND ${rows.time} >= {day:Date} AND ${rows.time} < {day:Date} + INTERVAL 1 DAY
+      AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+      AND log_offset BETWEEN {firstOffset:UInt64} AND {lastOffset:UInt64}`;
+  const currentState = async () => {
+    const sql = `SELECT count() AS rows, toUInt64(sum(${rows.version})) AS versions ${source}`;
+    const [row] = await store.query<{ rows: string; versions: string }>(sql, params);
+    return { rows: Number(row?.rows), state: `${row?.rows}.${row?.versions}` };
+  };
+  for (;;) {
+    const before = await currentState();
+    if (before.state === exceptState) return undefined;
+    const sql = `SELECT ${rows.columns} ${source} FORMAT ${FORMATS[format]}`;
+    const content = await store.stream(sql, params, SETTINGS, signal);
+    if ((await currentState()).state === before.state) return { ...before, content };
+    content.destroy();
+  }
+}

@@ -1,0 +1,206 @@
+/** Tests `questlog export` on the real engine: killed commands, new and erased rows, a full disk, and the other formats. */
+import { hash, randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { adminEndpoint } from '@questlog/cli/connection';
+import { openLocalFolder } from '@questlog/cli/exports/localFolder';
+import { runExport } from '@questlog/cli/exports/runExport';
+import { emptyTables, type SharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
+import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { questlogCommand, running } from '../e2e/questlogCommand.ts';
+import { smallDisk } from '../smallDisk.ts';
+import { filesIn, insertFiles, manifestIn, serveExports } from './exportedFolder.ts';
+
+const [tenantId, id, logId] = [randomUUID(), randomUUID(), randomUUID()];
+const PROJECT = { tenantId, id, name: 'a game', revision: null, createdAt: 0 };
+const DAYS = 2;
+const PARTITIONS = 3;
+const ROWS = 12_000;
+
+let engine: SharedEngine;
+
+beforeAll(async () => {
+  engine = await emptyTables();
+  await engine.store.command('CREATE TABLE exported AS events');
+  await insertEvents(0, ROWS);
+});
+afterAll(() => engine.store.command('DROP TABLE exported'));
+
+/** Inserts events of several days and partitions. The offset of an event is its number divided by the number of partitions. */
+async function insertEvents(first: number, count: number): Promise<void> {
+  await engine.store.command(
+    `INSERT INTO events (tenant_id, project_id, log_id, log_partition, id, session_id, event_type, occurred_at, received_at, id_at,
+       payload, log_offset, log_index)
+     WITH toDateTime64('2026-11-01', 3, 'UTC') + INTERVAL number % ${DAYS} DAY AS at
+     SELECT '${tenantId}', '${id}', '${logId}', number % ${PARTITIONS}, generateUUIDv7(), if(number % 2, generateUUIDv4(), NULL), 'kill',
+       at, at, at, concat('{"note":"', randomPrintableASCII(200), '"}'), intDiv(number, ${PARTITIONS}), 1
+     FROM numbers(${first}, ${count})`,
+  );
+}
+
+async function publish(kind: Projected, nextOffset: number, generation = 1): Promise<void> {
+  const { topic, table } = PROJECTED[kind];
+  await engine.store.command(
+    `INSERT INTO projected_offset_versions (log_id, topic, partition, table_name, table_uuid, generation, next_offset)
+     SELECT '${logId}', '${topic}', number, '${table}',
+            (SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = '${table}'), ${generation}, ${nextOffset}
+     FROM numbers(${PARTITIONS})`,
+  );
+}
+
+function outputFolder(): { output: string; folderOf(kind: Projected): string } {
+  const output = mkdtempSync(join(tmpdir(), 'questlog-export-'));
+  onTestFinished(() => rmSync(output, { recursive: true, force: true }));
+  return { output, folderOf: (kind) => join(output, kind, id) };
+}
+
+const argumentsFor = (kind: Projected, output: string, ...more: readonly string[]) => [
+  ...['export', kind, '--project', id, '--output', output],
+  ...more,
+];
+
+/** Exports in this process, which is faster than the command. */
+async function exportTo(
+  folder: string,
+  { QUESTLOG_ADMIN_URL: url = '', QUESTLOG_ADMIN_TOKEN: token = '' }: Readonly<Record<string, string>>,
+  of: { kind?: Projected; format?: 'parquet' | 'csv'; isRefresh?: boolean } = {},
+) {
+  const { kind = 'events', format = 'parquet', isRefresh = false } = of;
+  return await runExport({
+    ...{ admin: adminEndpoint(url, token), folder: await openLocalFolder(folder), isRefresh },
+    request: { projectId: id, kind, format, from: null, to: null },
+    signal: new AbortController().signal,
+    onProgress: () => {},
+  });
+}
+
+/** Expects that the folder has exactly the files of its manifest, and that their rows are the rows of ClickHouse. */
+async function expectAllRows(folder: string, nextOffset: number): Promise<void> {
+  const { files } = manifestIn(folder);
+  expect(filesIn(folder)).toEqual([...files.map(({ name }) => name), 'manifest.json'].sort());
+  for (const { name, bytes, sha256 } of files) {
+    const content = readFileSync(join(folder, name));
+    expect([content.length, hash('sha256', content)]).toEqual([bytes, sha256]);
+  }
+  await engine.store.command('TRUNCATE TABLE exported');
+  const names = files.map(({ name }) => name);
+  await insertFiles(engine.access, folder, names, 'exported');
+  const stored = `events WHERE log_offset < ${nextOffset}`;
+  const [row] = await engine.store.query(
+    `SELECT (SELECT count() FROM (SELECT * FROM ${stored} EXCEPT SELECT * FROM exported)) AS missing,
+            (SELECT count() FROM (SELECT * FROM exported EXCEPT SELECT * FROM ${stored})) AS more,
+            (SELECT count() FROM exported) - (SELECT count() FROM ${stored}) AS twice,
+            (SELECT count() FROM exported) AS rows`,
+  );
+  const rows = files.reduce((sum, file) => sum + file.rows, 0);
+  expect(row).toEqual({ missing: '0', more: '0', twice: '0', rows: String(rows) });
+}
+
+test('an export that is killed several times, and continued, has exactly the rows below the projected offset', async () => {
+  const { output, folderOf } = outputFolder();
+  const folder = folderOf('events');
+  await publish('events', 3_000);
+  let kill: { readonly at: number; readonly when: 'start' | 'end'; run(): void } | undefined;
+  let requests = 0;
+  const server = await serveExports(engine.store, PROJECT, async (ctx, next) => {
+    requests += 1;
+    if (requests === kill?.at && kill.when === 'start') kill.run();
+    if (requests === kill?.at && kill.when === 'end') ctx.res.once('finish', kill.run);
+    await next();
+  });
+  for (const [at, when] of [
+    [1, 'start'],
+    [2, 'end'],
+    [3, 'end'],
+  ] as const) {
+    requests = 0;
+    const { child, ended } = running(argumentsFor('events', output), server);
+    kill = { at, when, run: () => child.kill('SIGKILL') };
+    expect(await ended()).toBeNull();
+  }
+  kill = undefined;
+  const before = filesIn(folder).filter((name) => name.endsWith('.parquet'));
+  expect(before.length).toBeGreaterThan(1);
+  // An unfinished export ignores new rows, because its plan has the offsets of its start.
+  await publish('events', 3_500);
+  requests = 0;
+  await exportTo(folder, server);
+  // The facts of the last file are missing if the command was killed before it wrote them.
+  expect(requests).toBeLessThanOrEqual(DAYS * PARTITIONS - before.length + 1);
+  await expectAllRows(folder, 3_000);
+
+  await exportTo(folder, server);
+  await expectAllRows(folder, 3_500);
+
+  await engine.store.command(
+    'ALTER TABLE events DELETE WHERE log_offset = 7 AND log_partition = 1 SETTINGS mutations_sync = 2',
+  );
+  expect(await exportTo(folder, server, { isRefresh: true })).toMatchObject({ files: 1 });
+  await expectAllRows(folder, 3_500);
+});
+
+const { path: disk, lacking, fill } = smallDisk(2 * 1024 * 1024);
+if (lacking !== undefined) console.warn(`skipped: ${lacking}`);
+
+test.skipIf(lacking !== undefined)(
+  'a full disk leaves no manifest, and the export continues afterwards',
+  async () => {
+    await publish('events', 1_000, 2);
+    const server = await serveExports(engine.store, PROJECT);
+    const folder = join(disk, 'events', id);
+    const ballast = fill({ leaveBytes: 300_000 });
+    await expect(exportTo(folder, server)).rejects.toThrow(
+      'was not written: ENOSPC: no space left on device',
+    );
+    expect(filesIn(folder)).not.toContain('manifest.json');
+    rmSync(ballast);
+    await exportTo(folder, server);
+    await expectAllRows(folder, 1_000);
+  },
+);
+
+test('exports the newest version of each report, and the links that are not pending', async () => {
+  const { output, folderOf } = outputFolder();
+  const [kept, retracted, event] = [randomUUID(), randomUUID(), randomUUID()];
+  const at = '2026-11-02 12:00:00';
+  const report = (reportId: string, version: number, offset: number) =>
+    `('${tenantId}', '${id}', '${reportId}', '${at}', ${version}, '${logId}', 0, ${offset})`;
+  const link = (state: string, version: number, offset: number) =>
+    `('${tenantId}', '${id}', '${kept}', '${event}', '${state}', 'named', ${version}, '${at}', '${logId}', 0, ${offset})`;
+  const place = 'log_id, log_partition, log_offset';
+  for (const values of [`${report(kept, 0, 1)}, ${report(retracted, 0, 2)}`, report(retracted, 1, 2)])
+    await engine.store.command(
+      `INSERT INTO report_versions (tenant_id, project_id, id, received_at, version, ${place}) VALUES ${values}`,
+    );
+  for (const values of [link('pending', 0, 1), link('linked', 2, 5)])
+    await engine.store.command(
+      `INSERT INTO report_link_versions (tenant_id, project_id, report_id, event_id, state, source, version, changed_at, ${place})
+       VALUES ${values}`,
+    );
+  await publish('reports', 10);
+  await publish('links', 10);
+  const server = await serveExports(engine.store, PROJECT);
+  await exportTo(folderOf('links'), server, { kind: 'links', format: 'csv' });
+  const more = ['--format', 'ndjson', '--from', '2026-11-02'];
+  expect(await questlogCommand(argumentsFor('reports', output, ...more), { env: server })).toMatchObject({
+    ...{ code: 0, stdout: `${folderOf('reports')}\n`, stderr: '2 rows in 1 files, 1 MiB\n' },
+  });
+  const textOf = (kind: Projected) =>
+    readFileSync(join(folderOf(kind), manifestIn(folderOf(kind)).files[0]?.name ?? ''), 'utf8');
+  const reports = textOf('reports')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(reports.map((row) => [row.id, row.version, row.received_at]).sort()).toEqual(
+    [
+      [kept, 0, '2026-11-02T12:00:00.000Z'],
+      [retracted, 1, '2026-11-02T12:00:00.000Z'],
+    ].sort(),
+  );
+  expect(reports[0]).not.toHaveProperty('filed_by');
+  expect(textOf('links')).toMatch(
+    new RegExp(`^"tenant_id",.*\\n"${tenantId}",.*"${event}","linked","named",2,.*\\n$`),
+  );
+});
