@@ -20,7 +20,8 @@ export async function planExport(
   const rows = exportedRows(kind);
   // Reads the offsets before the rows, because only the rows below the offsets are complete.
   const offsets = await projectedOffsets(store, rows.topic);
-  const ranges = offsets.map((offset) => ({ ...offset, first: exportedBelow(after, offset) }));
+  const firsts = offsetOfRow('first', offsets, (offset) => exportedBelow(after, offset));
+  const nexts = offsetOfRow('next', offsets, ({ nextOffset }) => nextOffset);
   const chunks = await store.query<
     Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows', string> & { partition: number }
   >(
@@ -31,26 +32,18 @@ export async function planExport(
          SELECT toDate(${rows.time}) AS day, log_id AS logId, log_partition AS partition, min(log_offset) AS first,
                 max(log_offset) AS last, count() AS rows, toUInt64(sum(${ROW_BYTES} + ${rows.textBytes})) AS bytes
          FROM ${rows.from}
-         INNER JOIN (
-           SELECT range_log, range_partition, range_first, range_next FROM system.one
-           ARRAY JOIN {logs:Array(UUID)} AS range_log, {partitions:Array(UInt32)} AS range_partition,
-                      {firsts:Array(UInt64)} AS range_first, {nexts:Array(UInt64)} AS range_next
-         ) AS ranges ON log_id = range_log AND log_partition = range_partition
          WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
-           AND log_offset >= range_first AND log_offset < range_next
+           AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}
            AND toDate(${rows.time}) >= {from:Date} AND toDate(${rows.time}) < {to:Date}
          GROUP BY day, logId, partition, intDiv(log_offset, ${GROUPED_OFFSETS})
        )
      )
      GROUP BY day, logId, partition, chunk
-     ORDER BY day, logId, partition, firstOffset
-     SETTINGS query_plan_join_swap_table = 'false'`,
+     ORDER BY day, logId, partition, firstOffset`,
     {
       ...{ tenantId, projectId, from: from ?? FIRST_DAY, to: to ?? LAST_DAY },
-      logs: ranges.map(({ logId }) => logId),
-      partitions: ranges.map(({ partition }) => partition),
-      firsts: ranges.map(({ first }) => first),
-      nexts: ranges.map(({ nextOffset }) => nextOffset),
+      ...firsts.params,
+      ...nexts.params,
     },
   );
   return {
@@ -84,6 +77,31 @@ async function projectedOffsets(store: Pick<Store, 'query'>, topic: string): Pro
     nextOffset: Number(nextOffset),
     truncatedFrom: truncatedFrom === null ? null : Number(truncatedFrom),
   }));
+}
+
+/**
+ * Returns an SQL expression for the offset that belongs to the log and partition of a row, and 0 for other logs and partitions.
+ * The expression replaces a join, because the planner would sometimes build the hash table of a join on the events.
+ */
+function offsetOfRow(
+  name: string,
+  offsets: readonly ExportOffset[],
+  offsetOf: (of: ExportOffset) => number,
+): { readonly sql: string; readonly params: Readonly<Record<string, unknown>> } {
+  const logs = [...Map.groupBy(offsets, ({ logId }) => logId)];
+  const cases = logs.map(([logId, of], n) => ({
+    sql: `log_id = {${name}Log${n}:UUID}, transform(toUInt64(log_partition), {${name}Partitions${n}:Array(UInt64)},
+            {${name}Offsets${n}:Array(UInt64)}, toUInt64(0)), `,
+    params: {
+      [`${name}Log${n}`]: logId,
+      [`${name}Partitions${n}`]: of.map(({ partition }) => partition),
+      [`${name}Offsets${n}`]: of.map(offsetOf),
+    },
+  }));
+  return {
+    sql: cases.length === 0 ? '0' : `multiIf(${cases.map(({ sql }) => sql).join('')}toUInt64(0))`,
+    params: Object.assign({}, ...cases.map(({ params }) => params)),
+  };
 }
 
 function exportedBelow(after: readonly ExportOffset[], { logId, partition }: ExportOffset): number {
