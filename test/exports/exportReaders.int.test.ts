@@ -53,7 +53,11 @@ test('pyarrow reads the types and rows of exported events', async ({ skip }) => 
   expect(compression).toBe('ZSTD');
   expect(types).toMatchObject({
     ...{ event_type: 'string', payload: 'string', log_offset: 'uint64', over_quota: 'bool' },
-    ...{ occurred_at: 'timestamp[us, tz=UTC]', received_at: 'timestamp[ms, tz=UTC]', session_id: 'string' },
+    ...{
+      occurred_at: 'timestamp[us, tz=UTC]',
+      received_at: 'timestamp[ms, tz=UTC]',
+      session_id: 'extension<arrow.uuid>',
+    },
   });
   expect(rows).toEqual([
     expect.objectContaining({

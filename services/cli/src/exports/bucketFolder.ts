@@ -1,5 +1,5 @@
 /**
- * An export to an S3 bucket. A file is first written to a temporary file of this machine, because S3 needs the size and the
+ * Writes an export to an S3 bucket. A file is first written to a temporary file of this machine, because S3 needs the size and the
  * checksum before the content. The metadata of an object contains the facts about the file.
  */
 import { mkdtemp, rm } from 'node:fs/promises';

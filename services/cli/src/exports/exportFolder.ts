@@ -12,11 +12,10 @@ export interface FileFacts {
 
 export interface ExportFolder {
   readonly path: string;
-  /** True if the folder has neither files nor the start of an export. */
   isEmpty(): Promise<boolean>;
   read(name: string): Promise<string | undefined>;
   write(name: string, text: string): Promise<void>;
-  /** Removes a file and the facts that only an unfinished export needs. */
+  /** Ends an export: removes the file with this name, and the facts of the unfinished export. */
   finish(name: string): Promise<void>;
   /** Returns the facts of a file of the unfinished export. Undefined if the file is missing or differs from the facts. */
   find(name: string): Promise<FileFacts | undefined>;
@@ -24,7 +23,7 @@ export interface ExportFolder {
   store(name: string, content: MeasuredContent, chunk: Pick<FileFacts, 'rows' | 'state'>): Promise<FileFacts>;
 }
 
-/** A stream that measures the bytes that have passed. */
+/** Content of a file as a stream, which computes the size and the SHA-256 of the content. */
 export class MeasuredContent {
   readonly stream: Readable;
   readonly signal: AbortSignal;
@@ -36,7 +35,7 @@ export class MeasuredContent {
     this.signal = signal;
   }
 
-  /** Must be called once, after the end of the stream. */
+  /** Returns the size and the SHA-256. Call this method once, after the end of the stream. */
   measured(): Pick<FileFacts, 'bytes' | 'sha256'> {
     return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
   }

@@ -1,4 +1,4 @@
-/** An export to a folder of this machine. The facts of an unfinished export are lines of the file `progress.ndjson`. */
+/** Writes an export to a folder of this machine. Until the export ends, `progress.ndjson` has the facts of each complete file. */
 import { createReadStream } from 'node:fs';
 import { appendFile, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -42,7 +42,7 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
   };
 }
 
-/** Reads the lines of `progress.ndjson`. The last line is incomplete if the command was killed. */
+/** Reads the lines of `progress.ndjson`. Ignores an incomplete line, which a killed command can leave. */
 function factsIn(text: string): Map<string, FileFacts> {
   const lines = text.split('\n').slice(0, -1);
   return new Map(

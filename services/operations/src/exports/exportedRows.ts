@@ -4,20 +4,20 @@ import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 interface ExportedRows {
   readonly topic: string;
   readonly from: string;
-  /** Columns without the digests and token ids that only Questlog needs. */
+  /** Columns, without digests and ids of tokens. */
   readonly columns: string;
-  /** Time of receipt, which decides the day of a row. The time of a row never changes. */
+  /** Column with the time of receipt, which never changes. The time decides to which day a row belongs. */
   readonly time: string;
-  /** Bytes of the long texts of a row. */
+  /** SQL expression for the size of the long texts of a row, in bytes. */
   readonly textBytes: string;
-  /** Number that grows if a later version replaces the row at the same offset. */
+  /** SQL expression that changes if a later version replaces a row at the same offset. */
   readonly version: string;
   readonly condition: string;
 }
 
 /**
- * `FINAL` returns the newest version of a report or link, whether ClickHouse has merged the versions or not. A retraction has the
- * offset of its report. The links below version 2 (`pending` and `unresolved`) have offsets of another topic.
+ * `FINAL` returns only the newest version of a report or link, even before ClickHouse has merged the versions. A retracted report
+ * keeps its offset. Links below version 2 (`pending` and `unresolved`) have offsets of another topic, so an export omits them.
  */
 const ROWS: Readonly<Record<Projected, Omit<ExportedRows, 'topic'>>> = {
   events: {

@@ -4,11 +4,11 @@ import type { ExportOffset, ExportPlan, ExportScope } from '@questlog/schemas/ht
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { exportedRows } from './exportedRows.ts';
 
-/** Approximate size of a chunk before compression. A chunk is the part of an export that a failed request repeats. */
+/** Approximate size of a chunk in bytes, before compression. After a failure, `questlog export` repeats at most one chunk. */
 const CHUNK_BYTES = 64 * 1024 * 1024;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
-/** Number of offsets that a chunk never divides. Larger groups need less memory to plan. */
+/** Number of consecutive offsets that a plan never divides between chunks. Small groups need more memory. */
 const GROUPED_OFFSETS = 64;
 
 export async function planExport(

@@ -17,7 +17,7 @@ const FORMATS: Readonly<Record<ExportChunkInput['format'], string>> = {
   ndjson: 'JSONEachRow',
 };
 
-/** The small row groups and the single thread limit the memory of ClickHouse for one chunk. */
+/** With small row groups and one thread, ClickHouse needs little memory for a chunk. */
 const SETTINGS = {
   max_threads: 1,
   max_result_bytes: 0,
