@@ -226,7 +226,8 @@ async function startIngest(
   const sessions = isErasing ? visibleSessions(cachedSessions, directory) : cachedSessions;
   const reports = isErasing ? visibleReports(cachedReports, directory) : cachedReports;
   const quotas = openQuotas(deps, projection, PACE);
-  const replays = openReplays({ store, clock, projection });
+  // A large cache would take most of the time of a start. A run caches fewer events.
+  const replays = openReplays({ store, clock, projection, maxCachedEvents: 1_000 });
   const codec = await createCodec(deps.registry, eventsAccepted);
   const own = new OwnAppends((partition, offset) => {
     quotas.onTruncated({ topic: TOPICS.events, partition, offset });

@@ -49,25 +49,29 @@ interface EventRange {
   readonly count: number;
 }
 
-/** Maximum number of events in the cache. Each event needs about 50 bytes, and each request about 100 bytes. */
+/** Default maximum number of events in the cache. Each event needs about 50 bytes, and each request about 100 bytes. */
 const MAX_CACHED_EVENTS = 200_000;
 const CACHE_TTL_MS = 24 * 60 * 60 * 1000;
 
 export class ReplayCache {
   readonly #clock: Clock;
   readonly #running = new Map<string, RunningRequest>();
-  readonly #requests = new PackedRequests();
-  readonly #events = new PackedEvents();
+  readonly #requests: PackedRequests;
+  readonly #events: PackedEvents;
+  readonly #maxEvents: number;
   #truncations = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, maxEvents = MAX_CACHED_EVENTS) {
     this.#clock = clock;
+    this.#requests = new PackedRequests(maxEvents);
+    this.#events = new PackedEvents(maxEvents);
+    this.#maxEvents = maxEvents;
   }
 
   /** The cache is full in normal operation: it always keeps the latest events. */
   asResource(resource: string): BoundedResource {
-    const used = () => Math.min(this.#events.end, MAX_CACHED_EVENTS);
-    return { resource, limit: MAX_CACHED_EVENTS, used };
+    const used = () => Math.min(this.#events.end, this.#maxEvents);
+    return { resource, limit: this.#maxEvents, used };
   }
 
   /** True if the request is in progress or cached, also with another body. */
@@ -150,7 +154,6 @@ function nameOf({ projectId, key }: NamedRequest): string {
   return `${projectId}/${key}`;
 }
 
-const BUCKETS = 2 ** 18;
 /** Maximum number of requests in a bucket that a search compares. A search does not find older requests of the bucket. */
 const MAX_COMPARED = 16;
 const ID_WORDS = 8;
@@ -159,26 +162,38 @@ const DIGEST_BYTES = 32;
 /** Ring buffers with the latest requests. One object per request would slow down the garbage collector. */
 class PackedRequests {
   /** Projects and keys, each as four 32-bit numbers. */
-  readonly #ids = new Uint32Array(MAX_CACHED_EVENTS * ID_WORDS);
-  readonly #digests = Buffer.alloc(MAX_CACHED_EVENTS * DIGEST_BYTES);
-  readonly #storedAtMs = new Float64Array(MAX_CACHED_EVENTS);
-  readonly #firstEvents = new Float64Array(MAX_CACHED_EVENTS);
-  readonly #counts = new Uint16Array(MAX_CACHED_EVENTS);
+  readonly #ids: Uint32Array;
+  readonly #digests: Buffer;
+  readonly #storedAtMs: Float64Array;
+  readonly #firstEvents: Float64Array;
+  readonly #counts: Uint16Array;
   /** For each request, the number of the previous request in the same bucket. */
-  readonly #previous = new Float64Array(MAX_CACHED_EVENTS);
-  /** Number of the latest request in each bucket. Requests are counted from 1. */
-  readonly #latest = new Float64Array(BUCKETS);
+  readonly #previous: Float64Array;
+  /** Number of the latest request in each bucket. Requests are counted from 1. The number of buckets is a power of two. */
+  readonly #latest: Float64Array;
   /** Random factor, so that a client cannot choose keys of the same bucket. */
   readonly #factor = randomInt(2 ** 31) * 2 + 1;
   readonly #wanted = new Uint32Array(ID_WORDS);
+  readonly #size: number;
   #end = 1;
+
+  constructor(size: number) {
+    this.#ids = new Uint32Array(size * ID_WORDS);
+    this.#digests = Buffer.alloc(size * DIGEST_BYTES);
+    this.#storedAtMs = new Float64Array(size);
+    this.#firstEvents = new Float64Array(size);
+    this.#counts = new Uint16Array(size);
+    this.#previous = new Float64Array(size);
+    this.#latest = new Float64Array(2 ** Math.ceil(Math.log2(size)));
+    this.#size = size;
+  }
 
   /** Returns the slot of a request. Undefined if the request is not cached. */
   find(request: NamedRequest): number | undefined {
-    const oldest = Math.max(1, this.#end - MAX_CACHED_EVENTS);
+    const oldest = Math.max(1, this.#end - this.#size);
     let number = this.#latest[this.#bucketOf(request)] ?? 0;
     for (let compared = 0; compared < MAX_COMPARED && number >= oldest; compared++) {
-      const slot = number % MAX_CACHED_EVENTS;
+      const slot = number % this.#size;
       if (this.#isWanted(slot)) return slot;
       number = this.#previous[slot] ?? 0;
     }
@@ -187,7 +202,7 @@ class PackedRequests {
 
   add(request: NamedRequest, { first, count }: EventRange, storedAtMs: number): void {
     const bucket = this.#bucketOf(request);
-    const slot = this.#end % MAX_CACHED_EVENTS;
+    const slot = this.#end % this.#size;
     this.#ids.set(this.#wanted, slot * ID_WORDS);
     request.digest.copy(this.#digests, slot * DIGEST_BYTES);
     this.#storedAtMs[slot] = storedAtMs;
@@ -227,7 +242,7 @@ class PackedRequests {
     let mixed = 0;
     for (let i = 0; i < ID_WORDS; i++)
       mixed = Math.imul(mixed ^ (this.#wanted[i] ?? 0), this.#factor) ^ (mixed >>> 15);
-    return (mixed ^ (mixed >>> 13)) & (BUCKETS - 1);
+    return (mixed ^ (mixed >>> 13)) & (this.#latest.length - 1);
   }
 
   #isWanted(slot: number): boolean {
@@ -247,17 +262,27 @@ const SAMPLED_OUT = 2;
  * collector.
  */
 class PackedEvents {
-  readonly #ids = Buffer.alloc(MAX_CACHED_EVENTS * UUID_LENGTH);
-  readonly #highMicros = new Int32Array(MAX_CACHED_EVENTS);
-  readonly #lowMicros = new Uint32Array(MAX_CACHED_EVENTS);
-  readonly #indexes = new Uint16Array(MAX_CACHED_EVENTS);
-  readonly #flags = new Uint8Array(MAX_CACHED_EVENTS);
+  readonly #ids: Buffer;
+  readonly #highMicros: Int32Array;
+  readonly #lowMicros: Uint32Array;
+  readonly #indexes: Uint16Array;
+  readonly #flags: Uint8Array;
+  readonly #size: number;
   /** Number of events that were added since the start of the process. */
   #end = 0;
 
+  constructor(size: number) {
+    this.#ids = Buffer.alloc(size * UUID_LENGTH);
+    this.#highMicros = new Int32Array(size);
+    this.#lowMicros = new Uint32Array(size);
+    this.#indexes = new Uint16Array(size);
+    this.#flags = new Uint8Array(size);
+    this.#size = size;
+  }
+
   /** Sequence number of the oldest event in the ring buffers. Negative until the buffers are full. */
   get first(): number {
-    return this.#end - MAX_CACHED_EVENTS;
+    return this.#end - this.#size;
   }
 
   get end(): number {
@@ -276,8 +301,8 @@ class PackedEvents {
 
   addColumns({ ids, micros, remaining, count }: StoredColumns): EventRange {
     const first = this.#end;
-    const at = first % MAX_CACHED_EVENTS;
-    const beforeWrap = Math.min(count, MAX_CACHED_EVENTS - at) * UUID_LENGTH;
+    const at = first % this.#size;
+    const beforeWrap = Math.min(count, this.#size - at) * UUID_LENGTH;
     ids.copy(this.#ids, at * UUID_LENGTH, 0, beforeWrap);
     ids.copy(this.#ids, 0, beforeWrap, count * UUID_LENGTH);
     for (let event = 0; event < count; event++) {
@@ -290,7 +315,7 @@ class PackedEvents {
 
   read({ first, count }: EventRange): readonly StoredElement[] {
     return Array.from({ length: count }, (_, event) => {
-      const at = (first + event) % MAX_CACHED_EVENTS;
+      const at = (first + event) % this.#size;
       const flags = this.#flags[at] ?? 0;
       return {
         index: this.#indexes[at] ?? 0,
@@ -303,7 +328,7 @@ class PackedEvents {
   }
 
   #put(index: number, flags: number, highMicros: number, lowMicros: number): number {
-    const at = this.#end % MAX_CACHED_EVENTS;
+    const at = this.#end % this.#size;
     this.#indexes[at] = index;
     this.#highMicros[at] = highMicros;
     this.#lowMicros[at] = lowMicros;

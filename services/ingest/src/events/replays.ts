@@ -66,11 +66,13 @@ export function openReplays(deps: {
   clock: Clock;
   projection: Pick<ProjectionProgress, 'caughtUp'>;
   metrics?: Pick<IngestMetrics, 'resources'>;
+  /** Maximum number of events in the cache. Undefined for the default. */
+  maxCachedEvents?: number;
 }): Replays {
   const { store, clock, projection, metrics } = deps;
   // Waits until ClickHouse has the events of earlier processes. Until then, a retry of an event can count twice for the quota.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
-  const cache = new ReplayCache(clock);
+  const cache = new ReplayCache(clock, deps.maxCachedEvents);
   metrics?.resources.add(cache.asResource('replayable_events'));
   const lookUpAppend = openAppendLookup(store, clock);
   const isAppended = async (request: NamedRequest): Promise<boolean> => {
