@@ -44,7 +44,8 @@ export async function startKitCluster(command: string): Promise<ClickHouseCluste
       start: async (node) => void (await run('start', names[node] ?? '')),
       replace: async (node) => {
         const [shard = ''] = (names[node] ?? '').split('-');
-        await run('remove', names[node] ?? '', '--restart');
+        await run('remove', names[node] ?? '');
+        // Restarts the other nodes once, for the removal and for the addition.
         const name = (await run('add-replica', shard, '--restart')).trim();
         names[node] = name;
         // The command `up` changes nothing if all nodes run, and prints the addresses.

@@ -19,10 +19,12 @@ const ASSIGNED = { rows: '1000', shards: ['1', '2', '1'] };
 
 await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) => {
   let cluster: ClickHouseCluster;
+  let nodes: string[];
   let databases = 0;
   const folders: string[] = [];
   beforeAll(async () => {
     cluster = await start();
+    nodes = [...cluster.nodes];
   });
   afterAll(async () => {
     for (const folder of folders) rmSync(folder, { recursive: true });
@@ -47,7 +49,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
 
   async function migrate(
     database: string,
-    { directory = MIGRATIONS, nodes = cluster.nodes, open = openStore } = {},
+    { directory = MIGRATIONS, open = openStore } = {},
   ): Promise<void> {
     const options = { name: cluster.name, nodes: nodes.map((node) => addressOf(node, database)) };
     await migrateCluster({ options, database, directory, logger: silentLogger, open });
@@ -73,7 +75,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
 
   /** Returns the tables of the first node, without their names for the database and without UUIDs. */
   async function tables(database: string): Promise<unknown> {
-    const store = openStore(addressOf(cluster.nodes[0] ?? ''));
+    const store = openStore(addressOf(nodes[0] ?? ''));
     try {
       const stored = await readTables(store, database);
       const text = JSON.stringify(stored.map(({ uuid: _, definition: __, ...table }) => table));
@@ -87,28 +89,61 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
   async function partitionShards(database: string): Promise<unknown[]> {
     const sql = `SELECT count() AS rows, arraySlice(arrayMap(row -> row.2, arraySort(groupArray((log_partition, shard)))), 1, 3)
        AS shards FROM ${database}.partition_shards`;
-    return (await Promise.all(cluster.nodes.map((node) => ask(node, sql)))).flat();
+    return (await Promise.all(nodes.map((node) => ask(node, sql)))).flat();
   }
 
   const withoutTimes = (rows: readonly unknown[]) => rows.map((row) => ({ ...Object(row), changed: '' }));
 
-  async function expectEqualNodes(database: string, nodes = cluster.nodes): Promise<void> {
-    const [first, ...others] = await Promise.all(nodes.map((node) => definitions(node, database)));
+  async function expectEqualNodes(database: string, compared = nodes): Promise<void> {
+    const [first, ...others] = await Promise.all(compared.map((node) => definitions(node, database)));
     expect(first).toContainEqual(
       expect.objectContaining({ create_table_query: expect.stringContaining('Distributed') }),
     );
     for (const other of others) expect(withoutTimes(other)).toEqual(withoutTimes(first ?? []));
   }
 
+  // The tests that start nodes run first, because a node with fewer tables starts faster.
+  test('a node that is unavailable blocks only the first start, and gets its tables later', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const [existing, fresh] = [aDatabase(), aDatabase()];
+    const others = nodes.filter((_, node) => node !== 3);
+    const directory = filesBefore('004');
+    await migrate(existing, { directory: filesBefore('002') });
+    await faults.kill(3);
+    await expect(migrate(fresh, { directory })).rejects.toThrow('needs every node');
+    await migrate(existing, { directory });
+    await expectEqualNodes(existing, others);
+    await faults.start(3);
+    await migrate(existing, { directory });
+    await expectEqualNodes(existing);
+  });
+
+  test('a replacement node gets the tables and the rows', async ({ skip }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const database = aDatabase();
+    const directory = filesBefore('004');
+    await migrate(database, { directory });
+    nodes[1] = await faults.replace(1);
+    await migrate(database, { directory });
+    await expectEqualNodes(database);
+    await expect
+      .poll(() => ask(nodes[1] ?? '', `SELECT uniq(name) AS files FROM ${database}.schema_migrations`))
+      .toEqual([{ files: String(readdirSync(directory).length) }]);
+  });
+
   test('all nodes have equal tables, and a second start changes nothing', async () => {
     const database = aDatabase();
     await migrate(database);
     await expectEqualNodes(database);
-    const before = await Promise.all(cluster.nodes.map((node) => definitions(node, database)));
+    const before = await Promise.all(nodes.map((node) => definitions(node, database)));
     await migrate(database);
-    expect(await Promise.all(cluster.nodes.map((node) => definitions(node, database)))).toEqual(before);
+    expect(await Promise.all(nodes.map((node) => definitions(node, database)))).toEqual(before);
     const left = await ask(
-      cluster.nodes[0] ?? '',
+      nodes[0] ?? '',
       `SELECT name FROM system.databases WHERE name LIKE '${database}_%'`,
     );
     expect(left).toEqual([]);
@@ -118,20 +153,20 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     const database = aDatabase();
     const directory = filesBefore('004');
     await migrate(database, { directory });
-    const [first = ''] = cluster.nodes;
+    const [first = ''] = nodes;
     const store = openStore(addressOf(first, database));
     onTestFinished(() => store.close());
     // The deletion keeps the deduplication token of the insert.
     await store.command('ALTER TABLE partition_shards DELETE WHERE true SETTINGS mutations_sync = 2');
     await migrate(database, { directory });
-    expect(await partitionShards(database)).toEqual(cluster.nodes.map(() => ASSIGNED));
+    expect(await partitionShards(database)).toEqual(nodes.map(() => ASSIGNED));
   });
 
   test('a node that lacks the assignment of partitions does not replace the assignment', async () => {
     const database = aDatabase();
     const directory = filesBefore('004');
     await migrate(database, { directory });
-    const [first = ''] = cluster.nodes;
+    const [first = ''] = nodes;
     const open = (options: StoreOptions): AddressedStore => {
       const store = openStore(options);
       const query = async <Row>(sql: string, ...more: [Record<string, unknown>?]): Promise<Row[]> =>
@@ -141,12 +176,12 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       return { ...store, query };
     };
     await migrate(database, { directory, open });
-    expect(await partitionShards(database)).toEqual(cluster.nodes.map(() => ASSIGNED));
+    expect(await partitionShards(database)).toEqual(nodes.map(() => ASSIGNED));
   });
 
   test('drops the temporary databases of starts that were killed', async () => {
     const database = aDatabase();
-    const [first = '', second = ''] = cluster.nodes;
+    const [first = '', second = ''] = nodes;
     const minute = 60_000;
     const names = [11, 1].map((minutes) => `${database}_expected_${Date.now() - minutes * minute}_0123abcd`);
     for (const node of [first, second]) {
@@ -176,15 +211,16 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     const fresh = aDatabase();
     await migrate(fresh);
     expect(await tables(database)).toEqual(await tables(fresh));
-    const upgraded = await definitions(cluster.nodes[0] ?? '', database);
+    const upgraded = await definitions(nodes[0] ?? '', database);
     await migrate(database, { directory: older });
-    expect(await definitions(cluster.nodes[0] ?? '', database)).toEqual(upgraded);
+    expect(await definitions(nodes[0] ?? '', database)).toEqual(upgraded);
   });
 
   test.each([3, 15])(
     'the next start completes a start that ended after %i statements',
     async (statements) => {
       const database = aDatabase();
+      const directory = filesBefore('009');
       let count = 0;
       const open = (options: StoreOptions): AddressedStore => {
         const store = openStore(options);
@@ -194,8 +230,8 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
         };
         return { ...store, command };
       };
-      await expect(migrate(database, { open })).rejects.toThrow('killed');
-      await migrate(database);
+      await expect(migrate(database, { directory, open })).rejects.toThrow('killed');
+      await migrate(database, { directory });
       await expectEqualNodes(database);
     },
   );
@@ -204,7 +240,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     const database = aDatabase();
     const directory = filesBefore('004');
     await migrate(database, { directory });
-    const [first = '', second = ''] = cluster.nodes;
+    const [first = '', second = ''] = nodes;
     const store = openStore(addressOf(second, database));
     onTestFinished(() => store.close());
     await store.command('DROP TABLE events_local SYNC');
@@ -214,38 +250,5 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     await expect(migrate(database, { directory })).rejects.toThrow(
       `events_local is not the same table on ${new URL(first).origin} and ${new URL(second).origin}`,
     );
-  });
-
-  test('a node that is unavailable blocks only the first start, and gets its tables later', async ({
-    skip,
-  }) => {
-    const { faults } = cluster;
-    if (faults === undefined) return skip('this cluster cannot be broken');
-    const [existing, fresh] = [aDatabase(), aDatabase()];
-    const others = cluster.nodes.filter((_, node) => node !== 3);
-    const directory = filesBefore('004');
-    await migrate(existing, { directory: filesBefore('002') });
-    await faults.kill(3);
-    await expect(migrate(fresh, { directory })).rejects.toThrow('needs every node');
-    await migrate(existing, { directory });
-    await expectEqualNodes(existing, others);
-    await faults.start(3);
-    await migrate(existing, { directory });
-    await expectEqualNodes(existing);
-  });
-
-  test('a replacement node gets the tables and the rows', async ({ skip }) => {
-    const { faults } = cluster;
-    if (faults === undefined) return skip('this cluster cannot be broken');
-    const database = aDatabase();
-    const directory = filesBefore('004');
-    await migrate(database, { directory });
-    const nodes = [...cluster.nodes];
-    nodes[1] = await faults.replace(1);
-    await migrate(database, { directory, nodes });
-    await expectEqualNodes(database, nodes);
-    await expect
-      .poll(() => ask(nodes[1] ?? '', `SELECT uniq(name) AS files FROM ${database}.schema_migrations`))
-      .toEqual([{ files: String(readdirSync(directory).length) }]);
   });
 });
