@@ -84,27 +84,43 @@ const LONGEST_FIRST = [
   'test/simulation/',
   'test/abuse/schemathesis.',
   'test/dataGuide/largeViews.',
-  'test/upgrade/',
-  // Mostly waits for alerts.
+  // The tier `kafka`. Files that mostly wait alternate with files that use much CPU time, because a core is idle while all
+  // workers wait.
   'test/cluster/alerts.',
-  // Tests that start no processes run at the same time as the upgrade tests, which start many.
-  'services/runtime/src/log/kafka/',
-  'test/cluster/clickhouseLost.',
-  'test/monitoring/firingAlerts.',
+  'test/upgrade/rollingUpgrade.',
   'test/games/enginePages.',
+  'test/cluster/clickhouseLost.',
   'test/dataClients/',
+  'test/cluster/otherTools.',
+  'test/faults/proxy/networkFaults.',
+  'test/cluster/truncatedLog.',
+  'test/upgrade/',
+  'services/runtime/src/log/kafka/kafkaLog.contract.',
+  'test/cluster/workers.',
+  'services/runtime/src/log/kafka/client/',
+  'test/cluster/pluginKills.',
+  'services/runtime/src/log/kafka/kafkaTruncation.',
+  'test/cluster/hotTenant.',
+  'services/runtime/src/log/kafka/kafkaLog.',
+  'test/cluster/quota.',
+  'services/runtime/src/log/kafka/group/',
   'test/cluster/security.',
-  'test/stack/',
-  'test/runbooks/',
-  'test/abuse/regexes.',
-  'test/faults/',
-  'test/helm/pods.',
+  'services/runtime/src/log/kafka/read/',
+  'test/cluster/verify.',
+  'services/runtime/src/log/kafka/',
   'test/cluster/',
-  // The other files of the tier `kafka`, before its workers change to the tier `browser`.
+  'test/helm/pods.',
   'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'services/runtime/src/registry/',
   'services/ingest/src/uploads/s3Store.',
   'services/linker/src/rerouteReports.',
+  // Mostly waits, and therefore runs at the same time as the tier `browser`, which uses much CPU time.
+  'test/clickhouseCluster/',
+  'test/monitoring/firingAlerts.',
+  'test/stack/',
+  'test/runbooks/',
+  'test/abuse/regexes.',
+  'test/faults/',
   'test/e2e/refusedStart.',
   'test/e2e/process.',
   'test/e2e/diskFull.',
@@ -132,10 +148,10 @@ interface Tier {
 }
 
 /**
- * Number of workers by the order of a tier, for two cores. Tests of orders 0 to 2 often wait for other processes. More workers would
- * distort the measurements of orders 3 and 4.
+ * Number of workers by the order of a tier, for two cores. Tests of orders 0 to 2 often wait for other processes, most of all
+ * tests of order 1. More workers would distort the measurements of orders 3 and 4.
  */
-const WORKERS: readonly number[] = [3, 3, 3, 2, 2];
+const WORKERS: readonly number[] = [3, 4, 3, 2, 2];
 
 const TIERS: readonly Tier[] = [
   {
