@@ -47,10 +47,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     return { url: origin, username, password, database };
   }
 
-  async function migrate(
-    database: string,
-    { directory = MIGRATIONS, open = openStore } = {},
-  ): Promise<void> {
+  async function migrate(database: string, { directory = MIGRATIONS, open = openStore } = {}): Promise<void> {
     const options = { name: cluster.name, nodes: nodes.map((node) => addressOf(node, database)) };
     await migrateCluster({ options, database, directory, logger: silentLogger, open });
   }
