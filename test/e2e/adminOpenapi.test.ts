@@ -108,6 +108,21 @@ test('every answer has a documented status, schema, and media type', {
   await ask('POST', '/admin/links/retry', { projectId });
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });
+  const scope = { projectId, kind: 'events', from: null, to: null };
+  await ask('POST', '/admin/export/plan', { ...scope, after: [] });
+  await ask('POST', '/admin/export/plan', { ...scope, from: '2026-02-30', after: [] });
+  await ask('POST', '/admin/export/plan', { ...scope, projectId: anUnknownId(), after: [] });
+  const offsets = { logId: anUnknownId(), partition: 0, firstOffset: 0, lastOffset: 0 };
+  const chunk = {
+    projectId,
+    kind: 'links',
+    day: '2026-11-01',
+    ...offsets,
+    format: 'csv',
+    exceptState: '0.0',
+  };
+  expect((await ask('POST', '/admin/export/chunk', chunk)).status).toBe(204);
+  await ask('POST', '/admin/export/chunk', { ...chunk, projectId: anUnknownId() });
   await ask('GET', '/admin/retention');
   await ask('GET', '/admin/retention', undefined, '/admin/retention?project=nobody');
   await ask('GET', '/admin/ledger');
