@@ -12,3 +12,6 @@ ALTER TABLE players
     COMMENT COLUMN last_played 'Time when the latest session started. The clock of the player measured this time. It lies in the 90 days before the registration of the session, like game_sessions.started_at',
     COMMENT COLUMN first_seen 'Time when the first session was registered, by the clock of the server. The time is later than first_played if the player was offline',
     COMMENT COLUMN last_seen 'Time when the latest session was registered, by the clock of the server'
+;
+ALTER TABLE reports
+    COMMENT COLUMN attachments 'Files of the report. A file in the state `missing` had not been uploaded when the report was accepted'

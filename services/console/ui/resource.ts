@@ -44,7 +44,7 @@ export function useResource<T>(
       clearTimeout(timeout);
       if (running.current !== own) return;
       running.current = undefined;
-      // A failed request keeps the value of an earlier request.
+      // If the request failed, the state keeps the value of the last successful request.
       setState(
         (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
       );

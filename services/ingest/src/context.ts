@@ -11,7 +11,7 @@ import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import type { VisibleData } from '@questlog/schemas/visibility';
 import type { IngestMetrics } from './metrics.ts';
 
-/** A module that needs only some of these objects declares them with `Pick`. */
+/** Objects that all modules of ingest share. A module that needs only some of the objects declares them with `Pick`. */
 export interface IngestContext {
   readonly log: Log;
   readonly store: Store;

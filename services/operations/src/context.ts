@@ -7,7 +7,7 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import type { OperationsMetrics } from './metrics.ts';
 
-/** Objects that the modules of operations share. A module that needs only some of these objects declares them with `Pick`. */
+/** Objects that the modules of operations share. A module that needs only some of the objects declares them with `Pick`. */
 export interface OperationsContext extends ServiceDeps {
   /** Read-only ClickHouse account for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;

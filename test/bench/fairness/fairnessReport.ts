@@ -92,7 +92,7 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   return [
     '## Rate limits with several ingests',
     `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
-table shows by how much the accepted events deviate from the limit. After the burst, a deviation of at most ${percent(MAX_LIMIT_ERROR)} is the target.`,
+table shows by how much the accepted events deviate from the limit. Target: after the burst, the accepted events deviate from the limit by at most ${percent(MAX_LIMIT_ERROR)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [

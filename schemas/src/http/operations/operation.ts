@@ -1,6 +1,6 @@
 /**
- * The declaration of an HTTP operation. The routes of both listeners, the OpenAPI documents, the reference page, and the requests
- * of the command line derive from the declarations.
+ * The declaration of an HTTP operation. The routes of both listeners, the OpenAPI documents, the reference page, and the
+ * requests of the command line derive from the declarations.
  */
 import type { Static, TSchema } from 'typebox';
 import type { Scope } from '../../topics/directoryEntry.ts';
@@ -19,7 +19,7 @@ export interface Operation {
    * body. `unread`: the handler reads and checks the body. Undefined if the route checks the body and null counts as omitted.
    */
   readonly bodyMode?: 'exact' | 'unchecked' | 'unread';
-  /** Schema that the OpenAPI document shows for the body. Undefined if the document shows the schema of `body`. */
+  /** Schema of the request body in the OpenAPI document. Undefined if the document uses the schema `body`. */
   readonly shownBody?: object;
   readonly bodyType?: string;
   /**

@@ -28,7 +28,8 @@ export const tracingSettings = {
   }),
   tracesSamplerArg: setting.optional({
     env: 'OTEL_TRACES_SAMPLER_ARG',
-    description: 'Share of the requests that `traceidratio` selects, from 0 to 1. If empty, the share is 1.',
+    description:
+      'Share of the requests that `traceidratio` selects, from 0 to 1. If this setting is empty, `traceidratio` selects all requests.',
   }),
   otelDisabled: setting.optional({
     env: 'OTEL_SDK_DISABLED',

@@ -164,9 +164,9 @@ function shardView({ name, comment, columns }: Table, select: string): ClusterTa
 }
 
 /**
- * Sharding key that fails for every row. Without the key, ClickHouse would queue an insert with
- * `insert_distributed_one_random_shard`. ClickHouse does not evaluate the key for an insert with
- * `insert_shard_id`, but rejects such an insert because the Distributed table reads from a view.
+ * Sharding key that fails for every row, so that nobody can insert through a Distributed table. A table without a sharding key
+ * would accept an insert if its sender sets `insert_distributed_one_random_shard`. ClickHouse rejects an insert with
+ * `insert_shard_id` in any case, because the Distributed table reads from a view.
  */
 const NO_INSERTS = "throwIf(rand() >= 0, 'this table is read-only')";
 

@@ -39,7 +39,7 @@ export interface ClusterMigration {
 
 /**
  * @throws StartRefused if the cluster or its tables cannot be used.
- * @throws Unavailable if no node answers, or if the tables of a node that answers still differ after the repair.
+ * @throws Unavailable if no node answers, or if an answering node still has other tables than expected after the repair.
  */
 export async function migrateCluster({
   options,

@@ -59,7 +59,7 @@ export function quorumStore(set: ReplicaSet): Store {
     insert: (insert) =>
       onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),
     ping: async () => (await Promise.all(set.replicas.map((store) => store.ping()))).includes(true),
-    // The replicas can also belong to other sets, so `openClusterStore` closes them.
+    // Does not close the stores of the replicas, because another quorum store can use them. `openClusterStore` closes them.
     close: async () => {},
   };
 }

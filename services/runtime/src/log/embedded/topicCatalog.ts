@@ -18,7 +18,7 @@ export interface PartitionState {
   /** End offset of the durable records. Updated after each database commit. */
   endOffset: number;
   compactedOffset: number;
-  /** Offset of each truncation of the partition after the file was opened, in the order in which the truncations happened. */
+  /** Offsets of the truncations that happened since the file was opened, in the order of time. */
   readonly truncations: number[];
   readonly readers: Set<() => void>;
 }

@@ -1,18 +1,20 @@
 /**
- * Converts the format Native for clients that send `client_protocol_version`. These clients expect additional bytes at the start of
- * each block and, in newer versions, of each column. The engine writes the form for clients without a version.
+ * Converts the format Native for clients that send `client_protocol_version`. These clients expect additional bytes at the
+ * start of each block and, in newer versions, of each column. The engine writes the form for clients without a version.
  */
 import { createReadStream } from 'node:fs';
 import type { ByteStream } from '../../../process/inflate.ts';
 import { Cursor, nativeType } from './nativeTypes.ts';
 import type { RequestHead } from './requestParsing.ts';
 
-/** Returns true if the client reads a result in this format only after its conversion. */
+/** Returns true if the result must be converted to the version of the format that the client can read. */
 export function needsConversion({ clientVersion }: RequestHead, format: string | undefined): boolean {
   return clientVersion > 0 && format === 'Native';
 }
 
-/** Reads the types in a file's first block. All blocks have the same types. @throws ClickHouseException for an unsupported type. */
+/**
+ * Reads the types in a file's first block. All blocks have the same types. @throws ClickHouseException for an unsupported type.
+ */
 export async function checkTypes(path: string): Promise<void> {
   const cursor = new Cursor();
   const block = convertBlock(cursor, false);
