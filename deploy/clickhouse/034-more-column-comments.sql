@@ -15,3 +15,6 @@ ALTER TABLE players
 ;
 ALTER TABLE reports
     COMMENT COLUMN attachments 'Files of the report. A file in the state `missing` had not been uploaded when the report was accepted'
+;
+ALTER TABLE truncations
+    COMMENT COLUMN stored_rows 'Number of rows in ClickHouse that belong to the lost records'

@@ -23,7 +23,10 @@ export function isUuidV7(canonical: string): boolean {
   return VERSION_7.test(canonical);
 }
 
-/** Returns an event id: the time modulo 2^48, the lane (which determines the session's partition), and 62 bits at `tailAt`. */
+/**
+ * Returns an event id. It consists of the time modulo 2^48, the lane (which determines the session's partition), and 62 bits
+ * that are read from `tail` at the position `tailAt`.
+ */
 export function eventId(millis: number, lane: number, tail: Buffer, tailAt = 0): string {
   writeEventId(TEXT, 0, millis, lane, tail, tailAt);
   return TEXT.toString('latin1', 0, UUID_LENGTH);

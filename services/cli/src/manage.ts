@@ -55,7 +55,7 @@ function tenants(connect: () => Promise<Connection>): Command {
 
 function consoleAddress(connect: () => Promise<Connection>): Command {
   const command = new Command('console').description(
-    'print an address of the console that signs in with the admin token',
+    'print the address of the console; a browser that opens this address is signed in with the admin token',
   );
   return example(command, 'questlog console').action(async () => {
     process.stdout.write(`${(await connect()).admin.signInUrl}\n`);

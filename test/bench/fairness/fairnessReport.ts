@@ -82,7 +82,7 @@ function overloadBlocks(of: OverloadFigures): string[] {
       `p50/p99 of the other tenant: ${millis(of.othersMs.p50)}/${millis(of.othersMs.p99)} ms`,
       `recovery: ${recovered}`,
       `p99 before and after the overload: ${millis(of.p99Ms.before)} ms, ${millis(of.p99Ms.after)} ms`,
-      `memory before, at the peak, and ${seconds(WELL_AFTER_MS)} after: ${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
+      `memory before the overload, at the peak during the overload, and ${seconds(WELL_AFTER_MS)} after the overload: ${[before, highest, after5s].map(mebibytes).join(', ')} MiB`,
     ]),
   ];
 }

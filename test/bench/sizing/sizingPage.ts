@@ -114,8 +114,8 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   return [
     `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. An
   event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
-    `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. All
-  figures above this rate are the measured cost of an event, multiplied by the rate.`,
+    `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. The
+  figures for higher rates are the measured cost of an event, multiplied by the rate.`,
     `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
     `- **ClickHouse** must be one server. If the table shows more cores or a larger disk than one server of yours has, set a
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,

@@ -108,7 +108,7 @@ function blocksOf(
   }
   for (const [place, names] of elsewhere) {
     const path = pageOf(place) === pageOf(name) ? '' : pageOf(place);
-    lines.push(`columns described in [${place}](${path}#${place}): ${names.join(', ')}`);
+    lines.push(`[${place}](${path}#${place}) describes these columns: ${names.join(', ')}`);
   }
   return [
     `## ${name}`,

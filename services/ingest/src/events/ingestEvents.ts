@@ -113,8 +113,8 @@ async function ingestKeyed(
 }
 
 /**
- * Maximum time in which ingest only waits for the claim of an idempotency key. After this time, ingest also validates the body,
- * so that an invalid request gets a response. Usually, the claim ends earlier, and the request needs only one validation.
+ * If ingest cannot claim an idempotency key within this time, ingest validates the body before it waits longer. An invalid
+ * request then gets its response. A claim usually takes less time, so a valid request is usually validated only once.
  */
 const SLOW_CLAIM_MS = 1_000;
 

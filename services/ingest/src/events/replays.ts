@@ -46,11 +46,11 @@ export interface ClaimedKey {
   readonly isReplay: false;
   readonly stored: readonly StoredElement[];
   /**
-   * Ends this request's claim on the idempotency key, and caches its events. Returns all stored events of the key, including
-   * events from earlier attempts.
+   * Ends this request's claim on the idempotency key, and caches the events of the request. Returns all stored events of the
+   * key, including events from earlier attempts.
    */
   complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim, and caches its events. Must be called only if no earlier attempt stored events. */
+  /** Ends the claim, and caches the events of the request. Must be called only if no earlier attempt stored events. */
   completeColumns(columns: StoredColumns): void;
   /** Ends the claim of a request that has appended no event. Events of earlier attempts stay in the cache. */
   cancel(): void;

@@ -29,7 +29,7 @@ interface Row extends Omit<AuditRecord, 'at' | 'doneAt' | 'count' | Texts>, Reco
   readonly count: string;
 }
 
-/** @param given returns the value of a query parameter */
+/** @param given function that returns the value of a query parameter */
 export async function readAudit(
   store: Store,
   given: (name: string) => string | undefined,

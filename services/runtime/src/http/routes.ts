@@ -30,7 +30,7 @@ export type AuthorizeRequest<Caller> = (ctx: RouterContext, scope: Scope) => Cal
 
 /**
  * Adds a route for each operation. A route authorizes the request, parses and checks the body, and calls the handler. If the
- * operation has exactly one successful status, the route sets the status. If there is a body, the route sets the media type.
+ * operation has exactly one successful status, the route sets the status. If the response has a body, the route sets its media type.
  */
 export function addRoutes<T extends Operations, Caller = undefined>(
   router: RouterInstance,

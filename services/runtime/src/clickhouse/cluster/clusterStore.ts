@@ -1,6 +1,6 @@
 /**
- * Opens the store of a ClickHouse cluster. Writes use a quorum of replicas. The rows of a log partition are on one shard, which the
- * table `partition_shards` names. Other queries read any node that has all committed rows.
+ * Opens the store of a ClickHouse cluster. Writes use a quorum of replicas. The rows of a log partition are on one shard, which
+ * the table `partition_shards` names. Other queries read any node that has all committed rows.
  */
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
@@ -93,8 +93,8 @@ async function storeOf(members: Members, { name, nodes }: ClusterOptions, databa
 }
 
 /**
- * Returns a store for one log partition: a shard has the rows of sharded tables, and all nodes have the rows of the other tables.
- * The shard gets statements without a table, for example a query of its mutations.
+ * Returns a store for one log partition: a shard has the rows of sharded tables, and all nodes have the rows of the other
+ * tables. The shard gets statements without a table, for example a query of its mutations.
  */
 function partitionStore(shard: Store, wholeTables: Store, tablesOf: ReplicaSet['tablesOf']): Store {
   const storeFor = (text: string): Store => {
@@ -131,8 +131,8 @@ async function syncedMembers(
 }
 
 /**
- * Rejects the rows of a query if a node can connect to a replica that possibly lacks rows. ClickHouse chooses a replica of each
- * shard itself, and ignores the delay of a replica if a Distributed table reads a view.
+ * Rejects the result of a query if the node that ran the query can connect to a replica that possibly lacks rows. ClickHouse
+ * chooses a replica of each shard itself, and ignores the delay of a replica if a Distributed table reads a view.
  * @param node node that has run the query
  * @param synced replicas that had all rows
  */

@@ -70,7 +70,7 @@ export async function migrateCluster({
   }
 }
 
-/** Number of log partitions that get a shard: the maximum of `QUESTLOG_PARTITIONS`. */
+/** Number of log partitions that get a shard. `QUESTLOG_PARTITIONS` cannot be larger. */
 const PARTITIONS = 1_000;
 
 /**

@@ -11,8 +11,8 @@ export interface CommitMetadata {
   /** Offset after the block that is being written. Undefined if all rows below `offset` are stored. */
   readonly pendingTo?: number;
   /**
-   * Last record of the block that is being written or, if no block is being written, the last record below `offset`. If the log
-   * now has a different record at the same offset, the log was truncated.
+   * Last record of the block that is being written or, if no block is being written, the last record below `offset`. The log
+   * was truncated if it now has a different record at the offset of this last record.
    */
   readonly last?: RecordIdentity;
   /** Highest leader epoch that a record below `offset` can have. The field is used only if `last` has no leader epoch. */
