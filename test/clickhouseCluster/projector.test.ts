@@ -3,7 +3,10 @@
  * although replicas are killed, or lost with the only copy of a part.
  */
 import { randomUUID } from 'node:crypto';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { planExport } from '@questlog/operations/exports/planExport';
+import { readChunk } from '@questlog/operations/exports/readChunk';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
@@ -18,6 +21,7 @@ import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouse
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const DATABASE = 'games';
 const TENANT = randomUUID();
+const PROJECT = { tenantId: TENANT, id: randomUUID() };
 /** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
 const PARTITIONS = 4;
 
@@ -56,7 +60,9 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
 
   async function append(records: number): Promise<void> {
     for (let partition = 0; partition < PARTITIONS; partition++) {
-      const messages = Array.from({ length: records }, () => anEventsAccepted({ tenantId: TENANT }));
+      const messages = Array.from({ length: records }, () =>
+        anEventsAccepted({ tenantId: TENANT, projectId: PROJECT.id }),
+      );
       await bench.append(TOPICS.events, eventsAccepted, messages, partition);
       appended += messages.reduce((sum, { events }) => sum + events.length, 0);
     }
@@ -109,6 +115,27 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
     await expectEachEventOnce();
   });
 
+  test('an export contains the events of all shards', async () => {
+    const { chunks } = await planExport(store, PROJECT, { kind: 'events', from: null, to: null }, []);
+    const partitions = [...Array(PARTITIONS).keys()];
+    expect([...new Set(chunks.map(({ partition }) => partition))].sort()).toEqual(partitions);
+    const { signal } = new AbortController();
+    const lines: string[] = [];
+    for (const { rows, ...chunk } of chunks) {
+      const input = {
+        ...chunk,
+        projectId: project.id,
+        kind: 'events',
+        format: 'ndjson',
+        exceptState: null,
+      } as const;
+      const { content, ...read } = (await readChunk(store, PROJECT, input, signal)) ?? {};
+      expect(read.rows).toBe(rows);
+      lines.push(...(await text(content ?? [])).trim().split('\n'));
+    }
+    expect(new Set(lines.map((line) => JSON.parse(line).id)).size).toBe(appended);
+  });
+
   test('rejects inserts through the tables that read all shards', async () => {
     for (const settings of [
       '',
@@ -133,10 +160,10 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
       (row) => row.explain,
     );
     await one.close();
-    const text = plan.join('\n');
-    expect(text.indexOf('MergingAggregated')).toBeLessThan(text.indexOf('ReadFromRemote'));
-    expect(text).toMatch(/Aggregating[\s\S]*Join[\s\S]*ReadFromMergeTree \(games\.events_local\)/);
-    expect(text.match(/ReadFromRemote/g)).toHaveLength(1);
+    const shown = plan.join('\n');
+    expect(shown.indexOf('MergingAggregated')).toBeLessThan(shown.indexOf('ReadFromRemote'));
+    expect(shown).toMatch(/Aggregating[\s\S]*Join[\s\S]*ReadFromMergeTree \(games\.events_local\)/);
+    expect(shown.match(/ReadFromRemote/g)).toHaveLength(1);
   });
 
   test('while a replica is killed, only its shard waits, and no event is lost or stored twice', async ({

@@ -49,6 +49,10 @@ export type ExportChunk = Static<typeof ExportChunk>;
 
 export const ExportPlan = Type.Object({
   offsets: Type.Array(ExportOffset),
+  unknownRows: Type.Integer({
+    minimum: 0,
+    description: 'Rows of partitions without a projected offset. No chunk contains these rows.',
+  }),
   chunks: Type.Array(Type.Object({ ...ExportChunk.properties, rows: wholeNumber })),
 });
 export type ExportPlan = Static<typeof ExportPlan>;

@@ -51,7 +51,11 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
         onProgress: (rows, allRows) => progress.show(`${count(rows)} of ${count(allRows)} rows`),
       });
       progress.clear();
-      const { files, rows, bytes } = written;
+      const { files, rows, bytes, unknownRows } = written;
+      if (unknownRows > 0)
+        process.stderr.write(
+          `${count(unknownRows)} rows are missing, because their partition has no projected offset; see projected_offsets\n`,
+        );
       process.stderr.write(
         `${count(rows)} rows in ${count(files)} files, ${count(Math.ceil(bytes / MIB))} MiB\n`,
       );

@@ -39,8 +39,13 @@ interface Manifest extends ExportRequest {
   readonly files: readonly ExportedFile[];
 }
 
-/** @returns the number of new and rewritten files, and their rows and bytes */
-export async function runExport(options: ExportOptions): Promise<Record<'files' | 'rows' | 'bytes', number>> {
+/**
+ * @returns the number of new and rewritten files, their rows and bytes, and the number of rows whose partition has no projected
+ * offset yet
+ */
+export async function runExport(
+  options: ExportOptions,
+): Promise<Record<'files' | 'rows' | 'bytes' | 'unknownRows', number>> {
   const { folder, request } = options;
   const manifest = await storedJson<Manifest>(options, MANIFEST);
   const files = new Map((manifest?.files ?? []).map((file) => [file.name, file]));
@@ -50,7 +55,7 @@ export async function runExport(options: ExportOptions): Promise<Record<'files' 
     written.push(file);
   };
   if (options.isRefresh) for (const file of await refreshed(options, [...files.values()])) add(file);
-  const { offsets, chunks } = await planOf(options, manifest);
+  const { offsets, chunks, unknownRows } = await planOf(options, manifest);
   const allRows = sumOf(chunks, ({ rows }) => rows);
   let exportedRows = 0;
   for (const { rows, ...chunk } of chunks) {
@@ -64,6 +69,7 @@ export async function runExport(options: ExportOptions): Promise<Record<'files' 
   await folder.write(MANIFEST, `${JSON.stringify(complete, null, 1)}\n`);
   await folder.finish(PLAN);
   return {
+    unknownRows,
     files: written.length,
     rows: sumOf(written, ({ rows }) => rows),
     bytes: sumOf(written, ({ bytes }) => bytes),

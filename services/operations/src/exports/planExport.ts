@@ -22,6 +22,18 @@ export async function planExport(
   const offsets = await projectedOffsets(store, rows.topic);
   const firsts = offsetOfRow('first', offsets, (offset) => exportedBelow(after, offset));
   const nexts = offsetOfRow('next', offsets, ({ nextOffset }) => nextOffset);
+  const source = `FROM ${rows.from}
+    WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
+      AND toDate(${rows.time}) >= {from:Date} AND toDate(${rows.time}) < {to:Date}`;
+  const params = {
+    ...{ tenantId, projectId, from: from ?? FIRST_DAY, to: to ?? LAST_DAY },
+    ...firsts.params,
+    ...nexts.params,
+  };
+  const [unknown] = await store.query<{ rows: string }>(
+    `SELECT count() AS rows ${source} AND ${nexts.sql} = 0`,
+    params,
+  );
   const chunks = await store.query<
     Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows', string> & { partition: number }
   >(
@@ -31,23 +43,17 @@ export async function planExport(
        FROM (
          SELECT toDate(${rows.time}) AS day, log_id AS logId, log_partition AS partition, min(log_offset) AS first,
                 max(log_offset) AS last, count() AS rows, toUInt64(sum(${ROW_BYTES} + ${rows.textBytes})) AS bytes
-         FROM ${rows.from}
-         WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
-           AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}
-           AND toDate(${rows.time}) >= {from:Date} AND toDate(${rows.time}) < {to:Date}
+         ${source} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}
          GROUP BY day, logId, partition, intDiv(log_offset, ${GROUPED_OFFSETS})
        )
      )
      GROUP BY day, logId, partition, chunk
      ORDER BY day, logId, partition, firstOffset`,
-    {
-      ...{ tenantId, projectId, from: from ?? FIRST_DAY, to: to ?? LAST_DAY },
-      ...firsts.params,
-      ...nexts.params,
-    },
+    params,
   );
   return {
     offsets,
+    unknownRows: Number(unknown?.rows),
     chunks: chunks.map(({ firstOffset, lastOffset, rows: count, ...chunk }) => ({
       ...chunk,
       ...{ firstOffset: Number(firstOffset), lastOffset: Number(lastOffset), rows: Number(count) },
