@@ -3,6 +3,7 @@
  * although replicas are killed, or lost with the only copy of a part.
  */
 import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { planExport } from '@questlog/operations/exports/planExport';
@@ -124,14 +125,14 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
     for (const { rows, ...chunk } of chunks) {
       const input = {
         ...chunk,
-        projectId: project.id,
+        projectId: PROJECT.id,
         kind: 'events',
         format: 'ndjson',
         exceptState: null,
       } as const;
-      const { content, ...read } = (await readChunk(store, PROJECT, input, signal)) ?? {};
-      expect(read.rows).toBe(rows);
-      lines.push(...(await text(content ?? [])).trim().split('\n'));
+      const read = await readChunk(store, PROJECT, input, signal);
+      expect(read?.rows).toBe(rows);
+      lines.push(...(await text(read?.content ?? Readable.from([]))).trim().split('\n'));
     }
     expect(new Set(lines.map((line) => JSON.parse(line).id)).size).toBe(appended);
   });
