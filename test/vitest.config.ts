@@ -53,6 +53,8 @@ const ABUSE = 'test/abuse/*.test.ts';
 const MEASURED_ABUSE = 'test/abuse/{bombs,floods}.test.ts';
 /** Start a ClickHouse cluster of four nodes. */
 const CLICKHOUSE_CLUSTER = 'test/clickhouseCluster/*.test.ts';
+/** Builds and starts a control plane of Kubernetes. */
+const KUBERNETES = 'test/helm/cluster/*.test.ts';
 const RUNBOOKS = 'test/runbooks/*.test.ts';
 
 /** Compares the cost of this tree with the cost of another server. */
@@ -157,7 +159,19 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, SLOW, FAULTS, ABUSE, RUNBOOKS, MONTH, BENCH, CLICKHOUSE_CLUSTER],
+    exclude: [
+      KAFKA,
+      ENGINES,
+      E2E,
+      SLOW,
+      FAULTS,
+      ABUSE,
+      RUNBOOKS,
+      MONTH,
+      BENCH,
+      CLICKHOUSE_CLUSTER,
+      KUBERNETES,
+    ],
     order: 0,
   },
   {
@@ -219,6 +233,8 @@ const TIERS: readonly Tier[] = [
   },
   // Runs alone, because it measures memory and latency.
   { name: 'overload', include: [MEASURED_ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
+  // Runs alone, because it starts two dozen processes. `npm run test:kubernetes` builds the control plane.
+  { name: 'kubernetes', include: [KUBERNETES], globalSetup: [ENGINES_OF_THE_RUN], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
   { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
 ];

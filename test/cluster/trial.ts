@@ -44,6 +44,7 @@ const WITHIN_MS = 180_000;
  * @param env the additional settings of all services.
  * @param shiftMs the difference between the clocks of the games and the correct time, in milliseconds.
  * @param entry the path of the entry point if the services run another version.
+ * @param own the deployment if it is not a deployment of `engines` with `env`.
  */
 export async function startTrial(
   engines: ClusterEngines,
@@ -53,13 +54,15 @@ export async function startTrial(
     env = {},
     shiftMs = 0,
     entry,
+    own,
   }: {
     readonly env?: Readonly<Record<string, string>>;
     readonly shiftMs?: number;
     readonly entry?: string;
+    readonly own?: Deployment;
   } = {},
 ): Promise<Trial> {
-  const deployment = new Deployment(engines, env);
+  const deployment = own ?? new Deployment(engines, env);
   deployment.entry = entry;
   try {
     await deployment.startAll(...services);

@@ -3,21 +3,9 @@
  * pass, if a test fails without a bug, or if the text of a bug is no longer in the product.
  */
 import { spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectFiles, ROOT, workspaces } from '../tidy/projectFiles.ts';
+import { copiedTree } from './copiedTree.ts';
 import { keepResults, type PlantedResult } from './mutationResults.ts';
 import { PLANTED_BUGS, type PlantedBug } from './plantedBugs.ts';
 
@@ -124,30 +112,6 @@ function testedIn(copy: string, tests: readonly string[], { bail }: { bail: bool
     ),
     red: files.flatMap(({ path, of }) => of('failed').map(({ fullName }) => `${path}: ${fullName}`)),
   };
-}
-
-/** Copies the sources. The copy has its own workspaces, and shares all other packages by links. */
-function copiedTree(): string {
-  const copy = mkdtempSync(join(tmpdir(), 'questlog-planted-'));
-  for (const path of projectFiles()) cpSync(join(ROOT, path), join(copy, path));
-  for (const folder of ['', ...workspaces()])
-    linkPackages(join(ROOT, folder, 'node_modules'), join(copy, folder, 'node_modules'));
-  return copy;
-}
-
-function linkPackages(from: string, to: string): void {
-  if (!existsSync(from)) return;
-  mkdirSync(to, { recursive: true });
-  for (const name of readdirSync(from)) {
-    const isOurs = name === '@questlog';
-    const isCache = name.startsWith('.') && name !== '.bin';
-    if (!isOurs && !isCache) symlinkSync(join(from, name), join(to, name));
-    if (!isOurs) continue;
-    mkdirSync(join(to, name));
-    // The links are relative, so they point to the workspaces of the copy.
-    for (const one of readdirSync(join(from, name)))
-      symlinkSync(readlinkSync(join(from, name, one)), join(to, name, one));
-  }
 }
 
 function tableOf(results: readonly Planted[]): string[] {

@@ -18,6 +18,7 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/process/testing/pollUntil.ts': 'polls a condition',
   'services/runtime/src/log/kafka/client/security.kafka.test.ts': 'sends load at a limited rate',
+  'test/helm/cluster/nodeAgent.ts': 'checks probes at their interval, as a kubelet does',
   'test/bench/pace.ts': 'sends events at a fixed rate',
   'test/cluster/load.ts': 'sends load at a fixed rate',
   'test/cluster/workers.kafka.test.ts': 'sends load at a limited rate',
