@@ -74,7 +74,7 @@ export async function measurePeer(
 export async function measureProjector(bench: PathBench, questlog: QuestlogPeer): Promise<ProjectorFigures> {
   const { stack, say } = bench;
   say('the projector processes earlier events');
-  const pid = await questlog.startConsumer('projector');
+  const { pid } = await questlog.start('projector');
   const events = await questlog.caughtUp();
   say(`the projector during ${nameOf(PROJECTED)}`);
   const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];
@@ -144,7 +144,7 @@ export async function measureCost(
 }
 
 /** Returns the same events for every peer: seed and sessions are the same. */
-async function targetOf(
+export async function targetOf(
   { options, warmUpMs = WARM_UP_MS.closed }: PathBench,
   peer: Peer,
   questlog: QuestlogPeer,

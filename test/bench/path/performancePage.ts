@@ -77,7 +77,7 @@ server gets half of the maximum rate of the slowest server. If the benchmark sen
   },
   {
     title: 'Traces',
-    flags: '--traces --runs 5 --seconds 1',
+    flags: '--traces --runs 10 --seconds 0.3',
     words: TRACES_WORDS,
     report: ({ traces }) => traces && tracesReport(traces),
   },

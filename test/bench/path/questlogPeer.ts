@@ -17,8 +17,8 @@ export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).repl
 export interface QuestlogPeer extends Peer {
   /** Returns the project for requests of a kind. */
   senderOf(kind: RequestKind): Promise<Sender>;
-  /** Starts a consumer, which ends with the benchmark. Resolves with its process id when it is ready. */
-  startConsumer(service: 'linker' | 'projector'): Promise<number>;
+  /** Starts one more process, which ends with the benchmark. */
+  start: StartProcess;
   /** Returns the number of records that the consumers have not processed. */
   lagRecords(): Promise<number>;
   /** Resolves with the number of events when ClickHouse has all events. */
@@ -66,7 +66,7 @@ export async function startQuestlog(
       senders.set(kind, sender);
       return sender;
     },
-    startConsumer: async (service) => (await start(service)).pid,
+    start,
     lagRecords: async () => {
       const { consumers } = (await reached.admin('GET', '/admin/lag')).json();
       return consumers.reduce((sum: number, one: { lagRecords: number }) => sum + one.lagRecords, 0);
@@ -97,15 +97,18 @@ async function aSender(
   return { token, sessions };
 }
 
-/**
- * @param settings settings in addition to the benchmark's. @returns a function that starts one more process, which ends with the
- * benchmark, and resolves when it is ready
- */
+/** Starts one more process, which ends with the benchmark. Resolves when the process is ready. @param more settings of the process */
+export type StartProcess = (
+  service: 'ingest' | 'linker' | 'projector',
+  more?: Readonly<Record<string, string>>,
+) => Promise<StartedService>;
+
+/** @param settings settings of all processes in addition to the benchmark's */
 export function openDeployment(
   stack: BenchStack,
   { root, name }: QuestlogOptions,
   settings: Readonly<Record<string, string>> = {},
-): (service: 'ingest' | 'linker' | 'projector') => Promise<StartedService> {
+): StartProcess {
   const dataDir = join(stack.folder, name);
   mkdirSync(dataDir);
   const env = {
@@ -119,11 +122,11 @@ export function openDeployment(
     ...settings,
   };
   let operations: Promise<StartedService> | undefined;
-  return async (service) => {
+  return async (service, more) => {
     // In an earlier version, ingest serves operators.
     if (existsSync(join(root, 'services/operations')))
       operations ??= startService(stack.ending, 'operations', root, env);
-    const started = await startService(stack.ending, service, root, env);
+    const started = await startService(stack.ending, service, root, { ...env, ...more });
     const { admin } = (await operations)?.reached ?? started.reached;
     return { ...started, reached: { ...started.reached, admin } };
   };

@@ -37,8 +37,8 @@ export async function measureSizing(bench: PathBench, run: RunFacts): Promise<Si
   const questlog = await startQuestlog(stack, { root: OWN_TREE, name: NAME });
   const pids: Record<SizedProcess, number> = {
     ingest: questlog.pid,
-    linker: await questlog.startConsumer('linker'),
-    projector: await questlog.startConsumer('projector'),
+    linker: (await questlog.start('linker')).pid,
+    projector: (await questlog.start('projector')).pid,
     kafka: stack.brokerPid,
     clickhouse: stack.clickhousePid,
   };
