@@ -10,7 +10,6 @@ import {
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { withinLimit } from '@questlog/runtime/process/waiting';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -34,7 +33,7 @@ import { recordShape } from './core/recordParts.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
 import type { OrdinaryIngest } from './ingestOrdinary.ts';
 import type { StoredElement } from './replayCache.ts';
-import type { Claim, ClaimedKey, Replays } from './replays.ts';
+import type { Claim, ClaimedKey, Replays, UsedKey } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface IngestDeps extends StoreEventsDeps {
@@ -93,45 +92,24 @@ async function ingestKeyed(
   idempotency: Idempotency,
 ): Promise<IngestAnswer> {
   const { tenant, project } = request.principal;
-  const keyed = { tenantId: tenant.id, projectId: project.id, ...idempotency };
-  let claim: ClaimedKey | undefined;
+  const { key, digest } = idempotency;
+  const keyed = { tenantId: tenant.id, projectId: project.id, key, digest };
+  let claim: ClaimedKey | UsedKey;
   try {
-    const claiming = deps.replays.claimNew(keyed);
-    claim = await withinLimit(claiming, SLOW_CLAIM_MS, () => claimedIfValid(request, claiming));
+    claim = await deps.replays.claimNew(keyed, () => void countValid(request));
   } catch (error) {
     // Reports the problems of the body first. Does not look up sessions, because ClickHouse may be unavailable.
     if (countValid(request) > 0) throw error;
     return await ingestAny(deps, request, undefined);
   }
-  if (claim === undefined)
-    return await ingestAny(deps, request, (indexes) => deps.replays.claim({ ...keyed, indexes }));
+  if (typeof claim === 'string') {
+    const isAppended = claim === 'appended';
+    return await ingestAny(deps, request, (indexes) => deps.replays.claim({ ...keyed, indexes, isAppended }));
+  }
   try {
     return await ingestNew(deps, request, claim);
   } finally {
     claim.release();
-  }
-}
-
-/**
- * If ingest cannot claim an idempotency key within this time, ingest validates the body before it waits longer. An invalid
- * request then gets its response. A claim usually takes less time, so a valid request is usually validated only once.
- */
-const SLOW_CLAIM_MS = 1_000;
-
-/** @throws Rejected if the body is invalid. The claim then ends. */
-function claimedIfValid(
-  request: IngestRequest,
-  claiming: Promise<ClaimedKey | undefined>,
-): Promise<ClaimedKey | undefined> {
-  try {
-    countValid(request);
-    return claiming;
-  } catch (error) {
-    void claiming.then(
-      (claim) => claim?.release(),
-      () => {},
-    );
-    throw error;
   }
 }
 

@@ -148,7 +148,7 @@ test('reports the problems of an invalid request before a reused key and an outa
 });
 
 test('rejects an invalid request while ClickHouse does not answer, and then stores a valid one with its key', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { send, lookUp } = aProcess();
   const outage = Promise.withResolvers<void>();
@@ -156,11 +156,18 @@ test('rejects an invalid request while ClickHouse does not answer, and then stor
   const invalid = expect(send({ ...event, eventType: 7 })).rejects.toMatchObject({
     errors: [{ pointer: '/eventType' }],
   });
-  await vi.advanceTimersByTimeAsync(1_000);
+  const valid = send(event, { key: OTHER_KEY });
+  await vi.advanceTimersByTimeAsync(1_500);
   await invalid;
-  const valid = send(event);
+  // This request waits for the same query as the request before.
+  const later = expect(send({ ...event, eventType: 8 })).rejects.toMatchObject({
+    errors: [{ pointer: '/eventType' }],
+  });
+  await vi.advanceTimersByTimeAsync(1_000);
+  await later;
+  const sameKey = send(event);
   outage.resolve();
-  expect((await valid).status).toBe(201);
+  expect([(await valid).status, (await sameKey).status]).toEqual([201, 201]);
 });
 
 test('does not look up sessions after a failed lookup of the key', async () => {
@@ -179,6 +186,14 @@ test('looks up the key of a request once, also on the slow path', async () => {
   expect([lookUp.queries, taken()]).toEqual([1, 0]);
   expect((await send(body)).isReplay).toBe(true);
   expect(lookUp.queries).toBe(1);
+});
+
+test('looks up a key that another process has stored once', async () => {
+  const { send, lookUp } = aProcess();
+  lookUp.appends = [{ key: KEY, digest: sha256(Buffer.from(JSON.stringify(event))).toString('hex') }];
+  expect((await send(event)).status).toBe(201);
+  // The second query reads the events of the key.
+  expect(lookUp.queries).toBe(2);
 });
 
 test('a lenient retry at another process repeats the record of a stored session with the same append id', async () => {
@@ -228,15 +243,18 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   const clock = { ms: NOW_MS, now: () => clock.ms };
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
-  const lookUp = { hasReport, isNamed: false, isBroken: false, queries: 0, answer: Promise.resolve() };
+  const lookUp = {
+    ...{ hasReport, isNamed: false, isBroken: false, queries: 0, answer: Promise.resolve() },
+    appends: [] as object[],
+  };
   const broker = { isBroken: false };
   let used = 0;
   const store = {
-    query: async () => {
+    query: async (sql: string) => {
       lookUp.queries += 1;
       await lookUp.answer;
       if (lookUp.isBroken) throw new Unavailable('an outage');
-      return [];
+      return sql.includes('FROM appends') ? lookUp.appends : [];
     },
   };
   const projection = { caughtUp: async () => undefined };

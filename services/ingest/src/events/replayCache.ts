@@ -74,11 +74,6 @@ export class ReplayCache {
     return { resource, limit: this.#maxEvents, used };
   }
 
-  /** True if the request is in progress or cached, also with another body. */
-  has(request: NamedRequest): boolean {
-    return this.#running.has(nameOf(request)) || this.#slotOf(request) !== undefined;
-  }
-
   running(request: NamedRequest): RunningRequest | undefined {
     return this.#running.get(nameOf(request));
   }
@@ -91,14 +86,14 @@ export class ReplayCache {
 
   /** Adds a request in progress. The caller must check that the same request is not in progress yet. */
   claim(request: NamedRequest): RunningRequest {
-    const { projectId, key, digest } = request;
+    return this.#start(request, nameOf(request));
+  }
+
+  /** Adds a request in progress. Returns undefined if the request is in progress or cached, also with another body. */
+  claimNew(request: NamedRequest): RunningRequest | undefined {
     const name = nameOf(request);
-    const running: RunningRequest = {
-      ...{ name, projectId, key, digest, truncations: this.#truncations },
-      ...{ isRunning: true, ended: undefined },
-    };
-    this.#running.set(name, running);
-    return running;
+    const isKnown = this.#running.has(name) || this.#slotOf(request) !== undefined;
+    return isKnown ? undefined : this.#start(request, name);
   }
 
   async end(request: RunningRequest): Promise<void> {
@@ -134,6 +129,13 @@ export class ReplayCache {
   onTruncated(): void {
     this.#truncations += 1;
     this.#requests.clear();
+  }
+
+  #start({ projectId, key, digest }: NamedRequest, name: string): RunningRequest {
+    const truncations = this.#truncations;
+    const running = { name, projectId, key, digest, truncations, isRunning: true, ended: undefined };
+    this.#running.set(name, running);
+    return running;
   }
 
   #slotOf(request: NamedRequest): number | undefined {

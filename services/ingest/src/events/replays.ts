@@ -6,7 +6,7 @@ import type { ProjectionProgress } from '@questlog/runtime/log/projection/projec
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
-import { batchedLookups } from '../entityCache/batchedLookups.ts';
+import { batchedLookups, type Lookup } from '../entityCache/batchedLookups.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { keyedTails } from './core/accept.ts';
 import {
@@ -20,6 +20,8 @@ import {
 export interface KeyedRequest extends NamedRequest {
   readonly tenantId: string;
   readonly indexes: readonly number[];
+  /** True if `claimNew` has found the key in ClickHouse. */
+  readonly isAppended?: boolean;
 }
 
 export interface Replays {
@@ -28,11 +30,17 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` if the key was used with another body
    */
   claim(request: KeyedRequest): Promise<Claim>;
-  /** Claims an idempotency key that no request uses. Returns undefined if a request with this key is stored or in progress. */
-  claimNew(request: NamedRequest): Promise<ClaimedKey | undefined>;
+  /**
+   * Claims an idempotency key like `claim`, but only if no request with this key is stored or in progress.
+   * @param check validates the body, and is called if the lookup of the key is slow. An error of `check` ends the claim.
+   */
+  claimNew(request: NamedRequest, check: () => void): Promise<ClaimedKey | UsedKey>;
   /** Clears the cache after a truncation, because the log may have lost cached events. */
   onTruncated(): void;
 }
+
+/** `appended`: ClickHouse has the key. `cached`: the key is in the cache, or a request with the key is in progress. */
+export type UsedKey = 'appended' | 'cached';
 
 export type Claim = Replay | ClaimedKey;
 
@@ -70,28 +78,24 @@ export function openReplays(deps: {
   maxCachedEvents?: number;
 }): Replays {
   const { store, clock, projection, metrics } = deps;
-  // Waits until ClickHouse has the events of earlier processes. Until then, a retry of an event can count twice for the quota.
-  const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const cache = new ReplayCache(clock, deps.maxCachedEvents);
   metrics?.resources.add(cache.asResource('replayable_events'));
-  const lookUpAppend = openAppendLookup(store, clock);
-  const isAppended = async (request: NamedRequest): Promise<boolean> => {
-    await projectedAtStart;
-    return await lookUpAppend(request);
-  };
+  // Waits until ClickHouse has the events of earlier processes. Until then, a retry of an event can count twice for the quota.
+  const projectedAtStart = projection.caughtUp('all').catch(() => {});
+  const lookups = new KeyLookups(store, clock, projectedAtStart);
   return {
     onTruncated: () => cache.onTruncated(),
-    claimNew: async (request) => {
-      if (cache.has(request)) return undefined;
-      const claimed = new CacheClaim(cache, cache.claim(request), []);
+    claimNew: async (request, check) => {
+      const claimed = cache.claimNew(request);
+      if (claimed === undefined) return 'cached';
       try {
-        if (!(await isAppended(request))) return claimed;
+        if (!(await lookups.isAppended(request, check))) return new CacheClaim(cache, claimed, []);
       } catch (error) {
-        claimed.release();
+        cache.release(claimed);
         throw error;
       }
-      claimed.release();
-      return undefined;
+      cache.release(claimed);
+      return 'appended';
     },
     claim: async (request) => {
       // Searches again after each wait, because another waiting request can have claimed the key in the meantime. Waits also
@@ -105,8 +109,8 @@ export function openReplays(deps: {
         return { stored: cached.stored, isReplay: true };
       const claimed = cache.claim(request);
       try {
-        const found =
-          cached?.stored ?? ((await isAppended(request)) ? await storedElementsOf(store, request) : []);
+        const isAppended = async () => request.isAppended || (await lookups.isAppended(request));
+        const found = cached?.stored ?? ((await isAppended()) ? await storedElementsOf(store, request) : []);
         if (!hasAll(found, request)) return new CacheClaim(cache, claimed, found);
         cache.complete(claimed, found);
         return { stored: found, isReplay: true };
@@ -160,34 +164,102 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
  */
 const PAUSE_AFTER_NEW_KEYS_MS = 10;
 
-function openAppendLookup(store: Store, clock: Clock): (request: NamedRequest) => Promise<boolean> {
-  let lastAnswerAtMs = clock.now();
-  const lookUp = batchedLookups(
-    (projectId, keys) =>
-      store.query<AppendRow>(
+/**
+ * Period after which ingest validates the bodies of requests whose lookup is still running. An invalid request then gets its
+ * response. A lookup usually takes less time, so a valid request is usually validated only once.
+ */
+const SLOW_LOOKUP_MS = 1_000;
+
+interface WaitingRequest {
+  readonly request: NamedRequest;
+  /** Validates the body of the request. Undefined after the first call. */
+  check: (() => void) | undefined;
+  readonly resolve: (isAppended: boolean) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Requests that wait for the same ClickHouse query. */
+interface LookupGroup {
+  readonly waiting: WaitingRequest[];
+  /** Time at which the last request joined the group. */
+  askedAtMs: number;
+}
+
+/** Looks up keys in the table `appends`. Requests that share a query also share a timer, because a timer costs CPU time. */
+class KeyLookups {
+  readonly #clock: Clock;
+  readonly #lookUp: Lookup<AppendRow>;
+  readonly #groups = new WeakMap<Promise<readonly AppendRow[]>, LookupGroup>();
+  #lastAnswerAtMs: number;
+
+  /** @param ready the first lookup waits for this promise */
+  constructor(store: Store, clock: Clock, ready: Promise<void>) {
+    this.#clock = clock;
+    this.#lastAnswerAtMs = clock.now();
+    this.#lookUp = batchedLookups(async (projectId, keys) => {
+      await ready;
+      return await store.query<AppendRow>(
         `SELECT toString(idempotency_key) AS key, lower(hex(body_sha256)) AS digest FROM appends
          WHERE idempotency_key IN {keys:Array(UUID)} AND project_id = {projectId:UUID}`,
         { keys, projectId },
-      ),
-    PAUSE_AFTER_NEW_KEYS_MS,
-  );
-  return async ({ projectId, key, digest }) => {
-    const askedAtMs = clock.now();
-    try {
-      const rows = (await lookUp(projectId, [key])).filter((row) => row.key === key);
-      lastAnswerAtMs = Math.max(lastAnswerAtMs, askedAtMs);
-      if (rows.some((row) => row.digest !== digest.toString('hex'))) throw keyReused();
-      return rows.length > 0;
-    } catch (error) {
-      // If ClickHouse does not answer, accepts only a key that was created after ClickHouse's latest answer. Duplicates with
-      // such a key are recent, and consumers drop recent duplicates. Rejects a key with a future time, because its age is
-      // unknown.
-      const madeAtMs = millisOf(key);
-      const isNew = lastAnswerAtMs < madeAtMs && madeAtMs <= clock.now();
-      if (error instanceof Unavailable && isNew) return false;
-      throw error;
-    }
-  };
+      );
+    }, PAUSE_AFTER_NEW_KEYS_MS);
+  }
+
+  /**
+   * @param check validates the body, and is called if the lookup is slow. An error of `check` rejects the returned promise.
+   * @throws Rejected `idempotency_key_reused` if the key was used with another body
+   */
+  isAppended(request: NamedRequest, check?: () => void): Promise<boolean> {
+    const rows = this.#lookUp(request.projectId, [request.key]);
+    const group = this.#groups.get(rows) ?? this.#openGroup(rows);
+    group.askedAtMs = this.#clock.now();
+    return new Promise((resolve, reject) => group.waiting.push({ request, check, resolve, reject }));
+  }
+
+  #openGroup(rows: Promise<readonly AppendRow[]>): LookupGroup {
+    const group: LookupGroup = { waiting: [], askedAtMs: 0 };
+    this.#groups.set(rows, group);
+    const timer = setInterval(() => group.waiting.forEach(checkOnce), SLOW_LOOKUP_MS);
+    rows.then(
+      (found) => {
+        clearInterval(timer);
+        this.#lastAnswerAtMs = Math.max(this.#lastAnswerAtMs, group.askedAtMs);
+        for (const { request, resolve, reject } of group.waiting) {
+          const ofKey = found.filter(({ key }) => key === request.key);
+          if (ofKey.some(({ digest }) => digest !== request.digest.toString('hex'))) reject(keyReused());
+          else resolve(ofKey.length > 0);
+        }
+      },
+      (error) => {
+        clearInterval(timer);
+        for (const { request, resolve, reject } of group.waiting) {
+          if (error instanceof Unavailable && this.#isNew(request)) resolve(false);
+          else reject(error);
+        }
+      },
+    );
+    return group;
+  }
+
+  /**
+   * If ClickHouse does not answer, accepts only a key that was created after ClickHouse's latest answer. Duplicates with such a
+   * key are recent, and consumers drop recent duplicates. Rejects a key with a future time, because its age is unknown.
+   */
+  #isNew({ key }: NamedRequest): boolean {
+    const madeAtMs = millisOf(key);
+    return this.#lastAnswerAtMs < madeAtMs && madeAtMs <= this.#clock.now();
+  }
+}
+
+function checkOnce(waiting: WaitingRequest): void {
+  const { check, reject } = waiting;
+  waiting.check = undefined;
+  try {
+    check?.();
+  } catch (error) {
+    reject(error);
+  }
 }
 
 interface AppendRow {

@@ -1,6 +1,6 @@
 /** Tests the limits of the client itself, and inserts into servers of old and new versions. */
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
@@ -135,6 +135,24 @@ test('limits the execution time of queries, so that ClickHouse ends abandoned on
   await store.command('ALTER TABLE t DELETE WHERE 1');
   expect(store.insertsEndWithinMs).toBe(35_000);
   expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '30', null]);
+});
+
+test('reports an error of ClickHouse before and after the first rows, and a response that is not complete', async () => {
+  const tooManyRows = 'Code: 396. DB::Exception: Limit for result exceeded. (TOO_MANY_ROWS_OR_BYTES)';
+  let answer: (response: ServerResponse) => void = () => {};
+  const store = await aStoreOn((request, response) => {
+    request.resume().on('end', () => answer(response));
+  });
+  answer = (response) => response.writeHead(500).end(tooManyRows);
+  await expect(store.query('SELECT 1')).rejects.toMatchObject({ name: 'QueryRejected', code: '396' });
+  answer = (response) => response.end(`{"x":1}\n__exception__${tooManyRows}`);
+  await expect(store.query('SELECT 1')).rejects.toMatchObject({ name: 'QueryRejected', code: '396' });
+  answer = (response) => response.writeHead(502).end('<html>');
+  await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
+  answer = (response) => response.write('{"x":1}\n', () => response.destroy());
+  await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
+  answer = (response) => response.end('{"x":1}\n{"x":2}\n');
+  expect(await store.query('SELECT 1')).toEqual([{ x: 1 }, { x: 2 }]);
 });
 
 const REFUSAL = "Code: 115. DB::Exception: Unknown setting 'deduplicate_insert'. (UNKNOWN_SETTING)";

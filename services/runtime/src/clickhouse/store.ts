@@ -4,6 +4,7 @@ import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhous
 import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 import { coalesceCalls } from '../process/waiting.ts';
+import { openHttpQueries } from './httpQuery.ts';
 
 export interface Store {
   readonly database: string;
@@ -159,24 +160,24 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     compression: { request: false, response: false },
     log: { level: 127 },
   });
+  const queries = openHttpQueries({
+    ...{ ...options, caPem },
+    maxConnections: MAX_CONNECTIONS,
+    timeoutMs: REQUEST_TIMEOUT_MS,
+  });
   const inserter = new Inserter(client);
   const { url, username, database } = options;
   return {
     ...{ url, username, database },
     query: (sql, params = {}, settings = {}) =>
-      translateErrors(async () => {
-        const result = await client.query({
-          query: sql,
-          query_params: { ...params },
-          format: 'JSONEachRow',
-          clickhouse_settings: {
-            ...QUERY_TIME_LIMIT,
-            output_format_json_quote_64bit_integers: 1,
-            ...settings,
-          },
-        });
-        return await result.json();
-      }),
+      translateErrors(() =>
+        queries.run(sql, params, {
+          ...querySettings,
+          ...QUERY_TIME_LIMIT,
+          output_format_json_quote_64bit_integers: 1,
+          ...settings,
+        }),
+      ),
     queryRaw: (sql, settings, maxBytes, params = {}, signal = new AbortController().signal) =>
       translateErrors(async () => {
         const result = await client.exec({
@@ -200,7 +201,10 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
     insert: (insert) => translateErrors(() => inserter.insert(insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
-    close: () => client.close(),
+    close: async () => {
+      queries.close();
+      await client.close();
+    },
   };
 }
 

@@ -118,12 +118,20 @@ const NO_TEXT: Buffer = Buffer.alloc(0);
 
 /** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
 export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {
-  return uuidV8(sha256(hashedText(`${projectId}/${key}/${recordName}`, digest)));
+  HASH.write(hash('sha256', hashedText(`${projectId}/${key}/${recordName}`, digest), 'binary'), 'latin1');
+  return uuidV8(HASH);
 }
 
+const HASH = Buffer.allocUnsafeSlow(32);
+
+/** Returns a view of `TEXT`, which the next call overwrites. */
 function hashedText(name: string, digest: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(`${name}/`), digest]);
+  const length = TEXT.write(`${name}/`, 'latin1') + digest.copy(TEXT, name.length + 1);
+  return TEXT.subarray(0, length);
 }
+
+/** Buffer for the texts of all hashes, because a new buffer for each hash costs more than the hash of a short text. */
+const TEXT = Buffer.allocUnsafeSlow(256);
 
 export function sha256(bytes: Buffer | string): Buffer {
   // The function `hash` returns a string here. If it returned a buffer, it would take twice the time, and the buffer would use

@@ -1,0 +1,126 @@
+/** Sends queries to ClickHouse over HTTP. The ClickHouse client takes three times the CPU time for a small query. */
+import { randomUUID } from 'node:crypto';
+import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { urlToHttpOptions } from 'node:url';
+import { parseError } from '@clickhouse/client';
+
+export interface HttpQueries {
+  /**
+   * Runs a SELECT and returns its rows as objects.
+   * @throws ClickHouseError if ClickHouse rejects the query, and other errors if ClickHouse does not answer
+   */
+  run<Row>(
+    sql: string,
+    params: Readonly<Record<string, unknown>>,
+    settings: Readonly<Record<string, string | number>>,
+  ): Promise<Row[]>;
+  close(): void;
+}
+
+interface ServerOptions {
+  readonly url: string;
+  readonly username: string;
+  readonly password: string;
+  readonly database: string;
+  readonly caPem: string;
+  readonly maxConnections: number;
+  /** Maximum time without any data from the server during a query. */
+  readonly timeoutMs: number;
+}
+
+/** Time after which an unused connection is closed. Servers close unused connections later. */
+const IDLE_CONNECTION_MS = 2_500;
+/** Maximum number of characters at the end of a response that are searched for an error. */
+const MAX_ERROR_LENGTH = 16 * 1024;
+
+export function openHttpQueries(options: ServerOptions): HttpQueries {
+  const { username, password, database, caPem, maxConnections, timeoutMs } = options;
+  const url = new URL(options.url);
+  const isEncrypted = url.protocol === 'https:';
+  const connections = { keepAlive: true, maxSockets: maxConnections, timeout: IDLE_CONNECTION_MS };
+  const agent: Agent = isEncrypted
+    ? new HttpsAgent({ ...connections, ...(caPem === '' ? {} : { ca: caPem }) })
+    : new HttpAgent(connections);
+  const start = isEncrypted ? httpsRequest : httpRequest;
+  // Clients cannot know the boundary, so a parameter cannot contain the boundary.
+  const boundary = `----questlog-${randomUUID()}`;
+  const headers = {
+    Authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
+    'Content-Type': `multipart/form-data; boundary=${boundary}`,
+  };
+  const { hostname, port } = urlToHttpOptions(url);
+  const server = { agent, hostname, port, method: 'POST', headers, timeout: timeoutMs };
+  return {
+    run: async (sql, params, settings) => {
+      const search = new URLSearchParams({ database, default_format: 'JSONEachRow' });
+      for (const [name, value] of Object.entries(settings)) search.set(name, String(value));
+      const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+      const sent = start({ ...server, path: `${url.pathname}?${search}` }, resolve);
+      sent.on('error', reject);
+      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
+      sent.end(bodyOf(boundary, sql, params));
+      const response = await promise;
+      const text = await textOf(response);
+      if (response.statusCode !== 200) throw parseError(text);
+      return rowsOf(text);
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** Sends the parameters in the body, because servers limit the URL to about 16 KiB. */
+function bodyOf(boundary: string, sql: string, params: Readonly<Record<string, unknown>>): string {
+  const parts = [
+    ['query', sql],
+    ...Object.entries(params).map(([name, value]) => [`param_${name}`, textOfParam(value)]),
+  ];
+  const texts = parts.map(
+    ([name, text]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`,
+  );
+  return `${texts.join('')}--${boundary}--\r\n`;
+}
+
+/** Formats a parameter in ClickHouse's format TabSeparated. */
+function textOfParam(value: unknown): string {
+  if (value === null || value === undefined) return '\\N';
+  return Array.isArray(value) ? elementOf(value) : escaped(String(value));
+}
+
+function elementOf(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(elementOf).join(',')}]`;
+  return typeof value === 'string' ? `'${escaped(value)}'` : String(value);
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\'\t\n\r]/g, (found) => ESCAPES[found] ?? found);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '\\': '\\\\',
+  "'": "\\'",
+  '\t': '\\t',
+  '\n': '\\n',
+  '\r': '\\r',
+};
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let text = '';
+  response.setEncoding('utf8');
+  response.on('data', (chunk: string) => {
+    text += chunk;
+  });
+  response.on('end', () => resolve(text));
+  response.on('error', reject);
+  return await promise;
+}
+
+/** @throws ClickHouseError if the query failed after the first rows. The response then ends with the error. */
+function rowsOf<Row>(text: string): Row[] {
+  try {
+    return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`);
+  } catch {
+    throw parseError(text.slice(-MAX_ERROR_LENGTH));
+  }
+}
