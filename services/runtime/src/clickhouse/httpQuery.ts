@@ -56,7 +56,7 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
       const search = new URLSearchParams({ database, default_format: 'JSONEachRow' });
       for (const [name, value] of Object.entries(settings)) search.set(name, String(value));
       const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-      const sent = start({ ...server, path: `${url.pathname}?${search}` }, resolve);
+      const sent = start({ ...server, path: `/?${search}` }, resolve);
       sent.on('error', reject);
       sent.on('timeout', () => sent.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
       sent.end(bodyOf(boundary, sql, params));
