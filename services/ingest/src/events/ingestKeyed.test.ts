@@ -168,6 +168,7 @@ test('rejects an invalid request while ClickHouse does not answer, and then stor
   const sameKey = send(event);
   outage.resolve();
   expect([(await valid).status, (await sameKey).status]).toEqual([201, 201]);
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test('does not look up sessions after a failed lookup of the key', async () => {
