@@ -4,7 +4,6 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -18,8 +17,6 @@ const KEPT_CONNECTIONS = 12;
  * dies.
  */
 const SHORT_CONNECTIONS = 4;
-/** Pause of a client between two requests. Without the pause, the clients would use all CPU time while a worker restarts. */
-const PACE_MS = 25;
 const EVENTS = events(5);
 /** Timeout of a request, longer than any response takes. A connection that no worker accepts would otherwise stay open. */
 const UNANSWERED_AFTER_MS = 20_000;
@@ -85,7 +82,6 @@ describeKafka('ingest with two workers', (engines) => {
       while (!isOver) {
         const outcome = await post(agent);
         if (typeof outcome !== 'object') failures.push(outcome);
-        await delay(PACE_MS);
       }
       agent?.destroy();
     };

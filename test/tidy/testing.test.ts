@@ -21,7 +21,6 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'test/helm/cluster/nodeAgent.ts': 'checks probes at their interval, as a kubelet does',
   'test/bench/pace.ts': 'sends events at a fixed rate',
   'test/cluster/load.ts': 'sends load at a fixed rate',
-  'test/cluster/workers.kafka.test.ts': 'sends load at a limited rate',
   'test/console/screenshots.ts': 'waits until the figures of a page no longer change',
   'test/faults/killedBrokers.contract.ts': 'sends load at a limited rate',
   'test/runbooks/runbooks.test.ts': 'sends load at a limited rate',
