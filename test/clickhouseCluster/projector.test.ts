@@ -117,7 +117,12 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
   });
 
   test('an export contains the events of all shards', async () => {
-    const { chunks } = await planExport(store, PROJECT, { kind: 'events', from: null, to: null }, []);
+    const { chunks, offsets } = await planExport(
+      store,
+      PROJECT,
+      { kind: 'events', from: null, to: null },
+      [],
+    );
     const partitions = [...Array(PARTITIONS).keys()];
     expect([...new Set(chunks.map(({ partition }) => partition))].sort()).toEqual(partitions);
     const { signal } = new AbortController();
@@ -126,6 +131,7 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
       const input = {
         ...chunk,
         projectId: PROJECT.id,
+        offsets,
         kind: 'events',
         format: 'ndjson',
         exceptState: null,

@@ -109,15 +109,19 @@ test('every answer has a documented status, schema, and media type', {
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });
   const scope = { projectId, kind: 'events', from: null, to: null };
-  await ask('POST', '/admin/export/plan', { ...scope, after: [] });
+  const { offsets } = (
+    await ask('POST', '/admin/export/plan', { ...scope, kind: 'links', after: [] })
+  ).json();
+  const unknownOffset = { ...offsets[0], logId: anUnknownId() };
+  await ask('POST', '/admin/export/plan', { ...scope, after: [unknownOffset] });
   await ask('POST', '/admin/export/plan', { ...scope, from: '2026-02-30', after: [] });
   await ask('POST', '/admin/export/plan', { ...scope, projectId: anUnknownId(), after: [] });
-  const offsets = { logId: anUnknownId(), partition: 0, firstOffset: 0, lastOffset: 0 };
+  const { logId, partition } = offsets.find(({ nextOffset }: { nextOffset: number }) => nextOffset > 0);
   const chunk = {
     projectId,
     kind: 'links',
     day: '2026-11-01',
-    ...offsets,
+    ...{ logId, partition, firstOffset: 0, lastOffset: 0, offsets },
     format: 'csv',
     exceptState: '0.0',
   };

@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
+import { projectedOffsets } from '@questlog/operations/exports/projectedOffsets';
 import { readChunk } from '@questlog/operations/exports/readChunk';
 import { emptyTables } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
+import { PROJECTED } from '@questlog/schemas/tables/projected';
 import { expect, onTestFinished, test } from 'vitest';
 
 const REQUIREMENTS = fileURLToPath(new URL('../dataClients/requirements.txt', import.meta.url));
@@ -34,11 +36,17 @@ test('pyarrow reads the types and rows of exported events', async ({ skip }) => 
      SELECT '${tenantId}', '${projectId}', '${logId}', 2, '${projectId}', '${session}', 'kill', '2026-11-01 01:02:03.456789', at, at,
        '{"note": "é"}', 7, 1 FROM (SELECT toDateTime64('2026-11-01 02:00:00', 3, 'UTC') AS at)`,
   );
+  await store.command(
+    `INSERT INTO projected_offset_versions (log_id, topic, partition, table_name, table_uuid, generation, next_offset)
+     SELECT '${logId}', '${PROJECTED.events.topic}', 2, name, uuid, 1, 8
+     FROM system.tables WHERE database = currentDatabase() AND name = 'events'`,
+  );
+  const offsets = await projectedOffsets(store, PROJECTED.events.topic);
   const chunk = await readChunk(
     store,
     { tenantId: String(tenantId), id: String(projectId) },
     {
-      ...{ projectId: String(projectId), kind: 'events', format: 'parquet', exceptState: null },
+      ...{ projectId: String(projectId), kind: 'events', format: 'parquet', exceptState: null, offsets },
       ...{ day: '2026-11-01', logId: String(logId), partition: 2, firstOffset: 0, lastOffset: 7 },
     },
     new AbortController().signal,

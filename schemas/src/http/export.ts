@@ -8,10 +8,11 @@ const wholeNumber = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER 
 const partition = Type.Integer({ minimum: 0, maximum: 2 ** 32 - 1 });
 const noOtherFields = { additionalProperties: false };
 
-/** A row of `projected_offsets`. */
+/** A row of `projected_offsets` with the UUID of its table, because a restored table has another UUID. */
 export const ExportOffset = Type.Object({
   logId: Uuid,
   partition,
+  tableUuid: Uuid,
   nextOffset: wholeNumber,
   truncatedLogId: Nullable(Uuid),
   truncatedFrom: Nullable(wholeNumber),
@@ -63,6 +64,7 @@ export const ExportChunkInput = Type.Object(
     projectId: Uuid,
     kind,
     format: Type.Enum(['parquet', 'csv', 'ndjson']),
+    offsets: Type.Array(ExportOffset, { description: 'Offsets in the plan for the partition of the chunk.' }),
     exceptState: Nullable(
       Type.String({ description: 'The response is empty (204) if the chunk still has this state.' }),
     ),

@@ -23,6 +23,7 @@ import {
   UUID_TEXT,
 } from './parts.ts';
 
+const CHANGED = 'The log has lost records, or the tables were restored, since the plan.';
 const KINDS = Object.entries(DIFFERENCES).map(([what, sentence]) => `- \`${what}\`: ${sentence}`);
 
 export const QUERIES = {
@@ -49,7 +50,11 @@ export const QUERIES = {
     summary:
       'Divides the rows of a project below the projected offsets into chunks. `questlog export` writes each chunk to a file.',
     body: ExportPlanInput,
-    responses: { 200: answer('The projected offsets and the chunks.', ExportPlan), 404: NOT_THERE },
+    responses: {
+      200: answer('The projected offsets and the chunks.', ExportPlan),
+      404: NOT_THERE,
+      412: CHANGED,
+    },
   },
   readExportChunk: {
     route: 'POST /admin/export/chunk',
@@ -65,6 +70,7 @@ export const QUERIES = {
       }),
       204: emptyAnswer('The chunk still has the state `exceptState`.'),
       404: NOT_THERE,
+      412: CHANGED,
     },
   },
   streamEvents: {

@@ -18,6 +18,7 @@ export async function openBucketFolder(options: S3StoreOptions, prefix: string):
     read: (name) => objects.read(name),
     write: (name, text) => objects.write(name, text),
     finish: (name) => objects.remove(name),
+    close: async () => {},
     find: async (name) => {
       const object = await objects.find(name);
       const { rows, state, sha256 } = object?.metadata ?? {};

@@ -1,5 +1,6 @@
 /** The command `questlog export`. It writes the rows of a project to files in a folder or an S3 bucket. */
 import type { ExportChunkInput, ExportScope } from '@questlog/schemas/http/export';
+import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import type { Connection } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
@@ -24,7 +25,7 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
   const command = new Command('export')
     .description('write the rows of a project to files; a repeated command continues and adds new rows')
     .addArgument(new Argument('<kind>', 'kind of rows').choices(KINDS))
-    .requiredOption('--project <id>', 'project of the rows')
+    .requiredOption('--project <id>', 'project of the rows', parseUuid)
     .requiredOption(
       '--output <folder>',
       'folder, or s3://bucket/prefix with the QUESTLOG_S3 settings except the bucket',
@@ -65,8 +66,16 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
       if (!stop.signal.aborted) throw error;
       process.stderr.write('interrupted; run the same command again to continue\n');
       process.exitCode = INTERRUPTED;
+    } finally {
+      await folder.close();
     }
   });
+}
+
+function parseUuid(text: string): string {
+  const id = canonicalUuid(text);
+  if (id === undefined) throw new InvalidArgumentError('it must be a UUID');
+  return id;
 }
 
 function parseDay(text: string): string {

@@ -19,6 +19,8 @@ export interface ExportFolder {
   finish(name: string): Promise<void>;
   /** Returns the facts of a file of the unfinished export. Undefined if the file is missing or differs from the facts. */
   find(name: string): Promise<FileFacts | undefined>;
+  /** Lets other exports use the folder. */
+  close(): Promise<void>;
   /** Writes a file, which appears under its name only when it is complete. */
   store(name: string, content: MeasuredContent, chunk: Pick<FileFacts, 'rows' | 'state'>): Promise<FileFacts>;
 }

@@ -1,14 +1,22 @@
-/** Writes an export to a folder of this machine. Until the export ends, `progress.ndjson` has the facts of each complete file. */
+/**
+ * Writes an export to a folder of this machine. Until the export ends, `progress.ndjson` has the facts of each complete file.
+ * `export.lock` has the id of the process that writes to the folder.
+ */
 import { createReadStream } from 'node:fs';
-import { appendFile, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { UNFINISHED, writeAtomically } from '../queries/outputFile.ts';
 import { type ExportFolder, type FileFacts, MeasuredContent } from './exportFolder.ts';
 
+const LOCK = 'export.lock';
+
+/** @throws Error if another process writes to the folder */
 export async function openLocalFolder(path: string): Promise<ExportFolder> {
   await mkdir(path, { recursive: true });
+  const lock = join(path, LOCK);
+  await createLock(lock);
   for (const name of await readdir(path, { recursive: true }))
     if (name.endsWith(UNFINISHED)) await rm(join(path, name), { force: true });
   const progress = join(path, 'progress.ndjson');
@@ -16,13 +24,14 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
   const { signal: never } = new AbortController();
   return {
     path,
-    isEmpty: async () => (await readdir(path)).length === 0,
+    isEmpty: async () => (await readdir(path)).every((name) => name === LOCK),
     read: (name) => textOf(join(path, name)),
     write: (name, text) => writeAtomically(join(path, name), Readable.from([text]), never),
     finish: async (name) => {
       await rm(join(path, name), { force: true });
       await rm(progress, { force: true });
     },
+    close: () => rm(lock, { force: true }),
     find: async (name) => {
       const known = facts.get(name);
       return known !== undefined && (await hasContent(join(path, name), known)) ? known : undefined;
@@ -40,6 +49,25 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
       return stored;
     },
   };
+}
+
+/** Creates the lock, and replaces the lock of a process that has ended. A container can give its process id to a new process. */
+async function createLock(lock: string): Promise<void> {
+  const pid = Number(await textOf(lock));
+  if (pid > 0 && pid !== process.pid && isRunning(pid))
+    throw new Error(
+      `process ${pid} already exports into this folder; if process ${pid} is not an export, delete ${lock}`,
+    );
+  await rm(lock, { force: true });
+  await writeFile(lock, String(process.pid), { flag: 'wx' });
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
 }
 
 /** Reads the lines of `progress.ndjson`. Ignores an incomplete line, which a killed command can leave. */

@@ -1,6 +1,6 @@
 /**
  * Exports the rows of a project. The plan of an export fixes its chunks, so a repeated command continues with exactly the same
- * files. The manifest is written after the last file. The next export starts at the offsets of the manifest.
+ * files. Each file needs a response from Questlog, which checks that the rows of the plan still have the same offsets. The manifest is written after the last file. The next export starts at the offsets of the manifest.
  */
 import {
   EXPORT_HEADERS,
@@ -39,6 +39,11 @@ interface Manifest extends ExportRequest {
   readonly files: readonly ExportedFile[];
 }
 
+interface StoredPlan extends ExportRequest, ExportPlan {
+  /** True if the files of the manifest are compared with ClickHouse. An export that continues also compares the files. */
+  readonly isRefresh: boolean;
+}
+
 /**
  * @returns the number of new and rewritten files, their rows and bytes, and the number of rows whose partition has no projected
  * offset yet
@@ -48,20 +53,23 @@ export async function runExport(
 ): Promise<Record<'files' | 'rows' | 'bytes' | 'unknownRows', number>> {
   const { folder, request } = options;
   const manifest = await storedJson<Manifest>(options, MANIFEST);
+  const { offsets, chunks, unknownRows, isRefresh } = await planOf(options, manifest);
   const files = new Map((manifest?.files ?? []).map((file) => [file.name, file]));
   const written: ExportedFile[] = [];
-  const add = (file: ExportedFile): void => {
-    files.set(file.name, file);
-    written.push(file);
-  };
-  if (options.isRefresh) for (const file of await refreshed(options, [...files.values()])) add(file);
-  const { offsets, chunks, unknownRows } = await planOf(options, manifest);
-  const allRows = sumOf(chunks, ({ rows }) => rows);
+  const allChunks = [...(isRefresh ? files.values() : []), ...chunks];
+  const allRows = sumOf(allChunks, ({ rows }) => rows);
   let exportedRows = 0;
-  for (const { rows, ...chunk } of chunks) {
+  for (const { rows, day, logId, partition, firstOffset, lastOffset } of allChunks) {
+    const chunk = { day, logId, partition, firstOffset, lastOffset };
     const name = fileName(chunk, request.format);
-    const facts = (await folder.find(name)) ?? (await store(options, chunk, name, null));
-    if (facts !== undefined) add({ name, ...chunk, ...facts });
+    const before = files.get(name);
+    const stored = (await folder.find(name)) ?? before;
+    const facts = (await store(options, chunk, name, offsets, stored?.state ?? null)) ?? stored;
+    if (facts !== undefined && facts.sha256 !== before?.sha256) {
+      const file = { name, ...chunk, ...facts };
+      files.set(name, file);
+      written.push(file);
+    }
     exportedRows += rows;
     options.onProgress(exportedRows, allRows);
   }
@@ -98,45 +106,19 @@ async function storedJson<T extends ExportRequest>(
 }
 
 /** Returns the plan of the unfinished export, or a new plan. */
-async function planOf(options: ExportOptions, manifest: Manifest | undefined): Promise<ExportPlan> {
+async function planOf(options: ExportOptions, manifest: Manifest | undefined): Promise<StoredPlan> {
   const { admin, folder, request, signal } = options;
-  const unfinished = await storedJson<ExportRequest & ExportPlan>(options, PLAN);
-  if (unfinished !== undefined) return unfinished;
-  if (manifest === undefined && !(await folder.isEmpty()))
-    throw new Error(`${folder.path} has files but neither ${MANIFEST} nor ${PLAN}; use an empty folder`);
-  const { format: _, ...scope } = request;
-  const after = manifest === undefined ? [] : [...manifest.offsets];
-  const plan = await admin.json('planExport', { body: { ...scope, after }, signal });
-  if (haveMoved(after, plan.offsets))
-    throw new Error(`the log has lost records that ${folder.path} contains; export into another folder`);
-  await folder.write(PLAN, JSON.stringify({ ...request, ...plan }));
-  return plan;
-}
-
-/**
- * True if a truncation or a restore of the log has changed records below the offsets of the previous export. New records then have
- * the offsets of exported records.
- */
-function haveMoved(after: readonly ExportOffset[], current: readonly ExportOffset[]): boolean {
-  const isNew = ({ logId }: ExportOffset) => after.every((before) => before.logId !== logId);
-  return after.some(({ logId, partition, nextOffset }) =>
-    current.some((now) => {
-      if (now.partition !== partition) return false;
-      if (now.logId === logId) return now.nextOffset < nextOffset;
-      return isNew(now) && now.truncatedLogId === logId && (now.truncatedFrom ?? 0) < nextOffset;
-    }),
-  );
-}
-
-async function refreshed(options: ExportOptions, files: readonly ExportedFile[]): Promise<ExportedFile[]> {
-  const rewritten: ExportedFile[] = [];
-  for (const file of files) {
-    const { name, day, logId, partition, firstOffset, lastOffset, state } = file;
-    const chunk = { day, logId, partition, firstOffset, lastOffset };
-    const facts = await store(options, chunk, name, state);
-    if (facts !== undefined) rewritten.push({ name, ...chunk, ...facts });
-  }
-  return rewritten;
+  const newPlan = async (): Promise<StoredPlan> => {
+    if (manifest === undefined && !(await folder.isEmpty()))
+      throw new Error(`${folder.path} has files but neither ${MANIFEST} nor ${PLAN}; use an empty folder`);
+    const { format: _, ...scope } = request;
+    const body = { ...scope, after: [...(manifest?.offsets ?? [])] };
+    return { ...request, isRefresh: false, ...(await admin.json('planExport', { body, signal })) };
+  };
+  const plan = (await storedJson<StoredPlan>(options, PLAN)) ?? (await newPlan());
+  const stored = { ...plan, isRefresh: plan.isRefresh || options.isRefresh };
+  await folder.write(PLAN, JSON.stringify(stored));
+  return stored;
 }
 
 /** Writes the file of a chunk. Returns undefined without a new file if the chunk still has the state `exceptState`. */
@@ -144,10 +126,12 @@ async function store(
   { admin, folder, request, signal }: ExportOptions,
   chunk: ExportChunk,
   name: string,
+  allOffsets: readonly ExportOffset[],
   exceptState: string | null,
 ): Promise<FileFacts | undefined> {
   const { projectId, kind, format } = request;
-  const body = { ...chunk, projectId, kind, format, exceptState };
+  const offsets = allOffsets.filter(({ partition }) => partition === chunk.partition);
+  const body = { ...chunk, projectId, kind, format, offsets, exceptState };
   const { status, headers, body: content } = await admin.retried('readExportChunk', { body, signal });
   if (status === 204 || content === null) return undefined;
   const rows = Number(headers.get(EXPORT_HEADERS.rows));

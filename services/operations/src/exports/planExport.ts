@@ -3,6 +3,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { ExportOffset, ExportPlan, ExportScope } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { exportedRows } from './exportedRows.ts';
+import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
 
 /** Approximate size of a chunk in bytes, before compression. After a failure, `questlog export` repeats at most one chunk. */
 const CHUNK_BYTES = 64 * 1024 * 1024;
@@ -20,6 +21,7 @@ export async function planExport(
   const rows = exportedRows(kind);
   // Reads the offsets before the rows, because only the rows below the offsets are complete.
   const offsets = await projectedOffsets(store, rows.topic);
+  requireUnchanged(after, offsets);
   const firsts = offsetOfRow('first', offsets, (offset) => exportedBelow(after, offset));
   const nexts = offsetOfRow('next', offsets, ({ nextOffset }) => nextOffset);
   const source = `FROM ${rows.from}
@@ -65,26 +67,6 @@ export async function planExport(
 const FIRST_DAY = '1970-01-01';
 const LAST_DAY = '2149-06-06';
 
-async function projectedOffsets(store: Pick<Store, 'query'>, topic: string): Promise<ExportOffset[]> {
-  const rows = await store.query<{
-    readonly logId: string;
-    readonly partition: number;
-    readonly nextOffset: string;
-    readonly truncatedLogId: string | null;
-    readonly truncatedFrom: string | null;
-  }>(
-    `SELECT log_id AS logId, partition, next_offset AS nextOffset, truncated_log_id AS truncatedLogId,
-            truncated_from AS truncatedFrom
-     FROM projected_offsets WHERE topic = {topic:String} ORDER BY log_id, partition`,
-    { topic },
-  );
-  return rows.map(({ nextOffset, truncatedFrom, ...row }) => ({
-    ...row,
-    nextOffset: Number(nextOffset),
-    truncatedFrom: truncatedFrom === null ? null : Number(truncatedFrom),
-  }));
-}
-
 /**
  * Returns an SQL expression for the offset that belongs to the log and partition of a row, and 0 for other logs and partitions.
  * The expression replaces a join, because the planner would sometimes build the hash table of a join on the events.
@@ -110,6 +92,6 @@ function offsetOfRow(
   };
 }
 
-function exportedBelow(after: readonly ExportOffset[], { logId, partition }: ExportOffset): number {
-  return after.find((one) => one.logId === logId && one.partition === partition)?.nextOffset ?? 0;
+function exportedBelow(after: readonly ExportOffset[], offset: ExportOffset): number {
+  return after.find((one) => isSamePartition(one, offset))?.nextOffset ?? 0;
 }

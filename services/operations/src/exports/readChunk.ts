@@ -1,9 +1,11 @@
 /** Reads the rows of a chunk in the format of a file. ClickHouse itself writes the format. */
 import type { Readable } from 'node:stream';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import type { ExportChunkInput } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { exportedRows } from './exportedRows.ts';
+import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
 
 export interface Chunk {
   readonly rows: number;
@@ -31,15 +33,18 @@ const SETTINGS = {
  * Returns the rows of a chunk, or undefined if the chunk still has the state `exceptState`. Compares the state before and after
  * the query, so that the number of rows is correct even if an erasure ends at the same time. Below the projected offset, rows are
  * only removed or replaced by later versions.
+ * @throws Rejected if the offsets of the plan no longer apply to the rows of the chunk
  */
 export async function readChunk(
   store: Store,
   project: Pick<Project, 'tenantId' | 'id'>,
-  { format, exceptState, ...chunk }: ExportChunkInput,
+  { format, exceptState, offsets, ...chunk }: ExportChunkInput,
   signal: AbortSignal,
 ): Promise<Chunk | undefined> {
   const rows = exportedRows(chunk.kind);
   const { day, logId, partition, firstOffset, lastOffset } = chunk;
+  if (!offsets.some((one) => isSamePartition(one, chunk) && lastOffset < one.nextOffset))
+    throw new Rejected('precondition_failed', `offset ${lastOffset} is not below the offsets of the plan`);
   const params = {
     tenantId: project.tenantId,
     projectId: project.id,
@@ -57,6 +62,7 @@ export async function readChunk(
   const currentState = async () => {
     const sql = `SELECT count() AS rows, toUInt64(sum(${rows.version})) AS versions ${source}`;
     const [row] = await store.query<{ rows: string; versions: string }>(sql, params);
+    requireUnchanged(offsets, await projectedOffsets(store, rows.topic));
     return { rows: Number(row?.rows), state: `${row?.rows}.${row?.versions}` };
   };
   for (;;) {
