@@ -1,4 +1,5 @@
 /** Tests that GET /openapi.json of the admin listener describes the behavior of the listener. */
+import type { ExportOffset, ExportPlan } from '@questlog/schemas/http/export';
 import { Compile } from 'typebox/schema';
 import { beforeAll, expect, test } from 'vitest';
 import { anUnknownId, eventually, RECOUNT_WITHIN_MS } from './builders.ts';
@@ -109,23 +110,25 @@ test('every answer has a documented status, schema, and media type', {
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });
   const scope = { projectId, kind: 'events', from: null, to: null };
-  const { offsets } = (
-    await ask('POST', '/admin/export/plan', { ...scope, kind: 'links', after: [] })
-  ).json();
-  const unknownOffset = { ...offsets[0], logId: anUnknownId() };
-  await ask('POST', '/admin/export/plan', { ...scope, after: [unknownOffset] });
+  const offsetOf = async (): Promise<ExportOffset | undefined> => {
+    const { offsets }: ExportPlan = (await ask('POST', '/admin/export/plan', { ...scope, after: [] })).json();
+    return offsets.find(({ nextOffset }) => nextOffset > 0);
+  };
+  const offset = await eventually(offsetOf, (found) => found !== undefined);
+  await ask('POST', '/admin/export/plan', { ...scope, after: [{ ...offset, logId: anUnknownId() }] });
   await ask('POST', '/admin/export/plan', { ...scope, from: '2026-02-30', after: [] });
   await ask('POST', '/admin/export/plan', { ...scope, projectId: anUnknownId(), after: [] });
-  const { logId, partition } = offsets.find(({ nextOffset }: { nextOffset: number }) => nextOffset > 0);
   const chunk = {
     projectId,
-    kind: 'links',
+    kind: 'events',
     day: '2026-11-01',
-    ...{ logId, partition, firstOffset: 0, lastOffset: 0, offsets },
+    ...{ logId: offset?.logId, partition: offset?.partition, firstOffset: 0, lastOffset: 0 },
+    offsets: [offset],
     format: 'csv',
     exceptState: '0.0',
   };
   expect((await ask('POST', '/admin/export/chunk', chunk)).status).toBe(204);
+  expect((await ask('POST', '/admin/export/chunk', { ...chunk, offsets: [] })).status).toBe(412);
   await ask('POST', '/admin/export/chunk', { ...chunk, projectId: anUnknownId() });
   await ask('GET', '/admin/retention');
   await ask('GET', '/admin/retention', undefined, '/admin/retention?project=nobody');

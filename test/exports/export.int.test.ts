@@ -10,6 +10,7 @@ import { adminEndpoint } from '@questlog/cli/connection';
 import { openLocalFolder } from '@questlog/cli/exports/localFolder';
 import { runExport } from '@questlog/cli/exports/runExport';
 import { emptyTables, type SharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
+import { Rejected } from '@questlog/runtime/http/rejected';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { questlogCommand, running } from '../e2e/questlogCommand.ts';
@@ -165,9 +166,9 @@ test('an export that is killed several times, and continued, has exactly the row
 /** Returns the settings of a server that rejects all requests after the first `count` requests. */
 async function servedUntil(count: number): Promise<Readonly<Record<string, string>>> {
   let requests = 0;
-  return await serveExports(engine.store, PROJECT, async (ctx, next) => {
+  return await serveExports(engine.store, PROJECT, async (_, next) => {
     requests += 1;
-    if (requests > count) ctx.throw(400, 'the export ends here');
+    if (requests > count) throw new Rejected('not_found', 'the export ends here');
     await next();
   });
 }
@@ -179,13 +180,15 @@ test('an interrupted export or refresh that continues has the rows after an eras
   await publish('events', 500, 2);
   const server = await serveExports(engine.store, PROJECT);
   const folder = outputFolder().folderOf('events');
-  await expect(exportTo(folder, await servedUntil(4))).rejects.toThrow();
+  await expect(exportTo(folder, await servedUntil(4))).rejects.toThrow('the export ends here');
   await erase('log_offset = 8 AND log_partition IN (0, 1)');
   await exportTo(folder, server);
   await expectAllRows(folder, 500);
 
   await erase('log_offset = 9');
-  await expect(exportTo(folder, await servedUntil(3), { isRefresh: true })).rejects.toThrow();
+  await expect(exportTo(folder, await servedUntil(3), { isRefresh: true })).rejects.toThrow(
+    'the export ends here',
+  );
   await exportTo(folder, server);
   await expectAllRows(folder, 500);
 });
@@ -229,7 +232,7 @@ test.each([
   const server = await serveExports(engine.store, PROJECT);
   const [complete, unfinished] = [outputFolder().folderOf('events'), outputFolder().folderOf('events')];
   await exportTo(complete, server);
-  await expect(exportTo(unfinished, await servedUntil(3))).rejects.toThrow();
+  await expect(exportTo(unfinished, await servedUntil(3))).rejects.toThrow('the export ends here');
   await change();
   for (const folder of [complete, unfinished]) {
     const data = filesIn(folder).filter((name) => name !== 'plan.json');

@@ -6,7 +6,11 @@ import { join } from 'node:path';
 import { Router } from '@koa/router';
 import { exportHandlers } from '@questlog/operations/exports/exportHandlers';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { httpMetrics } from '@questlog/runtime/http/metrics';
+import { problems } from '@questlog/runtime/http/problems';
 import { addRoutes } from '@questlog/runtime/http/routes';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import Koa, { type Middleware } from 'koa';
@@ -25,7 +29,10 @@ export async function serveExports(
   const router = new Router();
   const directory = { current: { projects: new Map([[project.id, project]]) } };
   addRoutes(router, { planExport, readExportChunk }, exportHandlers({ store, directory }));
-  const app = new Koa().use(before).use(router.routes());
+  const app = new Koa()
+    .use(problems(silentLogger, httpMetrics(createMetricsRegistry())))
+    .use(before)
+    .use(router.routes());
   app.silent = true;
   const server = createServer(app.callback());
   await once(server.listen(0, '127.0.0.1'), 'listening');
