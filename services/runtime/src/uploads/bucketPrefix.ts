@@ -1,5 +1,4 @@
 /** Reads and writes the objects of an S3 bucket whose keys start with a prefix. */
-import { createReadStream } from 'node:fs';
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -15,8 +14,8 @@ export interface StoredObject {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-interface ObjectFile extends StoredObject {
-  readonly path: string;
+interface NewObject extends Pick<StoredObject, 'metadata'> {
+  readonly content: Buffer;
   readonly sha256: string;
 }
 
@@ -25,8 +24,8 @@ export interface BucketPrefix {
   read(name: string): Promise<string | undefined>;
   write(name: string, text: string): Promise<void>;
   find(name: string): Promise<StoredObject | undefined>;
-  /** Uploads a file. The object appears only if S3 has received all bytes and their checksum matches. */
-  put(name: string, file: ObjectFile): Promise<void>;
+  /** Stores an object. The object appears only if S3 has received all bytes and their checksum matches. */
+  put(name: string, object: NewObject): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
@@ -65,10 +64,11 @@ export function openBucketPrefix(options: S3StoreOptions, prefix: string): Bucke
       const object = await found(name, s3.send(new HeadObjectCommand(objectOf(name))));
       return object && { bytes: object.ContentLength ?? 0, metadata: object.Metadata ?? {} };
     },
-    put: async (name, { path, bytes, sha256, metadata }) => {
+    put: async (name, { content, sha256, metadata }) => {
       const object = {
         ...objectOf(name),
-        ...{ Body: createReadStream(path), ContentLength: bytes, Metadata: { ...metadata } },
+        // The S3 client retries only requests whose body is not a stream.
+        ...{ Body: content, Metadata: { ...metadata } },
         ChecksumSHA256: Buffer.from(sha256, 'hex').toString('base64'),
       };
       await named(name, s3.send(new PutObjectCommand(object)));
