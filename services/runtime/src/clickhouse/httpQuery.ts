@@ -31,8 +31,8 @@ interface ServerOptions {
 
 /** Time after which an unused connection is closed. Servers close unused connections later. */
 const IDLE_CONNECTION_MS = 2_500;
-/** Maximum number of characters at the end of a response that are searched for an error. */
-const MAX_ERROR_LENGTH = 16 * 1024;
+/** Minimum length of a statement that is sent as the body. ClickHouse limits a field of a form to 128 KiB. */
+const LONG_STATEMENT = 64 * 1024;
 
 export function openHttpQueries(options: ServerOptions): HttpQueries {
   const { username, password, database, caPem, maxConnections, timeoutMs } = options;
@@ -45,21 +45,22 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
   const start = isEncrypted ? httpsRequest : httpRequest;
   // Clients cannot know the boundary, so a parameter cannot contain the boundary.
   const boundary = `----questlog-${randomUUID()}`;
-  const headers = {
-    Authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
-    'Content-Type': `multipart/form-data; boundary=${boundary}`,
-  };
+  const form = `multipart/form-data; boundary=${boundary}`;
+  const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
   const { hostname, port } = urlToHttpOptions(url);
-  const server = { agent, hostname, port, method: 'POST', headers, timeout: timeoutMs };
+  const server = { agent, hostname, port, method: 'POST', timeout: timeoutMs };
   return {
     run: async (sql, params, settings) => {
-      const search = new URLSearchParams({ database, default_format: 'JSONEachRow' });
+      const search = new URLSearchParams({ database, default_format: 'JSONEachRow', ...ERRORS_AS_TEXT });
       for (const [name, value] of Object.entries(settings)) search.set(name, String(value));
+      const isLong = sql.length >= LONG_STATEMENT;
+      if (isLong) for (const [name, text] of textsOf(params)) search.set(name, text);
+      const headers = { Authorization: authorization, 'Content-Type': isLong ? 'text/plain' : form };
       const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-      const sent = start({ ...server, path: `/?${search}` }, resolve);
+      const sent = start({ ...server, headers, path: `/?${search}` }, resolve);
       sent.on('error', reject);
       sent.on('timeout', () => sent.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
-      sent.end(bodyOf(boundary, sql, params));
+      sent.end(isLong ? sql : formOf(boundary, [['query', sql], ...textsOf(params)]));
       const response = await promise;
       const text = await textOf(response);
       if (response.statusCode !== 200) throw parseError(text);
@@ -69,12 +70,15 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
   };
 }
 
-/** Sends the parameters in the body, because servers limit the URL to about 16 KiB. */
-function bodyOf(boundary: string, sql: string, params: Readonly<Record<string, unknown>>): string {
-  const parts = [
-    ['query', sql],
-    ...Object.entries(params).map(([name, value]) => [`param_${name}`, textOfParam(value)]),
-  ];
+/** Without this setting, an old ClickHouse reports a late error as a row. */
+const ERRORS_AS_TEXT = { http_write_exception_in_output_format: '0' };
+
+function textsOf(params: Readonly<Record<string, unknown>>): [name: string, text: string][] {
+  return Object.entries(params).map(([name, value]) => [`param_${name}`, textOfParam(value)]);
+}
+
+/** Returns a form with the statement and its parameters, because servers limit the URL to about 16 KiB. */
+function formOf(boundary: string, parts: readonly (readonly [name: string, text: string])[]): string {
   const texts = parts.map(
     ([name, text]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`,
   );
@@ -121,6 +125,7 @@ function rowsOf<Row>(text: string): Row[] {
   try {
     return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`);
   } catch {
-    throw parseError(text.slice(-MAX_ERROR_LENGTH));
+    // A row contains no line feed, so the first line that starts with `Code: ` is the error.
+    throw parseError(text.slice(text.search(/^Code: /m)));
   }
 }

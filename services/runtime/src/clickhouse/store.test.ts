@@ -145,7 +145,8 @@ test('reports an error of ClickHouse before and after the first rows, and a resp
   });
   answer = (response) => response.writeHead(500).end(tooManyRows);
   await expect(store.query('SELECT 1')).rejects.toMatchObject({ name: 'QueryRejected', code: '396' });
-  answer = (response) => response.end(`{"x":1}\n__exception__${tooManyRows}`);
+  answer = (response) =>
+    response.end(`{"x":"Error: 404"}\n\r\n__exception__\r\nabcdefghijklmnop\r\n${tooManyRows}`);
   await expect(store.query('SELECT 1')).rejects.toMatchObject({ name: 'QueryRejected', code: '396' });
   answer = (response) => response.writeHead(502).end('<html>');
   await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
@@ -153,6 +154,23 @@ test('reports an error of ClickHouse before and after the first rows, and a resp
   await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
   answer = (response) => response.end('{"x":1}\n{"x":2}\n');
   expect(await store.query('SELECT 1')).toEqual([{ x: 1 }, { x: 2 }]);
+});
+
+test('sends a long statement as the body, because ClickHouse limits the fields of a form to 128 KiB', async () => {
+  const requests: { type: string | undefined; path: string; body: string }[] = [];
+  const store = await aStoreOn(async (request, response) => {
+    const body = Buffer.concat(await Array.fromAsync(request)).toString();
+    requests.push({ type: request.headers['content-type'], path: request.url ?? '', body });
+    response.end();
+  });
+  const long = `SELECT '${'x'.repeat(200_000)}'`;
+  await store.query(long, { day: '2026' });
+  const [request] = requests;
+  expect(request).toMatchObject({
+    type: 'text/plain',
+    body: long,
+    path: expect.stringContaining('param_day=2026'),
+  });
 });
 
 const REFUSAL = "Code: 115. DB::Exception: Unknown setting 'deduplicate_insert'. (UNKNOWN_SETTING)";
