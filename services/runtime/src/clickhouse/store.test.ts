@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
 import { cachedTableUuids, coalescedTableUuids, openStore, QueryRejected, type Store } from './store.ts';
@@ -159,7 +160,7 @@ test('reports an error of ClickHouse before and after the first rows, and a resp
 test('sends a long statement as the body, because ClickHouse limits the fields of a form to 128 KiB', async () => {
   const requests: { type: string | undefined; path: string; body: string }[] = [];
   const store = await aStoreOn(async (request, response) => {
-    const body = Buffer.concat(await Array.fromAsync(request)).toString();
+    const body = await text(request);
     requests.push({ type: request.headers['content-type'], path: request.url ?? '', body });
     response.end();
   });
