@@ -32,7 +32,7 @@ export interface GameOptions {
 
 /** A problem that the client reports to the game. Only the kind `stopped` needs an action: the game needs another token. */
 export type ClientProblem =
-  /** Reported if Questlog does not respond or cannot store anything, at most one time per minute. */
+  /** Questlog does not respond, or it cannot store data. The client reports this problem at most one time per minute. */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }
   /** The client reports `reached` when Questlog responds again. */
   | { readonly kind: 'reached'; readonly message: string }

@@ -57,8 +57,8 @@ export async function metricsPage(): Promise<string> {
 /** The values of the label `resource`. A test compares them with the metrics of a running Questlog. */
 const RESOURCES = [
   '`request_body_bytes`, `body_decoders`: request bodies in memory, and decoders of large compressed bodies.',
-  '`reads`: running ClickHouse queries of ingest for read requests.',
-  '`lookups`: running ClickHouse queries of ingest for write requests.',
+  '`reads`: queries for read requests that ingest currently runs in ClickHouse.',
+  '`lookups`: queries for write requests that ingest currently runs in ClickHouse.',
   '`uploads`, `linked_event_streams`: open uploads and streams.',
   '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have. When the limit is reached, ingest rejects new sessions and new reports.',
   '`open_report_windows`, `open_report_event_ids`: sessions with open reports, and events that open reports name. Ingest evicts the oldest entries above the limit.',

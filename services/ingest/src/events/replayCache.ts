@@ -89,7 +89,10 @@ export class ReplayCache {
     return this.#start(request, nameOf(request));
   }
 
-  /** Adds a request in progress. Returns undefined if the request is in progress or cached, also with another body. */
+  /**
+   * Adds a request in progress. Returns undefined if a request with the same key is already in progress or cached, even if that
+   * request has another body.
+   */
   claimNew(request: NamedRequest): RunningRequest | undefined {
     const name = nameOf(request);
     const isKnown = this.#running.has(name) || this.#slotOf(request) !== undefined;
@@ -171,7 +174,10 @@ class PackedRequests {
   readonly #counts: Uint16Array;
   /** For each request, the number of the previous request in the same bucket. */
   readonly #previous: Float64Array;
-  /** Number of the latest request in each bucket. Requests are counted from 1. The number of buckets is a power of two. */
+  /**
+   * For each bucket, the sequence number of its latest request. The first request has the number 1. The number of buckets is a
+   * power of two.
+   */
   readonly #latest: Float64Array;
   /** Random factor, so that a client cannot choose keys of the same bucket. */
   readonly #factor = randomInt(2 ** 31) * 2 + 1;

@@ -119,7 +119,7 @@ export async function answerEvents(
 /** Returns the UUIDv7 in the `Idempotency-Key` header. A client can omit the quotes that the draft standard requires. */
 function idempotencyKeyOf(header: string): string | undefined {
   if (header === '') return undefined;
-  // Most keys need no conversion, so one pattern is enough.
+  // Most keys already have the canonical form, so the code checks one pattern first.
   if (isUuidV7(header)) return header;
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
   if (key !== undefined && isUuidV7(key)) return key;
