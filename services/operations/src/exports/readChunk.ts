@@ -70,7 +70,11 @@ export async function readChunk(
     if (before.state === exceptState) return undefined;
     const sql = `SELECT ${rows.columns} ${source} FORMAT ${FORMATS[format]}`;
     const content = await store.stream(sql, params, SETTINGS, signal);
-    if ((await currentState()).state === before.state) return { ...before, content };
+    const after = await currentState().catch((error: unknown) => {
+      content.destroy();
+      throw error;
+    });
+    if (after.state === before.state) return { ...before, content };
     content.destroy();
   }
 }

@@ -40,6 +40,22 @@ test.each(['before', 'during'])(
   },
 );
 
+test('streams that nobody reads do not delay an insert', async () => {
+  const store = await aStoreOn((request, response) => {
+    const isStream = String(request.url).includes('wait_end_of_query');
+    request.resume().on('end', () => (isStream ? response.write('1') : response.end()));
+  });
+  const end = new AbortController();
+  const streams = Array.from({ length: 16 }, async () => {
+    const stream = await store.stream('SELECT 1 FORMAT CSV', {}, {}, end.signal);
+    stream.on('error', () => {});
+  });
+  await Promise.race(streams);
+  await store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
+  end.abort();
+  await Promise.allSettled(streams);
+});
+
 test('inserts into a server that does not know `deduplicate_insert`, after one attempt with the setting', async () => {
   const asked: boolean[] = [];
   const store = await aStoreOn((request, response) => {

@@ -1,6 +1,11 @@
 /** Access to ClickHouse: queries, inserts, and errors that tell a caller whether a retry can succeed. */
 import { addAbortSignal, Readable } from 'node:stream';
-import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
+import {
+  type ClickHouseClient,
+  type ClickHouseClientConfigOptions,
+  ClickHouseError,
+  createClient,
+} from '@clickhouse/client';
 import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 import { coalesceCalls } from '../process/waiting.ts';
@@ -147,9 +152,11 @@ const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Maximum time until a process detects that another process has become the owner of a Kafka partition. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
+/** Connections that only streams use, so that a stream that nobody reads cannot delay an insert. Further streams wait. */
+const MAX_STREAM_CONNECTIONS = 2;
 
 export function openStore({ caPem = '', querySettings = {}, ...options }: StoreOptions): AddressedStore {
-  const client = createClient({
+  const clientOptions = {
     ...options,
     clickhouse_settings: querySettings,
     ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
@@ -159,7 +166,9 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     use_multipart_params_auto: true,
     compression: { request: false, response: false },
     log: { level: 127 },
-  });
+  } satisfies ClickHouseClientConfigOptions;
+  const client = createClient(clientOptions);
+  const streams = createClient({ ...clientOptions, max_open_connections: MAX_STREAM_CONNECTIONS });
   const queries = openHttpQueries({
     ...{ ...options, caPem },
     maxConnections: MAX_CONNECTIONS,
@@ -195,7 +204,7 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
       translateErrors(async () => {
         const clickhouse_settings = { ...QUERY_TIME_LIMIT, ...WAIT_END_OF_QUERY, ...settings };
         const request = { query, query_params: { ...params }, clickhouse_settings, abort_signal: signal };
-        return addAbortSignal(signal, (await client.exec(request)).stream);
+        return addAbortSignal(signal, (await streams.exec(request)).stream);
       }),
     command: (sql) => translateErrors(() => inserter.command(sql)),
     insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
@@ -203,6 +212,7 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     ping: async () => (await client.ping({ select: true })).success,
     close: async () => {
       queries.close();
+      await streams.close();
       await client.close();
     },
   };
