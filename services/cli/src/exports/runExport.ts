@@ -1,6 +1,7 @@
 /**
  * Exports the rows of a project. The plan of an export fixes its chunks, so a repeated command continues with exactly the same
- * files. Each file needs a response from Questlog, which checks that the rows of the plan still have the same offsets. The manifest is written after the last file. The next export starts at the offsets of the manifest.
+ * files. Before Questlog returns the rows of a file, it checks that the rows of the plan still have the same offsets. The
+ * manifest is written after the last file. The next export starts at the offsets of the manifest.
  */
 import {
   EXPORT_HEADERS,
@@ -40,7 +41,10 @@ interface Manifest extends ExportRequest {
 }
 
 interface StoredPlan extends ExportRequest, ExportPlan {
-  /** True if the files of the manifest are compared with ClickHouse. An export that continues also compares the files. */
+  /**
+   * True if the command compares the files of the manifest with ClickHouse. A repeated command that continues an export always
+   * compares them.
+   */
   readonly isRefresh: boolean;
 }
 
@@ -121,7 +125,7 @@ async function planOf(options: ExportOptions, manifest: Manifest | undefined): P
   return stored;
 }
 
-/** Writes the file of a chunk. Returns undefined without a new file if the chunk still has the state `exceptState`. */
+/** Writes the file of a chunk. If the chunk still has the state `exceptState`, writes no file and returns undefined. */
 async function store(
   { admin, folder, request, signal }: ExportOptions,
   chunk: ExportChunk,

@@ -4,7 +4,7 @@ import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 interface ExportedRows {
   readonly topic: string;
   readonly from: string;
-  /** Columns, without digests and ids of tokens. */
+  /** Columns of the exported rows. Digests and ids of tokens are not exported. */
   readonly columns: string;
   /** Column with the time of receipt, which never changes. The time decides to which day a row belongs. */
   readonly time: string;
@@ -16,8 +16,9 @@ interface ExportedRows {
 }
 
 /**
- * `FINAL` returns only the newest version of a report or link, even before ClickHouse has merged the versions. A retracted report
- * keeps its offset. Links below version 2 (`pending` and `unresolved`) have offsets of another topic, so an export omits them.
+ * `FINAL` returns only the newest version of a report or link, even before ClickHouse has merged the versions. A retracted
+ * report keeps its offset. Links below version 2 (`pending` and `unresolved`) have offsets of another topic, so an export omits
+ * them.
  */
 const ROWS: Readonly<Record<Projected, Omit<ExportedRows, 'topic'>>> = {
   events: {

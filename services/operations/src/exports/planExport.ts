@@ -68,8 +68,8 @@ const FIRST_DAY = '1970-01-01';
 const LAST_DAY = '2149-06-06';
 
 /**
- * Returns an SQL expression for the offset that belongs to the log and partition of a row, and 0 for other logs and partitions.
- * The expression replaces a join, because the planner would sometimes build the hash table of a join on the events.
+ * Returns an SQL expression for the planned offset of a row's log and partition. For a row of another log or partition, the
+ * value is 0. With a join in place of the expression, ClickHouse would sometimes build the hash table from the events.
  */
 function offsetOfRow(
   name: string,

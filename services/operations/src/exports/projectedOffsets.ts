@@ -28,8 +28,8 @@ export async function projectedOffsets(store: Pick<Store, 'query'>, topic: strin
 }
 
 /**
- * Checks that the rows below planned offsets are still the rows of the plan. After a truncation or a restore, other records can
- * have the same offsets.
+ * Checks that no truncation and no restore has changed the rows below the offsets of a plan. After a truncation or a restore,
+ * other records can have the same offsets.
  * @throws Rejected if a partition has no offset, the table was restored, or the log has lost records below a planned offset
  */
 export function requireUnchanged(planned: readonly ExportOffset[], current: readonly ExportOffset[]): void {

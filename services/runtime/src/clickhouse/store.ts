@@ -152,7 +152,10 @@ const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Maximum time until a process detects that another process has become the owner of a Kafka partition. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
-/** Connections that only streams use, so that a stream that nobody reads cannot delay an insert. Further streams wait. */
+/**
+ * Maximum number of connections for streams. Streams have separate connections, so that a stream with a slow reader cannot
+ * delay an insert. If all connections are in use, a new stream waits.
+ */
 const MAX_STREAM_CONNECTIONS = 2;
 
 export function openStore({ caPem = '', querySettings = {}, ...options }: StoreOptions): AddressedStore {
