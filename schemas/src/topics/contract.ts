@@ -100,7 +100,10 @@ function partsOf(type: avsc.Type): readonly avsc.Type[] {
   return type instanceof types.MapType ? [type.valuesType] : [];
 }
 
-/** Parses an Avro schema without checks of values. Encoding a decoded value gives the original bytes. */
+/**
+ * Returns a codec for an Avro schema. The codec does not check values. If it encodes a decoded value, the bytes are the
+ * original bytes.
+ */
 export function parseUnchecked(schema: string): MessageType<unknown> {
   return avsc.Type.forSchema(JSON.parse(schema), {
     typeHook: (part, options) => (isLong(part) ? uncheckedLong : inProcessType(part, options)),

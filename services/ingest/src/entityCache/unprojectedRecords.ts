@@ -40,9 +40,10 @@ export class UnprojectedRecords {
   }
 
   /**
-   * Removes the records that ClickHouse had at the time of the previous call, and stores the offsets of this call for the next
-   * call. The delay of one call gives this process time to detect a truncation. Otherwise, this method could remove a lost
-   * record, because a new record has the same offset.
+   * Removes copies of the records below the offsets of the previous call, and stores the given offsets for the next call. After
+   * a truncation, ClickHouse can have a new record with the offset of a lost record. Because of the delay by one call, this
+   * process detects the truncation before it removes the copy of the lost record.
+   * @param projected for each partition, the offset below which ClickHouse has all records
    */
   setProjected(projected: readonly number[]): void {
     for (const record of this.#records.values()) {

@@ -57,11 +57,12 @@ function decideCheck(
 }
 
 /**
- * Returns true if the linker opens the report of a record. `report` is the first report in ClickHouse with this report's id.
- * - If the record only starts another search (`retried`): true if the report is not retracted.
- * - If `report` comes from another log: true if the report is not retracted.
+ * Returns true if the linker opens the report that a record contains. ClickHouse can have several rows with the report's id.
+ * `report` is the first of these rows.
+ * - If the record only starts another search (`retried`): true if `report` is not retracted.
+ * - If `report` comes from another log: true if `report` is not retracted.
  * - If `report` has a lower offset in the same log: false, because the record is a duplicate.
- * - If `report` has the same offset in the same log: true, because ClickHouse has this record.
+ * - If `report` has the offset of the record in the same log: true, because `report` is the row of the record.
  * - If `report` has a higher offset in the same log: true, because `report` was stored before a truncation.
  */
 function isAccepted({ record, offset }: TrackedReport, report: ProjectedReport, logId: string): boolean {

@@ -73,7 +73,10 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
   };
 }
 
-/** Without this setting, an old version of ClickHouse reports an error after the first rows as another row. */
+/**
+ * If a query fails after its first rows, an old version of ClickHouse would return the error as a row. This setting prevents
+ * that.
+ */
 const ERRORS_AS_TEXT = { http_write_exception_in_output_format: '0' };
 
 function textsOf(params: Readonly<Record<string, unknown>>): [name: string, text: string][] {
