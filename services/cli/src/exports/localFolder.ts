@@ -51,7 +51,10 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
   };
 }
 
-/** Creates the lock, and replaces the lock of a process that has ended. A container can give its process id to a new process. */
+/**
+ * Creates the lock. Replaces the lock of a process that has ended, or whose process id this process now has. In a container, a
+ * new process often gets the id of an earlier process.
+ */
 async function createLock(lock: string): Promise<void> {
   const pid = Number(await textOf(lock));
   if (pid > 0 && pid !== process.pid && isRunning(pid))

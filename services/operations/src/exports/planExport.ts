@@ -9,7 +9,10 @@ import { isSamePartition, projectedOffsets, requireUnchanged } from './projected
 const CHUNK_BYTES = 64 * 1024 * 1024;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
-/** Number of consecutive offsets that a plan never divides between chunks. Small groups need more memory. */
+/**
+ * A plan never divides this number of consecutive offsets between two chunks. With a smaller number, ClickHouse would need more
+ * memory for the plan.
+ */
 const GROUPED_OFFSETS = 64;
 
 export async function planExport(
