@@ -9,7 +9,7 @@ import type { TracesResult, TracesRow } from './measureTraces.ts';
 const MAX_COST = 0.03;
 const RESAMPLES = 10_000;
 
-export const TRACES_WORDS = `measures processes without traces, processes that sample no request, and processes that export the traces of 10 % of the requests to a Collector. Each cell is the mean CPU time per event, divided by the mean without traces, with the 95 % confidence interval of this ratio (bootstrap). The column "1 %" is interpolated between the columns "0 %" and "10 %".`;
+export const TRACES_WORDS = `measures processes without traces, and processes that export the traces of 0 % and 10 % of the requests to a Collector. Each cell is the mean CPU time per event, divided by the mean without traces, with the 95 % confidence interval of this ratio (bootstrap). The column "1 %" is interpolated.`;
 
 export function tracesReport({ run, rows }: TracesResult): string {
   const costs = rows.map(costsOf);
