@@ -1,4 +1,4 @@
-/** Reads the rows of a chunk in the format of a file. ClickHouse itself writes the format. */
+/** Reads the rows of a chunk as the bytes of a file. ClickHouse encodes the rows. */
 import type { Readable } from 'node:stream';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';

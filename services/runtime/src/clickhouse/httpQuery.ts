@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { urlToHttpOptions } from 'node:url';
 import { parseError } from '@clickhouse/client';
 
@@ -57,7 +58,7 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
       const search = new URLSearchParams({ database, default_format: 'JSONEachRow', ...ERRORS_AS_TEXT });
       for (const [name, value] of Object.entries(settings)) search.set(name, String(value));
       const isLong = sql.length >= LONG_STATEMENT;
-      if (isLong) for (const [name, text] of textsOf(params)) search.set(name, text);
+      if (isLong) for (const [name, value] of textsOf(params)) search.set(name, value);
       const headers = { Authorization: authorization, 'Content-Type': isLong ? 'text/plain' : form };
       const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
       const sent = start({ ...server, headers, path: `/?${search}` }, resolve);
@@ -65,9 +66,9 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
       sent.on('timeout', () => sent.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
       sent.end(isLong ? sql : formOf(boundary, [['query', sql], ...textsOf(params)]));
       const response = await promise;
-      const text = await textOf(response);
-      if (response.statusCode !== 200) throw parseError(text);
-      return rowsOf(text);
+      const answer = await text(response);
+      if (response.statusCode !== 200) throw parseError(answer);
+      return rowsOf(answer);
     },
     close: () => agent.destroy(),
   };
@@ -79,7 +80,7 @@ export function openHttpQueries(options: ServerOptions): HttpQueries {
  */
 const ERRORS_AS_TEXT = { http_write_exception_in_output_format: '0' };
 
-function textsOf(params: Readonly<Record<string, unknown>>): [name: string, text: string][] {
+function textsOf(params: Readonly<Record<string, unknown>>): [name: string, value: string][] {
   return Object.entries(params).map(([name, value]) => [`param_${name}`, textOfParam(value)]);
 }
 
@@ -87,9 +88,9 @@ function textsOf(params: Readonly<Record<string, unknown>>): [name: string, text
  * Returns a form with the statement and its parameters. A URL would be too short for long parameters, because servers limit a
  * URL to about 16 KiB.
  */
-function formOf(boundary: string, parts: readonly (readonly [name: string, text: string])[]): string {
+function formOf(boundary: string, parts: readonly (readonly [name: string, value: string])[]): string {
   const texts = parts.map(
-    ([name, text]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`,
+    ([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
   );
   return `${texts.join('')}--${boundary}--\r\n`;
 }
@@ -105,8 +106,8 @@ function elementOf(value: unknown): string {
   return typeof value === 'string' ? `'${escaped(value)}'` : String(value);
 }
 
-function escaped(text: string): string {
-  return text.replace(/[\\'\t\n\r]/g, (found) => ESCAPES[found] ?? found);
+function escaped(raw: string): string {
+  return raw.replace(/[\\'\t\n\r]/g, (found) => ESCAPES[found] ?? found);
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -117,24 +118,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\r': '\\r',
 };
 
-async function textOf(response: IncomingMessage): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  let text = '';
-  response.setEncoding('utf8');
-  response.on('data', (chunk: string) => {
-    text += chunk;
-  });
-  response.on('end', () => resolve(text));
-  response.on('error', reject);
-  return await promise;
-}
-
 /** @throws ClickHouseError if the query failed after the first rows. The response then ends with the error. */
-function rowsOf<Row>(text: string): Row[] {
+function rowsOf<Row>(answer: string): Row[] {
   try {
-    return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`);
+    return JSON.parse(`[${answer.trimEnd().replaceAll('\n', ',')}]`);
   } catch {
     // A row contains no line feed, so the first line that starts with `Code: ` is the error.
-    throw parseError(text.slice(text.search(/^Code: /m)));
+    throw parseError(answer.slice(answer.search(/^Code: /m)));
   }
 }

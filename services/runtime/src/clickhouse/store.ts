@@ -152,10 +152,7 @@ const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Maximum time until a process detects that another process has become the owner of a Kafka partition. */
 const LOSS_DETECTION_MS = 5_000;
 const MAX_CONNECTIONS = 16;
-/**
- * Maximum number of connections for streams. Streams have separate connections, so that a stream with a slow reader cannot
- * delay an insert. If all connections are in use, a new stream waits.
- */
+/** Maximum number of connections for streams. They are separate, so that a slow reader of a stream cannot delay an insert. */
 const MAX_STREAM_CONNECTIONS = 2;
 
 export function openStore({ caPem = '', querySettings = {}, ...options }: StoreOptions): AddressedStore {

@@ -144,8 +144,7 @@ class BlockRun<Plan> {
       (await storedRows.unfinishedRepair()) ??
       (await findTruncation(deps, this.#committed, this.#truncatedFrom));
     for (let found = await this.#retry(next); found !== undefined; found = await this.#retry(next)) {
-      // Waits for running inserts of lost records, because the repair would not find the rows of an insert that is still
-      // running. The previous owner of the partition can have started such an insert.
+      // The repair would not find the rows of an insert that is still running. The previous owner can have started this insert.
       if (this.#startsWithPending) await this.#waitUntil(this.#previousInsertsEndAtMs);
       await this.#waitUntil(this.#failedInsertsEndAtMs);
       const truncation = found;
