@@ -4,10 +4,12 @@
  * of `SLOW`. `faults` kills processes, `abuse` sends malformed input, `overload` sends floods, and `bench` measures the cost of an
  * event.
  */
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { Slowest } from './slowest.ts';
+import { folderInMemory } from './temporaryFolder.ts';
 import { TierEnds } from './tierEnds.ts';
 
 const KAFKA = '**/*.kafka.test.ts';
@@ -137,6 +139,10 @@ const LONGEST_FIRST = [
   'test/e2e/',
 ];
 
+/** For tests that measure CPU time or latency, and for tests that kill processes or fill disks. */
+const ON_DISK = { TMPDIR: tmpdir() };
+process.env['TMPDIR'] = folderInMemory();
+
 interface Tier {
   readonly name: string;
   readonly include: readonly string[];
@@ -215,7 +221,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'faults',
     include: [FAULTS, RUNBOOKS, `{services,test}/${MUTATIONS}`, ...OWN_FAULTS, ...LONG_RUNS],
-    env: { QUESTLOG_TEST_RUNS: 'long' },
+    env: { ...ON_DISK, QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN, MIGRATED],
     isHeavy: true,
     order: 2,
@@ -232,11 +238,18 @@ const TIERS: readonly Tier[] = [
     order: 2,
   },
   // Runs alone, because it measures memory and latency.
-  { name: 'overload', include: [MEASURED_ABUSE], globalSetup: [MIGRATED], isHeavy: true, order: 3 },
+  {
+    name: 'overload',
+    include: [MEASURED_ABUSE],
+    env: ON_DISK,
+    globalSetup: [MIGRATED],
+    isHeavy: true,
+    order: 3,
+  },
   // Runs alone, because it starts two dozen processes. `npm run test:kubernetes` builds the control plane.
   { name: 'kubernetes', include: [KUBERNETES], globalSetup: [ENGINES_OF_THE_RUN], isHeavy: true, order: 3 },
   // Runs alone on its own broker, because it measures CPU.
-  { name: 'bench', include: [BENCH], isHeavy: true, order: 4 },
+  { name: 'bench', include: [BENCH], env: ON_DISK, isHeavy: true, order: 4 },
 ];
 
 function projectOf({
