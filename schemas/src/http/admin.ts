@@ -231,6 +231,34 @@ export const TokenOutput = Type.Object({
   createdAt: Timestamp,
 });
 
+export const ReaderInput = Type.Object(
+  {
+    tenantId: Uuid,
+    projectId: Type.Optional(
+      Nullable({ ...Uuid, description: 'Project to read; null or omitted: all projects of the tenant.' }),
+    ),
+    name: Type.Optional(Type.String({ maxLength: 200, description: 'Name of the person or the tool.' })),
+    expiresAt: Type.Optional(Nullable(Timestamp)),
+  },
+  noOtherFields,
+);
+const readerFields = {
+  id: Uuid,
+  username: Type.String({ description: 'Name of the account in ClickHouse.' }),
+  tenantId: Uuid,
+  projectId: Nullable(Uuid),
+  name: Type.String(),
+  expiresAt: Nullable(Timestamp),
+  createdAt: Timestamp,
+};
+export const ReaderOutput = Type.Object(readerFields);
+export const ReaderCreated = Type.Object({
+  ...readerFields,
+  password: Type.String({ description: 'Shown once.' }),
+  url: Type.String({ description: 'Address of ClickHouse.' }),
+  database: Type.String(),
+});
+
 export const SQL_LIMITS = {
   rows: 100_000,
   /** Time limit of a query. Ingest waits longer than this limit, so that ClickHouse can report the timeout. */
@@ -310,6 +338,9 @@ export type ProjectPatch = Static<typeof ProjectPatch>;
 export type RetentionOutput = Static<typeof RetentionOutput>;
 export type TokenInput = Static<typeof TokenInput>;
 export type TokenRotation = Static<typeof TokenRotation>;
+export type ReaderInput = Static<typeof ReaderInput>;
+export type ReaderOutput = Static<typeof ReaderOutput>;
+export type ReaderCreated = Static<typeof ReaderCreated>;
 export type SqlInput = Static<typeof SqlInput>;
 export type SwitchInput = Static<typeof SwitchInput>;
 export type SwitchesInput = Static<typeof SwitchesInput>;

@@ -1,6 +1,6 @@
 /**
- * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, secrets, and erasures. The keys are
- * `tenant:<id>`, `project:<id>`, `token:<id>`, `secret:<id>`, `erasure:<id>`, `use:<token id>` (the latest use of a token), and
+ * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, readers, secrets, and erasures. The keys
+ * are `tenant:<id>`, `project:<id>`, `token:<id>`, `reader:<id>`, `secret:<id>`, `erasure:<id>`, `use:<token id>` (the latest use of a token), and
  * `heartbeat:<service>` (the time at which a process of the service last ran).
  * A record without a value revokes an entry, but an erasure stays forever, because it covers records that arrive later.
  */
@@ -100,6 +100,20 @@ export interface TokenUse {
   readonly usedAt: number;
 }
 
+/** Account of ClickHouse that reads the rows of one tenant or of one project. The name of the account contains the id. */
+export interface Reader {
+  readonly id: string;
+  readonly tenantId: string;
+  /** Project whose rows the account reads. Null if the account reads the rows of all projects of the tenant. */
+  readonly projectId: string | null;
+  readonly name: string;
+  /** SHA-256 of the password in hexadecimal digits. Questlog does not store the password itself. */
+  readonly sha256: string;
+  /** Time of expiry in milliseconds since the epoch. Null if the account never expires. */
+  readonly expiresAt: number | null;
+  readonly createdAt: number;
+}
+
 export interface Heartbeat {
   readonly at: number;
 }
@@ -183,6 +197,7 @@ export interface DirectoryEntry {
   readonly secret?: Secret | null;
   readonly erasure?: Erasure | null;
   readonly heartbeat?: Heartbeat | null;
+  readonly reader?: Reader | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -256,6 +271,16 @@ const token = record('Token', [
   { name: 'createdAt', type: MILLIS },
 ]);
 
+const reader = record('Reader', [
+  { name: 'id', type: UUID },
+  { name: 'tenantId', type: UUID },
+  optional('projectId', UUID),
+  { name: 'name', type: 'string' },
+  { name: 'sha256', type: 'string' },
+  optional('expiresAt', 'long'),
+  { name: 'createdAt', type: MILLIS },
+]);
+
 const use = record('TokenUse', [{ name: 'usedAt', type: MILLIS }]);
 const heartbeat = record('Heartbeat', [{ name: 'at', type: MILLIS }]);
 const secret = record('Secret', [
@@ -306,5 +331,6 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
     optional('secret', secret),
     optional('erasure', erasure),
     optional('heartbeat', heartbeat),
+    optional('reader', reader),
   ],
 });

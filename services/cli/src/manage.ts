@@ -1,4 +1,4 @@
-/** The commands `questlog tenants`, `projects`, `tokens`, and `console`. */
+/** The commands `questlog tenants`, `projects`, `tokens`, `readers`, and `console`. */
 import type { ProjectPatch } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Connection } from './connection.ts';
@@ -8,8 +8,11 @@ const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended
 const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'retentionDays', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'buildIds', 'expiresAt', 'lastUsedAt', 'rotatedTo', 'createdAt'];
 
+const READER = ['id', 'username', 'tenantId', 'projectId', 'name', 'expiresAt', 'createdAt'];
+const READER_ACCESS = ['id', 'url', 'database', 'username', 'password'];
+
 export function manageCommands(connect: () => Promise<Connection>): Command[] {
-  return [tenants(connect), projects(connect), tokens(connect), consoleAddress(connect)];
+  return [tenants(connect), projects(connect), tokens(connect), readers(connect), consoleAddress(connect)];
 }
 
 function tenants(connect: () => Promise<Connection>): Command {
@@ -143,6 +146,47 @@ function tokens(connect: () => Promise<Connection>): Command {
   return group;
 }
 
+function readers(connect: () => Promise<Connection>): Command {
+  const group = new Command('readers').description(
+    'list, create, rotate and drop ClickHouse accounts that read only the rows of one tenant or project',
+  );
+  list(group, connect, 'listReaders', READER);
+  example(
+    group
+      .command('create')
+      .description('create an account, whose password is shown only once')
+      .requiredOption('--tenant <id>', 'tenant whose rows the account reads')
+      .option('--project <id>', 'project whose rows the account reads (default: all projects of the tenant)')
+      .option('--name <name>', 'name of the person or the tool')
+      .option('--expires <time>', 'time of expiry, ISO 8601 (default: never)')
+      .option('--json', 'print JSON'),
+    'questlog readers create --tenant 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --name Grafana',
+  ).action(async ({ tenant, project, name, expires, json }) => {
+    const { admin } = await connect();
+    const body = { tenantId: tenant, projectId: project, name, expiresAt: expires };
+    print(await admin.json('createReader', { body }), READER_ACCESS, json);
+  });
+  example(
+    group
+      .command('rotate')
+      .description('replace the password of an account; the old password is invalid at once')
+      .argument('<id>', 'id of the account')
+      .option('--json', 'print JSON'),
+    'questlog readers rotate 7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  ).action(async (id, { json }) => {
+    const { admin } = await connect();
+    print(await admin.json('rotateReader', { params: { id } }), READER_ACCESS, json);
+  });
+  example(
+    group.command('drop').description('delete an account').argument('<id>', 'id of the account'),
+    'questlog readers drop 7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  ).action(async (id) => {
+    await (await connect()).admin.request('dropReader', { params: { id } });
+    process.stderr.write('dropped\n');
+  });
+  return group;
+}
+
 function rotate(group: Command, connect: () => Promise<Connection>): void {
   example(
     group
@@ -172,7 +216,7 @@ function rotate(group: Command, connect: () => Promise<Connection>): void {
 function list(
   group: Command,
   connect: () => Promise<Connection>,
-  id: 'listTenants' | 'listProjects' | 'listTokens',
+  id: 'listTenants' | 'listProjects' | 'listTokens' | 'listReaders',
   columns: readonly string[],
 ): void {
   const what = group.name();

@@ -1,5 +1,6 @@
 /** Types of the objects that the modules of the operations service share. */
 import type { AddressedStore } from '@questlog/runtime/clickhouse/store';
+import type { StudioAccounts } from '@questlog/runtime/clickhouse/studioTables';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Projections } from '@questlog/runtime/log/projection/projection';
@@ -11,6 +12,8 @@ import type { OperationsMetrics } from './metrics.ts';
 export interface OperationsContext extends ServiceDeps {
   /** Read-only ClickHouse account for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
+  /** Accounts of studios in ClickHouse. Undefined if ClickHouse is a server. */
+  readonly studioAccounts: StudioAccounts | undefined;
   readonly uploads: UploadStore | undefined;
   readonly directory: DirectoryHandle;
   readonly projections: Projections;

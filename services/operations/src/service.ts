@@ -16,6 +16,7 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { openAudit } from './audit/audit.ts';
 import type { OperationsContext } from './context.ts';
 import { type DeadLetterAdmin, openDeadLetterAdmin } from './deadLetters/deadLetters.ts';
+import { openReaders } from './directory/readers.ts';
 import { type Erasures, openErasures } from './erasures/erasures.ts';
 import { openPlayerSessions } from './erasures/playerSessions.ts';
 import { runErasures } from './erasures/runErasures.ts';
@@ -64,6 +65,7 @@ export async function startOperations(
     ...{ ...context, verifier, deadLetters, unauthenticated, pages, gamesUrl: settings.gamesUrl },
     ledger: { store, projection: events, clock },
     reportProjection: reports,
+    applyReaders: await openReaders(directory, context.studioAccounts),
     appendReport: await openAppendReport(context),
     audit: await openAudit(context),
     erasures: await startErasures(context, deadLetters, settings.maxErasedIds),

@@ -174,7 +174,7 @@ function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceD
 /** Starts the operations service and the web console. Returns the URL of the operators' listener. */
 async function startOperators(
   deps: WiringDeps,
-  parts: Omit<OperationsContext, 'metrics' | 'adminToken' | 'projections' | 'reader'> & {
+  parts: Omit<OperationsContext, 'metrics' | 'adminToken' | 'projections' | 'reader' | 'studioAccounts'> & {
     readonly http: HttpMetrics;
   },
   { metrics, exposition, gamesUrl }: { metrics: MetricsRegistry; exposition: Exposition; gamesUrl: string },
@@ -184,7 +184,8 @@ async function startOperators(
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   const handlers = { ...pages.handlers, ...backupHandlers(deps, parts.store, local) };
   const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
-  const context = { ...parts, adminToken, reader: engines.reader, metrics: ownMetrics };
+  const { reader, studioAccounts } = engines;
+  const context = { ...parts, adminToken, reader, studioAccounts, metrics: ownMetrics };
   const operations = await startOperations(
     context,
     { ...pages, handlers },

@@ -4,6 +4,9 @@ import {
   ProjectInput,
   ProjectOutput,
   ProjectPatch,
+  ReaderCreated,
+  ReaderInput,
+  ReaderOutput,
   SwitchesInput,
   SwitchOutput,
   TenantInput,
@@ -24,6 +27,9 @@ const CONFLICT = 'The id is used by an entity with other content.';
 const SWITCHES = answer('The switches that have not ended.', Type.Array(SwitchOutput), {
   headers: textHeader('ETag', 'The ETag of this list, for `If-Match`.'),
 });
+const PASSWORD =
+  'The account. Its password is only in this response, because Questlog stores only the SHA-256 of the password.';
+const READERS_NOT_HERE = 'ClickHouse is a server: `readers_not_here`.';
 
 export const DIRECTORY = {
   listTenants: {
@@ -131,5 +137,26 @@ export const DIRECTORY = {
       404: NOT_THERE,
       409: 'The token was already rotated. The detail names its successor.',
     },
+  },
+  listReaders: {
+    route: 'GET /admin/readers',
+    summary: 'Lists the accounts of ClickHouse that read the rows of one tenant or project.',
+    responses: { 200: answer('The accounts, without their passwords.', Type.Array(ReaderOutput)) },
+  },
+  createReader: {
+    route: 'POST /admin/readers',
+    summary: 'Creates an account of ClickHouse that reads only the rows of one tenant or project.',
+    body: ReaderInput,
+    responses: { 201: answer(PASSWORD, ReaderCreated), 404: NOT_THERE, 501: READERS_NOT_HERE },
+  },
+  dropReader: {
+    route: 'DELETE /admin/readers/{id}',
+    summary: 'Deletes an account of ClickHouse.',
+    responses: { 204: emptyAnswer('The account is no longer valid.'), 404: NOT_THERE },
+  },
+  rotateReader: {
+    route: 'POST /admin/readers/{id}/rotate',
+    summary: 'Replaces the password of an account of ClickHouse. The old password is invalid at once.',
+    responses: { 201: answer(PASSWORD, ReaderCreated), 404: NOT_THERE, 501: READERS_NOT_HERE },
   },
 } as const satisfies Operations;

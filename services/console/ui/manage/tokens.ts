@@ -13,8 +13,13 @@ const SCOPES = [
   { value: 'read', label: 'read: read events, reports and links', isChecked: false },
 ];
 
+const ofToken = ({ token }: TokenCreated): NewSecret => ({
+  ...{ title: 'New token', text: token },
+  advice: 'The token is shown only once. Copy it now and store it with the secrets of the game.',
+});
+
 export function TokenForm(
-  props: FormProps & { projects: readonly ProjectOutput[]; onMade: (token: string) => void },
+  props: FormProps & { projects: readonly ProjectOutput[]; onMade: (secret: NewSecret) => void },
 ): VNode {
   const { projects, onMade, onClose, onChange } = props;
   const fields: Field[] = [
@@ -26,28 +31,35 @@ export function TokenForm(
     },
   ];
   const send = async (values: Values): Promise<void> => {
-    onMade((await post<TokenCreated>('/admin/tokens', values)).token);
+    onMade(ofToken(await post<TokenCreated>('/admin/tokens', values)));
     onChange();
   };
   return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-/** Shows a new token only one time, because Questlog stores only the SHA-256 hash of a token. */
-export function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
+/** A new token, or a new password with the line that a client needs to connect. */
+export interface NewSecret {
+  readonly title: string;
+  readonly text: string;
+  readonly advice: string;
+}
+
+/** Shows a new secret only one time, because Questlog stores only the SHA-256 hash of a secret. */
+export function Secret({ title, text, advice, onClose }: NewSecret & { onClose: () => void }): VNode {
   const [message, setMessage] = useState('');
   const tokenElement = useRef<HTMLElement>(null);
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(token);
+      await navigator.clipboard.writeText(text);
       setMessage('Copied.');
     } catch {
       if (tokenElement.current) getSelection()?.selectAllChildren(tokenElement.current);
-      setMessage('The browser does not allow this page to copy. The token is selected: press Ctrl+C.');
+      setMessage('The browser does not allow this page to copy. The text is selected: press Ctrl+C.');
     }
   };
-  return html`<${Dialog} title="New token" onClose=${onClose}>
-    <p>The token is shown only once. Copy it now and store it with the secrets of the game.</p>
-    <pre ref=${tokenElement} tabindex="0">${token}</pre>
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <p>${advice}</p>
+    <pre ref=${tokenElement} tabindex="0">${text}</pre>
     <form method="dialog" class="actions">
       <button type="button" autofocus onClick=${copy}>Copy</button>
       <button class="plain">Close</button>
@@ -71,7 +83,7 @@ export function RevokeForm(props: FormProps & { token: TokenOutput; name?: strin
 const DAY_HOURS = 24;
 
 export function RotateForm(
-  props: FormProps & { token: TokenOutput; onMade: (token: string) => void },
+  props: FormProps & { token: TokenOutput; onMade: (secret: NewSecret) => void },
 ): VNode {
   const { token, onMade, onClose, onChange } = props;
   const fields: Field[] = [
@@ -87,7 +99,7 @@ export function RotateForm(
   ];
   const send = async ({ expiresAt, ...values }: Values): Promise<void> => {
     const body = { ...values, ...(expiresAt !== null && { expiresAt }) };
-    onMade((await post<TokenCreated>(`/admin/tokens/${token.id}/rotate`, body)).token);
+    onMade(ofToken(await post<TokenCreated>(`/admin/tokens/${token.id}/rotate`, body)));
     onChange();
   };
   return html`<${FormDialog} title="Rotate token" action="Rotate token" fields=${fields} send=${send} onClose=${onClose}>

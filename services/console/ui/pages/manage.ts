@@ -1,5 +1,5 @@
-/** The page on which operators create and change tenants, projects, and tokens, and send test events. */
-import type { ProjectOutput, TenantOutput, TokenOutput } from '@questlog/schemas/http/admin';
+/** The page on which operators create and change tenants, projects, tokens, and readers, and send test events. */
+import type { ProjectOutput, ReaderOutput, TenantOutput, TokenOutput } from '@questlog/schemas/http/admin';
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Field, Values } from '../form.ts';
@@ -7,15 +7,17 @@ import { count } from '../format.ts';
 import { type Column, html, type PageProps, Table, Time } from '../html.ts';
 import { EntityForm, type FormProps } from '../manage/entityForm.ts';
 import { LimitsForm, limitsText, RetentionForm, retentionText } from '../manage/limits.ts';
+import { DropReaderForm, ReaderForm, RotateReaderForm } from '../manage/readers.ts';
 import { RemoveSwitchForm, Switches, SwitchForm, type SwitchRow } from '../manage/switches.ts';
 import { TestEvent } from '../manage/testEvent.ts';
-import { RevokeForm, RotateForm, Secret, TokenForm } from '../manage/tokens.ts';
+import { type NewSecret, RevokeForm, RotateForm, Secret, TokenForm } from '../manage/tokens.ts';
 import { get } from '../request.ts';
 import { show, useResource } from '../resource.ts';
 
 interface Entities {
   readonly tenants: readonly TenantOutput[];
   readonly tokens: readonly TokenOutput[];
+  readonly readers: readonly ReaderOutput[];
 }
 
 type Opened =
@@ -24,17 +26,19 @@ type Opened =
   | { readonly kind: 'tenant limits'; readonly of: TenantOutput }
   | { readonly kind: 'project limits' | 'retention' | 'switch'; readonly of: ProjectOutput }
   | { readonly kind: 'remove switch'; readonly of: SwitchRow }
-  | { readonly kind: 'token' }
-  | { readonly kind: 'rotate' | 'revoke'; readonly of: TokenOutput };
+  | { readonly kind: 'token' | 'reader' }
+  | { readonly kind: 'rotate' | 'revoke'; readonly of: TokenOutput }
+  | { readonly kind: 'rotate reader' | 'drop reader'; readonly of: ReaderOutput };
 type Open = (opened: Opened) => void;
 
 const REFRESH_MS = 10_000;
 async function loadEntities(signal: AbortSignal): Promise<Entities> {
-  const [tenants, tokens] = await Promise.all([
+  const [tenants, tokens, readers] = await Promise.all([
     get<TenantOutput[]>('/admin/tenants', signal),
     get<TokenOutput[]>('/admin/tokens', signal),
+    get<ReaderOutput[]>('/admin/readers', signal),
   ]);
-  return { tenants, tokens };
+  return { tenants, tokens, readers };
 }
 
 export function Manage(page: PageProps): VNode {
@@ -49,11 +53,14 @@ export function Manage(page: PageProps): VNode {
 function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
   const { project } = props;
   const [opened, setOpened] = useState<Opened>();
-  const [secret, setSecret] = useState('');
+  const [secret, setSecret] = useState<NewSecret>();
   const [test, setTest] = useState<{ project: ProjectOutput; number: number }>();
   const tenants = props.tenants.filter(({ id }) => project === undefined || id === project.tenantId);
   const projects = props.projects.filter(({ id }) => project === undefined || id === project.id);
   const tokens = props.tokens.filter(({ projectId }) => project === undefined || projectId === project.id);
+  const readers = props.readers.filter(
+    (of) => project === undefined || of.projectId === project.id || (of.projectId === null && of.tenantId === project.tenantId),
+  );
   const tenantNames = new Map(props.tenants.map(({ id, name }) => [id, name]));
   const projectNames = new Map(props.projects.map(({ id, name }) => [id, name]));
   const sendTest = (of: ProjectOutput) =>
@@ -70,13 +77,16 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
     <${Section} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
       rows=${tokens} columns=${tokenColumns(projectNames, setOpened)}
       whenEmpty="No token yet. A game sends a token with every request. Create the project first." />
+    <${Section} title="Readers" action="New reader" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'reader' })}
+      rows=${readers} columns=${readerColumns(tenantNames, projectNames, setOpened)}
+      whenEmpty="No reader yet. A reader is an account of ClickHouse that sees only the rows of one tenant or project." />
     ${opened && dialogOf(opened, { ...props, projects, onClose: () => setOpened(undefined), onMade: setSecret })}
-    ${secret && html`<${Secret} token=${secret} onClose=${() => setSecret('')} />`}`;
+    ${secret && html`<${Secret} ...${secret} onClose=${() => setSecret(undefined)} />`}`;
 }
 
 function dialogOf(
   opened: Opened,
-  props: Pick<PageProps, 'projects'> & Entities & FormProps & { onMade: (token: string) => void },
+  props: Pick<PageProps, 'projects'> & Entities & FormProps & { onMade: (secret: NewSecret) => void },
 ): VNode {
   const { projects, tenants, onClose, onChange, onMade } = props;
   const dialog = { onClose, onChange };
@@ -103,6 +113,12 @@ function dialogOf(
       const name = projects.find(({ id }) => id === opened.of.projectId)?.name;
       return html`<${RevokeForm} ...${dialog} token=${opened.of} name=${name} />`;
     }
+    case 'reader':
+      return html`<${ReaderForm} ...${dialog} tenants=${tenants} projects=${projects} onMade=${onMade} />`;
+    case 'rotate reader':
+      return html`<${RotateReaderForm} ...${dialog} reader=${opened.of} onMade=${onMade} />`;
+    case 'drop reader':
+      return html`<${DropReaderForm} ...${dialog} reader=${opened.of} />`;
   }
 }
 
@@ -182,19 +198,40 @@ function projectColumns(
   ];
 }
 
-function tokenColumns(projects: ReadonlyMap<string, string>, open: Open): Column<TokenOutput>[] {
+function expiryOf({ expiresAt }: { readonly expiresAt: string | null }): ComponentChildren {
+  if (expiresAt === null) return 'never';
   const expired = html`<span class="tag bad">expired</span>`;
+  return html`<${Time} at=${expiresAt} /> ${Date.parse(expiresAt) < Date.now() && expired}`;
+}
+
+function readerColumns(
+  tenants: ReadonlyMap<string, string>,
+  projects: ReadonlyMap<string, string>,
+  open: Open,
+): Column<ReaderOutput>[] {
+  return [
+    ['Name', ({ name }) => name],
+    ['Tenant', ({ tenantId }) => tenants.get(tenantId) ?? tenantId],
+    ['Project', ({ projectId }) => (projectId === null ? 'all' : (projects.get(projectId) ?? projectId))],
+    ['Account', ({ username }) => html`<code class="long">${username}</code>`],
+    ['Expires', expiryOf],
+    ['Created', ({ createdAt }) => html`<${Time} at=${createdAt} />`],
+    [
+      'Actions',
+      (of) => html`<span class="actions">
+        ${rowButton('New password', of.username, () => open({ kind: 'rotate reader', of }))}
+        ${rowButton('Drop', of.username, () => open({ kind: 'drop reader', of }))}
+      </span>`,
+    ],
+  ];
+}
+
+function tokenColumns(projects: ReadonlyMap<string, string>, open: Open): Column<TokenOutput>[] {
   return [
     ['Project', ({ projectId }) => projects.get(projectId) ?? projectId],
     ['Scopes', ({ scopes }) => scopes.join(', ')],
     ['Builds', ({ buildIds }) => buildIds?.join(', ') ?? 'all'],
-    [
-      'Expires',
-      ({ expiresAt }) =>
-        expiresAt === null
-          ? 'never'
-          : html`<${Time} at=${expiresAt} /> ${Date.parse(expiresAt) < Date.now() && expired}`,
-    ],
+    ['Expires', expiryOf],
     ['Last used', ({ lastUsedAt: at }) => (at === null ? 'never' : html`<${Time} at=${at} />`)],
     ...ID_AND_CREATED,
     [

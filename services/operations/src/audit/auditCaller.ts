@@ -15,6 +15,7 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   tenants: 'tenant',
   projects: 'project',
   tokens: 'token',
+  readers: 'reader',
 };
 /** Number of hex digits of a token's SHA-256 hash that the audit shows. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;

@@ -35,6 +35,7 @@ import { deadLetterHandlers } from '../deadLetters/deadLetterHandlers.ts';
 import type { DeadLetterAdmin } from '../deadLetters/deadLetters.ts';
 import { administer } from '../directory/administer.ts';
 import { projectSwitches, type TaggedSwitches } from '../directory/projectSwitches.ts';
+import { type ReaderDeps, readerOperations } from '../directory/readers.ts';
 import { sendTestEvent } from '../directory/testEvent.ts';
 import type { Erasures } from '../erasures/erasures.ts';
 import { exportHandlers } from '../exports/exportHandlers.ts';
@@ -49,9 +50,8 @@ import { readRetention } from '../retention/cost.ts';
 import { runSql } from '../sql/runSql.ts';
 import { uploadHandler } from './uploadHandler.ts';
 
-export interface AdminAppDeps extends HealthDeps {
+export interface AdminAppDeps extends HealthDeps, ReaderDeps {
   readonly metrics: OperationsMetrics;
-  readonly directory: DirectoryHandle;
   readonly store: Store;
   readonly reader: AddressedStore | undefined;
   readonly log: Log;
@@ -59,7 +59,6 @@ export interface AdminAppDeps extends HealthDeps {
   readonly reportProjection: ProjectionProgress;
   readonly appendReport: AppendReport;
   readonly uploads: UploadStore | undefined;
-  readonly clock: Clock;
   readonly verifier: Verifier;
   readonly ledger: LedgerDeps;
   readonly deadLetters: DeadLetterAdmin;
@@ -133,7 +132,7 @@ type AdminHandlers<Id extends keyof typeof OPERATORS> = Handlers<Pick<typeof OPE
 function directoryHandlers(
   deps: AdminAppDeps,
 ): AdminHandlers<Exclude<keyof typeof DIRECTORY, 'retractReport'>> {
-  const entities = administer(deps.directory, deps.clock);
+  const entities = { ...administer(deps.directory, deps.clock), ...readerOperations(deps) };
   const { list, replace } = projectSwitches(deps.directory, deps.clock);
   // Runs the directory changes of this process one after the other, because concurrent changes can conflict.
   const changes = new KeyedMutex();
@@ -150,12 +149,16 @@ function directoryHandlers(
     listTenants: entities.tenants,
     listProjects: entities.projects,
     listTokens: entities.tokens,
+    listReaders: entities.readers,
     createTenant: (ctx, { body }) => change(ctx, () => entities.createTenant(body)),
     changeTenant: (ctx, { body, params }) => change(ctx, () => entities.patchTenant(body, params.id)),
     createProject: (ctx, { body }) => change(ctx, () => entities.createProject(body)),
     changeProject: (ctx, { body, params }) => change(ctx, () => entities.patchProject(body, params.id)),
     createToken: (ctx, { body }) => change(ctx, () => entities.createToken(body)),
     rotateToken: (ctx, { body, params }) => change(ctx, () => entities.rotateToken(body, params.id)),
+    createReader: (ctx, { body }) => change(ctx, () => entities.createReader(body)),
+    rotateReader: (ctx, { params }) => change(ctx, () => entities.rotateReader(params.id)),
+    dropReader: (_, { params }) => entities.dropReader(params.id),
     revokeToken: (_, { params }) => entities.revokeToken(params.id),
     listSwitches: (ctx, { params }) => tagged(ctx, list(params.id)),
     replaceSwitches: async (ctx, { body, params }) =>

@@ -12,6 +12,7 @@ import {
   type Store,
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';
+import type { StudioAccounts } from '@questlog/runtime/clickhouse/studioTables';
 import { waitForClickHouse } from '@questlog/runtime/clickhouse/waitForClickHouse';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
@@ -37,6 +38,8 @@ export interface Engines {
   readonly store: Store;
   /** ClickHouse client with the read-only account. Undefined if no account is set. */
   readonly reader: AddressedStore | undefined;
+  /** Accounts of studios in the embedded ClickHouse. Undefined for an external ClickHouse. */
+  readonly studioAccounts: StudioAccounts | undefined;
   readonly clickhouse: StoreOptions;
   /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
@@ -71,8 +74,8 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const { settings, options, lifecycle } = deps;
   const { address, cluster } = options.clickhouse;
   if (address !== undefined && cluster === undefined) await waitForClickHouse(address.url, deps.logger);
-  const { clickhouse, problem } = address
-    ? { clickhouse: address, problem: undefined }
+  const { clickhouse, problem, studioAccounts } = address
+    ? { clickhouse: address, problem: undefined, studioAccounts: undefined }
     : await embeddedClickHouse(deps);
   const opened = await openTables(cluster, clickhouse, deps.logger);
   // Does not wait for inserts of an earlier process, because the embedded ClickHouse has been restarted with this process.
@@ -90,7 +93,8 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const brokenParts = await findBrokenParts(store, deps.logger);
   const reader = openReader(deps, clickhouse);
   const needsCompact = embeddedLog?.needsCompact ?? false;
-  return { log, registry, store, reader, clickhouse, problem, brokenParts, needsCompact, copyable };
+  const connections = { log, registry, store, reader, studioAccounts, clickhouse };
+  return { ...connections, problem, brokenParts, needsCompact, copyable };
 }
 
 async function openTables(
@@ -194,7 +198,9 @@ async function confluentRegistry({ options, settings, logger }: EngineDeps): Pro
   return openConfluentRegistry({ ...registry, subjectPrefix: settings.prefix, logger });
 }
 
-async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clickhouse' | 'problem'>> {
+async function embeddedClickHouse(
+  deps: EngineDeps,
+): Promise<Pick<Engines, 'clickhouse' | 'problem' | 'studioAccounts'>> {
   const { settings, lifecycle, logger } = deps;
   const { dataDir, username, password, reader } = embeddedOf(deps);
   const options = {
@@ -207,9 +213,11 @@ async function embeddedClickHouse(deps: EngineDeps): Promise<Pick<Engines, 'clic
   };
   const engine = await startEngineProcess(options, logger);
   lifecycle.onStop('embedded ClickHouse', () => engine.close());
+  const address = { url: engine.url, database: 'questlog' };
   return {
-    clickhouse: { url: engine.url, username, password, database: 'questlog' },
+    clickhouse: { ...address, username, password },
     problem: engine.problem,
+    studioAccounts: { ...address, set: engine.setStudios },
   };
 }
 

@@ -1,4 +1,4 @@
-/** Tenants, projects, tokens, secrets, and erasures, computed from the records of the directory's topic. */
+/** Tenants, projects, tokens, readers, secrets, and erasures, computed from the records of the directory's topic. */
 import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
@@ -6,6 +6,7 @@ import type {
   Erasure,
   Heartbeat,
   Project,
+  Reader,
   Scope,
   Secret,
   Tenant,
@@ -21,6 +22,7 @@ export interface Directory {
   /** Map from the SHA-256 digest of a token, in hexadecimal, to the id of the token. */
   readonly tokenIdsBySha256: Map<string, string>;
   readonly uses: Map<string, TokenUse>;
+  readonly readers: Map<string, Reader>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
   readonly erased: ErasedData;
@@ -48,7 +50,7 @@ export function emptyDirectory(): Directory {
   return {
     ...{ tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() },
     ...{ uses: new Map(), secrets: new Map(), erasures: new Map(), erased: new ErasedData() },
-    heartbeats: new Map(),
+    ...{ heartbeats: new Map(), readers: new Map() },
   };
 }
 
@@ -59,6 +61,7 @@ export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tokens, other.tokens);
   replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
   replace(directory.uses, other.uses);
+  replace(directory.readers, other.readers);
   replace(directory.secrets, other.secrets);
   replace(directory.erasures, other.erasures);
   replace(directory.heartbeats, other.heartbeats);
@@ -78,6 +81,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokens.set(id, entry.token);
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
+  if (entry.reader != null) directory.readers.set(id, entry.reader);
   if (entry.use != null) directory.uses.set(id, entry.use);
   if (entry.heartbeat != null) directory.heartbeats.set(id, entry.heartbeat);
   // Copies the secret, because the original bytes would keep the whole fetched buffer in memory.
@@ -139,6 +143,7 @@ function removeEntity(directory: Directory, kind: string, id: string): void {
   if (kind === 'tenant') directory.tenants.delete(id);
   if (kind === 'project') directory.projects.delete(id);
   if (kind === 'use') directory.uses.delete(id);
+  if (kind === 'reader') directory.readers.delete(id);
   if (kind === 'secret') directory.secrets.delete(id);
   if (kind !== 'token') return;
   const token = directory.tokens.get(id);

@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../../process/errors.ts';
+import type { StudioReader } from '../studioTables.ts';
 import { createAdmission } from './engine/admission.ts';
 import { loadChdbAddon } from './engine/chdbAddon.ts';
 import { type Engine, openEngine } from './engine/engine.ts';
@@ -28,6 +29,8 @@ export interface EmbeddedClickHouseOptions {
   password: string;
   /** Read-only account for queries of Questlog's databases. If undefined, no such account exists. */
   reader?: Credentials;
+  /** Accounts of studios by their names. Changes of the map take effect immediately. */
+  studios?: ReadonlyMap<string, StudioReader>;
   /** The only folder that the SQL statements BACKUP and RESTORE can use. */
   backups?: string;
   /** Maximum number of concurrent queries. Must be lower than `UV_THREADPOOL_SIZE`, because each query occupies a thread. */
@@ -72,7 +75,8 @@ export async function startEmbeddedClickHouse(
       product: createAdmission(maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES),
       reader: createAdmission(maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS),
     };
-    const accounts = { product: { username, password }, reader: options.reader ?? disabledAccount() };
+    const { reader = disabledAccount(), studios = new Map() } = options;
+    const accounts = { product: { username, password }, reader, studios };
     const { onRequestFailure = () => {} } = options;
     const backend: Backend = { engine, files, admission, readers: new Map(), onRequestFailure };
     const requests = new Set<Promise<unknown>>();

@@ -1,5 +1,6 @@
 /** Tests the supervised embedded ClickHouse: the reasons for which its process ends, and the data that is stored afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,6 +16,7 @@ import { auth } from './testing/aClickHouse.ts';
 const PARENT = fileURLToPath(new URL('./testing/engineParent.ts', import.meta.url));
 const ACCOUNT = { username: 'default', password: 'secret' };
 const READER = { username: 'reader', password: 'read-only' };
+const STUDIO = { username: 'studio', password: 'x', tenantId: randomUUID(), projectId: null, expiresAt: null };
 
 async function aDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
@@ -55,12 +57,17 @@ test('a killed engine restarts with its address, accounts, and acknowledged rows
   const engine = await anEngine(directory);
   await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   await ask(engine.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
+  await engine.setStudios([{ ...STUDIO, sha256: createHash('sha256').update(STUDIO.password).digest('hex') }]);
+  expect(await ask(engine.url, 'SELECT 1', STUDIO)).toBe('1\n');
   const before = await pidOf(directory);
   process.kill(before, 'SIGKILL');
   await expect.poll(engine.problem, { timeout: 20_000 }).toMatch(/is being restarted/);
   await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('1000\n');
   expect(engine.problem()).toBeUndefined();
   expect(await ask(engine.url, 'SELECT 1', READER)).toBe('1\n');
+  expect(await ask(engine.url, 'SELECT 1', STUDIO)).toBe('1\n');
+  await engine.setStudios([]);
+  await expect(ask(engine.url, 'SELECT 1', STUDIO)).rejects.toThrow(/AUTHENTICATION_FAILED/);
   expect(await pidOf(directory)).not.toBe(before);
 });
 

@@ -5,6 +5,7 @@
 import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLogger, logOptions } from '../../process/logger.ts';
+import type { StudioReader } from '../studioTables.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
@@ -38,6 +39,7 @@ else runSupervised();
  */
 function runSupervised(): void {
   let server: EmbeddedClickHouse | undefined;
+  const studios = new Map<string, StudioReader>();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
   // Exits immediately, so that the next engine process can open the data directory.
   process.on('disconnect', killSelf);
@@ -46,12 +48,17 @@ function runSupervised(): void {
       await server?.close().catch(() => {});
       return killSelf();
     }
+    if ('studios' in message) {
+      studios.clear();
+      for (const studio of message.studios) studios.set(studio.username, studio);
+      return void process.send?.({ hasStudios: true });
+    }
     if ('probe' in message) {
       await server?.probe();
       return sendToSupervisor({ answers: true });
     }
     try {
-      server = await startEmbeddedClickHouse({ ...CONCURRENCY, ...message.start, ...CALLBACKS });
+      server = await startEmbeddedClickHouse({ ...CONCURRENCY, ...message.start, studios, ...CALLBACKS });
       sendToSupervisor({ ready: Number(new URL(server.url).port) });
     } catch (error) {
       sendToSupervisor({ refused: messageOf(error) }, killSelf);

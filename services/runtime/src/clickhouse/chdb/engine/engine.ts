@@ -10,10 +10,12 @@ import { messageOf } from '../../../process/errors.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
-import { READER } from './engineConfig.ts';
+import type { StudioReader } from '../../studioTables.ts';
+import { DATABASE, READER, STUDIO } from './engineConfig.ts';
 import * as limits from './limits.ts';
 import { isReaderSetting, listsSettings, readerViolation, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
+import { isCatalog, isStudioSetting, studioComment, studioViolation } from './studioAccess.ts';
 
 export interface EngineRequest {
   sql: string;
@@ -27,6 +29,8 @@ export interface EngineRequest {
 }
 
 export interface ReaderRequest {
+  /** Account of a studio. Undefined for the account that reads all rows. */
+  studio: StudioReader | undefined;
   settings: ReadonlyMap<string, string>;
   /** Normalized text of the statement, without the INTO OUTFILE clause that Questlog adds. */
   normalized: string;
@@ -59,7 +63,7 @@ export async function openEngine(
   monitor: EngineMonitor,
 ): Promise<Engine> {
   const keepAliveConnection = addon.CreateConnection(directory, args);
-  const create = `CREATE DATABASE IF NOT EXISTS ${sqlIdentifier(DEFAULT_DATABASE)} ENGINE = Atomic`;
+  const create = `CREATE DATABASE IF NOT EXISTS ${sqlIdentifier(DATABASE)} ENGINE = Atomic`;
   await addon.QueryAsyncConnection(keepAliveConnection, create, 'Null');
   const facts = await addon.QueryAsyncConnection(
     keepAliveConnection,
@@ -126,7 +130,9 @@ async function runQuery(
   request: EngineRequest & { format: string },
   hasTimeLimit = request.reader !== undefined,
 ): Promise<QueryOutcome> {
-  const queryTag = `questlog-${randomUUID()}`;
+  const studio = request.reader?.studio;
+  const tag = `questlog-${randomUUID()}`;
+  const queryTag = studio === undefined ? tag : studioComment(tag, studio);
   const settings = new Map([...request.settings, ['log_comment', queryTag]]);
   const settled = new AbortController();
   const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
@@ -241,18 +247,19 @@ async function runOnNewConnection(
 /** Gives a connection only the rights of a reader. Sets `readonly` last, because it prevents further changes of settings. */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
-  { settings, normalized }: ReaderRequest,
+  { settings, normalized, studio }: ReaderRequest,
 ): Promise<void> {
-  const violation = readerViolation(normalized);
+  const isAllowed = studio === undefined ? isReaderSetting : isStudioSetting;
+  const violation = readerViolation(normalized) ?? (studio && studioViolation(normalized));
   if (violation !== undefined) throw exceptions.accessDenied(`${READER}: ${violation}.`);
   for (const name of settings.keys()) {
-    if (!isReaderSetting(name))
+    if (!isAllowed(name))
       throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
   }
-  await run(`SET ROLE ${READER}`);
+  await run(`SET ROLE ${studio === undefined ? READER : STUDIO}`);
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
-  for (const [name, value] of settingsInClauses(normalized)) await run(`SET ${name} = ${value}`);
+  for (const [name, value] of settingsInClauses(normalized, isAllowed)) await run(`SET ${name} = ${value}`);
   await run(`SET readonly = ${listsSettings(normalized) ? 2 : 1}`);
 }
 
@@ -276,10 +283,12 @@ async function close(open: OpenEngine, keepAliveConnection: Connection): Promise
 }
 
 function preparation(request: EngineRequest): string[] {
-  if (request.reader !== undefined && request.database?.toLowerCase() === 'system') {
-    throw exceptions.accessDenied(`${READER}: read tables of system as system.<table>.`);
+  const { reader, database = DATABASE } = request;
+  const isHidden = reader?.studio === undefined ? database.toLowerCase() === 'system' : isCatalog(database);
+  if (reader !== undefined && isHidden) {
+    throw exceptions.accessDenied(`${READER}: read tables of ${database} as ${database}.<table>.`);
   }
-  const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
+  const use = `USE ${sqlIdentifier(database)}`;
   // Raises `max_query_size`, because long query parameters can make the SET statement longer than the default limit.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
@@ -290,5 +299,3 @@ function preparation(request: EngineRequest): string[] {
 const LONG_SET_CHARACTERS = 50_000;
 const DEFAULT_MAX_QUERY_SIZE = '262144';
 
-/** Questlog's database. chdb's own database `default` is unsuitable, because every start recreates it. */
-export const DEFAULT_DATABASE = 'questlog';

@@ -1,10 +1,13 @@
 /** Creates the content of the engine's configuration file and users file. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
+import { STUDIO_TABLES } from '../../studioTables.ts';
 import { boundedSettings, readableSystemTables, visibleSettings } from './readerAccess.ts';
+import { studioFilters } from './studioAccess.ts';
 
-/** `READER` and `PRODUCT` are roles of the engine's only user. `SET ROLE` restricts a connection to one role. */
+/** Roles of the engine's only user. `SET ROLE` restricts a connection to one role. `STUDIO` reads the rows of one studio. */
 export const READER = 'reader';
+export const STUDIO = 'studio';
 const PRODUCT = 'product';
 
 /**
@@ -48,7 +51,12 @@ function inXml(text: string): string {
 
 /** Returns the content of the engine's users file. No role has a grant to read files or URLs. */
 export function usersConfig(): string {
-  const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
+  const ofSystem = readableSystemTables.map((table) => `system.${table}`);
+  const readable = [`${PRODUCT_DATABASES}.*`, ...ofSystem];
+  const ofStudios = [...STUDIO_TABLES.map((table) => `${DATABASE}.${table}`), ...ofSystem];
+  const policies = studioFilters([PRODUCT, READER]).map(
+    ([table, condition]) => `<${table}><filter>${condition}</filter></${table}>`,
+  );
   const grants = (queries: readonly string[]) =>
     `<grants>${queries.map((query) => `<query>GRANT ${query}</query>`).join('')}</grants>`;
   const bounds = [...boundedSettings].map(
@@ -61,6 +69,7 @@ export function usersConfig(): string {
   </profiles>
   <roles>
     <${READER}>${grants(readable.map((table) => `SELECT ON ${table}`))}</${READER}>
+    <${STUDIO}>${grants(ofStudios.map((table) => `SELECT ON ${table}`))}</${STUDIO}>
     <${PRODUCT}>${grants([PRODUCT_GRANTS])}</${PRODUCT}>
   </roles>
   <users>
@@ -69,8 +78,11 @@ export function usersConfig(): string {
       <networks><ip>::/0</ip></networks>
       <profile>default</profile>
       <quota>default</quota>
-      <databases><system><settings><filter>has(currentRoles(), '${PRODUCT}') OR ${visibleSettings}</filter></settings></system></databases>
-      ${grants([READER, PRODUCT])}
+      <databases>
+        <system><settings><filter>has(currentRoles(), '${PRODUCT}') OR ${visibleSettings}</filter></settings></system>
+        <${DATABASE}>${policies.join('')}</${DATABASE}>
+      </databases>
+      ${grants([READER, STUDIO, PRODUCT])}
     </default>
   </users>
   <quotas><default/></quotas>
@@ -78,6 +90,8 @@ export function usersConfig(): string {
 `;
 }
 
+/** Questlog's database. chdb's own database `default` is unsuitable, because every start recreates it. */
+export const DATABASE = 'questlog';
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
   'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';

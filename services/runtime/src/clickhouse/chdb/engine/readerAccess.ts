@@ -72,14 +72,17 @@ const callerLimits: ReadonlySet<string> = new Set(
  * Returns the allowed settings from the SETTINGS clauses of a statement, as SQL. The caller must apply these settings before it
  * sets `readonly`. With `readonly`, the engine rejects every clause that changes a setting.
  */
-export function settingsInClauses(normalized: string): [name: string, sqlValue: string][] {
+export function settingsInClauses(
+  normalized: string,
+  isAllowed: (name: string) => boolean,
+): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
   for (const { index } of maskQuoted(normalized).matchAll(/\bSETTINGS\b/g)) {
     const assignment = / (?<name>[\w.]+) = (?<value>'(?:[^'\\]|\\.)*'|[\w.+-]+),?/y;
     assignment.lastIndex = index + 'SETTINGS'.length;
     for (let match = assignment.exec(normalized); match !== null; match = assignment.exec(normalized)) {
       const { name = '', value = '' } = match.groups ?? {};
-      if (isReaderSetting(name) && !callerLimits.has(name)) found.push([name, value]);
+      if (isAllowed(name) && !callerLimits.has(name)) found.push([name, value]);
     }
   }
   return found;
@@ -145,7 +148,7 @@ const OPENING = new Set(['(', '[', '{']);
 const CLOSING = new Set([')', ']', '}']);
 const SUBQUERY_VERBS = new Set(['SELECT', 'WITH']);
 
-interface Token {
+export interface Token {
   readonly isString?: boolean;
   /** Text of the token: a word in upper case, or a symbol. Empty if the token is quoted. */
   readonly text: string;
@@ -153,7 +156,8 @@ interface Token {
   readonly name: string;
 }
 
-function tokensOf(normalized: string): Token[] {
+/** Splits a normalized statement into tokens. */
+export function tokensOf(normalized: string): Token[] {
   return Array.from(maskQuoted(normalized).matchAll(/'[^']*'|`[^`]*`|[\w$]+|\S/g), ({ 0: token, index }) => {
     if (token.startsWith("'")) return { text: '', name: '', isString: true };
     if (!token.startsWith('`')) return { text: token.toUpperCase(), name: token.toLowerCase() };
@@ -162,7 +166,7 @@ function tokensOf(normalized: string): Token[] {
   });
 }
 
-function words(text: string): string[] {
+export function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 

@@ -1,9 +1,10 @@
 /** Runs a parsed query. A SELECT writes its result to a file, and an INSERT reads its data from a file. */
 
 import type { ByteStream } from '../../../process/inflate.ts';
-import type { Admission } from '../engine/admission.ts';
+import { type Admission, createAdmission } from '../engine/admission.ts';
 import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { StudioReader } from '../../studioTables.ts';
 import {
   MAX_INSERT_TEXT_BYTES,
   MAX_NORMALIZED_BYTES,
@@ -18,6 +19,7 @@ import {
 } from '../engine/querySettings.ts';
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
+import { STUDIO_SETTINGS } from '../engine/studioAccess.ts';
 import { exceptions } from './httpErrors.ts';
 import { checkTypes, needsConversion } from './nativeBlocks.ts';
 import { BodyReader, sqlOf } from './requestBody.ts';
@@ -37,12 +39,14 @@ export interface ExecutionResult {
 export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
 type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
+export type ReaderQuery = Pick<RequestHead, 'queryId' | 'studio'>;
+
 export interface Execution {
   engine: Engine;
   admission: Readonly<Record<Access, Admission>>;
   files: RequestFiles;
-  /** Ids of the queries of readers whose responses are not complete yet. Several queries can have the same id. */
-  readers: ReadonlyMap<AbortController, string>;
+  /** Queries of readers whose responses are not complete yet. Several queries can have the same id. */
+  readers: ReadonlyMap<AbortController, ReaderQuery>;
   head: RequestHead;
   signal: AbortSignal;
 }
@@ -73,18 +77,33 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
 const KILL_BY_ID = /^\s*KILL QUERY WHERE query_id = '(?<id>[^'\\]+)'\s*$/;
 
 /**
- * Cancels the queries of readers with this id. Does not wait for a free slot, because the query to cancel can occupy the last
+ * Cancels the account's queries with this id. Does not wait for a free slot, because the query to cancel can occupy the last
  * slot.
  */
-function killReader({ readers }: Execution, queryId: string): ExecutionResult {
-  for (const [query, id] of readers) if (id === queryId) query.abort();
+function killReader({ readers, head }: Execution, killed: string): ExecutionResult {
+  for (const [query, { queryId, studio }] of readers)
+    if (queryId === killed && studio?.username === head.studio?.username) query.abort();
   return emptyResult({});
 }
 
+/** Runs the work when a query of the account can start. The account of a studio runs only one query at a time. */
 async function withAdmission<T>({ admission, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
-  const release = await admission[head.access].enter(signal);
-  return await work().finally(release);
+  const releaseOwn = head.studio && (await admissionOf(head.studio).enter(signal));
+  try {
+    const release = await admission[head.access].enter(signal);
+    return await work().finally(release);
+  } finally {
+    releaseOwn?.();
+  }
 }
+
+function admissionOf(studio: StudioReader): Admission {
+  const admission = studioAdmissions.get(studio) ?? createAdmission(1);
+  studioAdmissions.set(studio, admission);
+  return admission;
+}
+
+const studioAdmissions = new WeakMap<StudioReader, Admission>();
 
 async function insertData(
   execution: Execution,
@@ -115,6 +134,7 @@ async function runRead(
   if (!/^\w+$/.test(format)) throw exceptions.unknownFormat(`Unknown format ${format}`);
   const isReader = head.access === 'reader';
   const { settings: readersOwn, lowered } = lowerTimeLimit(head.settings);
+  const studioSettings = head.studio === undefined ? [] : STUDIO_SETTINGS;
   const baseSettings = isReader ? readerSettings() : statementSettings(head.settings, '');
   const { outcome, body } = await files.collect(signal, async (path, fileSignal) => {
     const { kind, beforeFormat: front, settings } = statement;
@@ -124,23 +144,24 @@ async function runRead(
       ...{ sql, database: head.database, format, signal: fileSignal },
       settings: withParameters(
         head,
-        new Map([...baseSettings, ['max_query_size', String(MAX_NORMALIZED_BYTES)]]),
+        new Map([...baseSettings, ...studioSettings, ['max_query_size', String(MAX_NORMALIZED_BYTES)]]),
       ),
-      ...(isReader && { reader: { settings: readersOwn, normalized } }),
+      ...(isReader && { reader: { settings: readersOwn, normalized, studio: head.studio } }),
     });
     // Checks the types before the response starts, because a later error could only close the connection.
     if (kind === 'select' && needsConversion(head, format)) await checkTypes(path);
     return result;
   });
   const resultBody = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
-  const summary = {
+  // The engine counts the rows that it read before it applied a row policy, so a studio gets no summary.
+  const summary = head.studio === undefined && {
     read_rows: outcome.rowsRead,
     read_bytes: outcome.bytesRead,
     result_rows: outcome.rowsRead,
     result_bytes: resultBody.bytes,
     elapsed_ns: outcome.elapsed * 1e9,
   };
-  return { body: resultBody, format, loweredSettings: isReader ? lowered : '', summary };
+  return { body: resultBody, format, loweredSettings: isReader ? lowered : '', summary: summary || {} };
 }
 
 function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): ExecutionResult {

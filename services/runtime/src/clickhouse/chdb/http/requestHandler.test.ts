@@ -7,7 +7,8 @@ import { auth } from '../testing/aClickHouse.ts';
 import { type Backend, handleRequest } from './requestHandler.ts';
 
 const READER = { username: 'reader', password: 'read-only' };
-const ACCOUNTS = { product: { username: 'default', password: 'secret' }, reader: READER };
+const PRODUCT = { username: 'default', password: 'secret' };
+const ACCOUNTS = { product: PRODUCT, reader: READER, studios: new Map() };
 const closers: (() => unknown)[] = [];
 afterEach(() => Promise.all(closers.splice(0).map((close) => close())));
 
@@ -67,7 +68,7 @@ function aBackend(content: Buffer | Readable, run: (backend: Backend) => void) {
         trackResult: (bytes: number) => () => void released.push(bytes),
       },
     },
-    readers: new Map<AbortController, string>(),
+    readers: new Map<AbortController, { queryId: string }>(),
     onRequestFailure: () => {},
   };
   return { backend, released };
@@ -91,7 +92,7 @@ test('a query that is canceled too late keeps its unsent bytes until the respons
 test('the end of a query does not affect the cancellation of another query with the same id', async () => {
   const { backend } = aBackend(Buffer.from('1'), () => {});
   const other = new AbortController();
-  backend.readers.set(other, 'same');
+  backend.readers.set(other, { queryId: 'same' });
   const url = await serve(backend);
   const ask = async (query: string, id: string) =>
     (await fetch(`${url}/?${new URLSearchParams({ query, query_id: id })}`, { headers: auth(READER) }))

@@ -2,13 +2,15 @@
 
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { StudioReader } from '../../studioTables.ts';
 import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
-import { type Execution, execute } from './execution.ts';
+import { type Execution, execute, type ReaderQuery } from './execution.ts';
 import { exceptions, fromEngine } from './httpErrors.ts';
 import { decodeContent, readForm } from './requestBody.ts';
 import {
   type Access,
   type Accounts,
+  type Caller,
   type Credentials,
   type RequestHead,
   readCredentials,
@@ -17,7 +19,7 @@ import {
 import { sendError, sendResult, sendText } from './responses.ts';
 
 export type Backend = Pick<Execution, 'engine' | 'admission' | 'files'> & {
-  readers: Map<AbortController, string>;
+  readers: Map<AbortController, ReaderQuery>;
   onRequestFailure(error: unknown): void;
 };
 
@@ -39,7 +41,7 @@ export async function handleRequest(
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
-    if (head.access === 'reader') backend.readers.set(abandoned, head.queryId);
+    if (head.access === 'reader') backend.readers.set(abandoned, head);
     if (openRequests > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
     await executeRequest(backend, request, response, head, abandoned.signal);
   } catch (error) {
@@ -91,15 +93,22 @@ function authenticate(
   accounts: Accounts,
   credentials: Credentials | undefined,
   response: ServerResponse,
-): Access {
+): Caller {
   const accesses: readonly Access[] = ['product', 'reader'];
   const access = accesses.find((name) => credentials !== undefined && areEqual(accounts[name], credentials));
-  if (access !== undefined) return access;
+  if (access !== undefined) return { access };
+  const studio = credentials && accounts.studios.get(credentials.username);
+  if (studio !== undefined && hasPassword(studio, credentials.password)) return { access: 'reader', studio };
   const name = credentials?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
   if (credentials !== undefined) throw exceptions.authenticationFailed(message);
   response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
   throw exceptions.requiredPassword(message);
+}
+
+function hasPassword({ sha256, expiresAt }: StudioReader, password: string): boolean {
+  const isValid = expiresAt === null || Date.now() < expiresAt;
+  return isValid && timingSafeEqual(Buffer.from(hash('sha256', password)), Buffer.from(sha256));
 }
 
 const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;

@@ -2,12 +2,18 @@
 
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { StudioReader } from '../../studioTables.ts';
 import { exceptions } from './httpErrors.ts';
 
 export type Access = 'product' | 'reader';
 
-export interface RequestHead {
+export interface Caller {
   access: Access;
+  /** Account of a studio, which has the access `reader`. Undefined for other accounts. */
+  studio?: StudioReader;
+}
+
+export interface RequestHead extends Caller {
   path: string;
   method: string;
   /** Text of the query in the URL. The query continues in the body of the request. */
@@ -31,12 +37,15 @@ export interface Credentials {
   password: string;
 }
 
-export type Accounts = Readonly<Record<Access, Credentials>>;
+export interface Accounts extends Readonly<Record<Access, Credentials>> {
+  /** Accounts of studios by their names. The map changes while the server runs. */
+  readonly studios: ReadonlyMap<string, StudioReader>;
+}
 
 export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
 /** Parses a request. @throws ClickHouseException for an unsupported parameter or an invalid id. */
-export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
+export function readRequestHead(request: IncomingMessage, caller: Caller): RequestHead {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
   const field = (name: string) => searchParams.get(name) ?? '';
   const { settings, parameters } = splitParameters(searchParams);
@@ -46,9 +55,9 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   // A GET request must not change data, because caches, crawlers, and curl rely on this rule.
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
   // Ignores a reader's own value of `readonly`, because the engine sets a stricter value for readers.
-  if (access === 'reader') settings.delete('readonly');
+  if (caller.access === 'reader') settings.delete('readonly');
   return {
-    access,
+    ...caller,
     path: pathname,
     method,
     urlQuery: field('query'),

@@ -1,0 +1,173 @@
+/** Tests the accounts of studios: attacks that read another studio's rows, and figures about the rows of all studios. */
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '../../studioTables.ts';
+import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
+import { answeredFromOwnRows, answeredWithoutRows, rejectedForStudios } from '../testing/studioAttacks.ts';
+
+const [OWN, OTHER] = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'];
+const [GAME, SECOND_GAME] = ['cccccccc-0000-4000-8000-000000000003', 'dddddddd-0000-4000-8000-000000000004'];
+const SECRET = 'secret of the other studio';
+const PASSWORD = 'studio';
+const STUDIO = { username: 'reader-1', password: PASSWORD };
+
+const studios = new Map<string, StudioReader>();
+let it: TestServer;
+beforeAll(async () => {
+  addAccount('reader-1', OWN, null);
+  addAccount('reader-2', OWN, GAME);
+  addAccount('reader-3', OTHER, null);
+  it = await aClickHouse({ hasTables: true, studios });
+  await addRows(OWN, GAME, '1', 1);
+  await addRows(OWN, SECOND_GAME, '1', 2);
+  await addRows(OTHER, OTHER, SECRET, 99);
+});
+afterAll(() => it[Symbol.asyncDispose]());
+
+function addAccount(username: string, tenantId: string, projectId: string | null, expiresAt: number | null = null) {
+  const sha256 = createHash('sha256').update(PASSWORD).digest('hex');
+  studios.set(username, { username, sha256, tenantId, projectId, expiresAt });
+}
+
+/** Adds one row to every table whose rows belong to a studio. Each text of the row is `text`. */
+async function addRows(tenant: string, project: string, text: string, offset: number): Promise<void> {
+  const columns = await it.ask(
+    `SELECT table, name, type FROM system.columns WHERE database = 'questlog' AND default_kind != 'MATERIALIZED'
+     AND table IN (${STUDIO_TABLES.map((table) => `'${table}'`).join(', ')}) FORMAT JSONEachRow`,
+  );
+  const rows = new Map<string, Record<string, unknown>>();
+  for (const line of columns.trim().split('\n')) {
+    const { table, name, type } = JSON.parse(line);
+    if (STUDIO_RULES[table] === 'view') continue;
+    rows.set(table, { ...rows.get(table), [name]: valueOf(name, type, text) });
+  }
+  for (const [table, row] of rows) {
+    const own = { tenant_id: tenant, ...('project_id' in row && { project_id: project }) };
+    const numbers = { ...('log_offset' in row && { log_offset: offset }), ...('used' in row && { used: 3 + offset }) };
+    await it.ask(`INSERT INTO ${table} FORMAT JSONEachRow\n${JSON.stringify({ ...row, ...own, ...numbers })}`);
+  }
+}
+
+function valueOf(name: string, type: string, text: string): unknown {
+  if (/Date/.test(type)) return type === 'Date' ? '2026-11-01' : '2026-11-01 00:00:00';
+  if (/Array/.test(type)) return [];
+  if (/UUID/.test(type)) return '00000000-0000-4000-8000-000000000000';
+  if (/Enum/.test(type)) return name === 'state' ? 'linked' : undefined;
+  return /String/.test(type) && !/FixedString/.test(type) ? text : undefined;
+}
+
+async function attack(
+  statement: string,
+  account = STUDIO,
+  parameters: Record<string, string> = {},
+): Promise<string> {
+  const body = statement.replaceAll('@OTHER@', OTHER).replaceAll('@OWN@', OWN);
+  const url = `${it.server.url}/?${new URLSearchParams({ param_t: 'questlog.events', ...parameters })}`;
+  const response = await fetch(url, { method: 'POST', body, headers: auth(account) });
+  const text = await response.text();
+  // An error repeats the statement, which can contain the id of the other studio.
+  expect(text).not.toContain(SECRET);
+  if (response.ok) expect(text).not.toContain(OTHER);
+  return response.ok ? text.trimEnd() : `rejected: ${text}`;
+}
+
+test('every table and view has a rule for the accounts of studios', async () => {
+  const tables = await it.ask("SELECT name FROM system.tables WHERE database = 'questlog' ORDER BY name");
+  expect(tables.trim().split('\n')).toEqual(Object.keys(STUDIO_RULES).sort());
+});
+
+test.each(STUDIO_TABLES)('the account reads only rows of its studio: %s', async (table) => {
+  const own = await attack(`SELECT DISTINCT tenant_id FROM ${table}`);
+  expect(own).toBe(OWN);
+  expect(await attack(`SELECT * FROM ${table} WHERE tenant_id != '${OWN}'`)).toBe('');
+  const ofProject = await attack(`SELECT count() FROM ${table}`, { ...STUDIO, username: 'reader-2' });
+  const isOfTenant = /^quota_usage/.test(table);
+  expect(ofProject).toBe(isOfTenant ? '0' : '1');
+});
+
+test.each(Object.keys(STUDIO_RULES).filter((table) => STUDIO_RULES[table] === 'hidden'))(
+  'the account cannot read a table for operators: %s',
+  async (table) => {
+    expect(await attack(`SELECT count() FROM ${table}`)).toMatch(/^rejected: Code: 497\. /);
+    expect(await attack(`EXISTS ${table}`)).toMatch(/^rejected: |^0$/);
+  },
+);
+
+test.each(answeredWithoutRows)('returns no row of the other studio: %s', async (statement) => {
+  expect(await attack(statement)).toMatch(/^$|^rejected: Code: (36|46|47|60|497)\. /);
+});
+
+test.each(answeredFromOwnRows)('uses only own rows: %s', async (statement, answer) => {
+  expect(await attack(statement)).toBe(answer);
+});
+
+test.each(rejectedForStudios)('rejects: %s', async (statement) => {
+  expect(await attack(statement)).toMatch(/^rejected: /);
+});
+
+test.each(['log_comment', 'role', 'profile', 'use_query_cache', 'additional_table_filters', 'max_rows_to_read'])(
+  'rejects the parameter %s',
+  async (name) => {
+    const answer = await attack('SELECT payload FROM events', STUDIO, { [name]: `x ${OTHER} ` });
+    expect(answer).toMatch(/^rejected: /);
+  },
+);
+
+test('the databases of system tables cannot be the current database', async () => {
+  for (const database of ['system', 'information_schema', 'INFORMATION_SCHEMA'])
+    expect(await attack('SELECT * FROM tables', STUDIO, { database })).toMatch(/^rejected: Code: 497/);
+});
+
+test('two studios with the same statement get their own rows', async () => {
+  for (const settings of ['', ' SETTINGS use_skip_indexes = 1', ' SETTINGS final = 1']) {
+    const statement = `SELECT sum(log_offset), count() FROM events WHERE event_type != 'x'${settings}`;
+    for (let round = 0; round < 3; round++) {
+      expect(await attack(statement)).toBe('3\t2');
+      expect(await attack(statement, { ...STUDIO, username: 'reader-3' })).toBe('99\t1');
+    }
+  }
+  expect(await it.askAsReader('SELECT count() FROM events')).toBe('3\n');
+  expect(await it.number('SELECT count() FROM events')).toBe(3);
+});
+
+test('a response contains no number of rows or bytes that the engine read', async () => {
+  const query = new URLSearchParams({ query: 'SELECT count() FROM events FORMAT JSON' });
+  const response = await fetch(`${it.server.url}/?${query}`, { headers: auth(STUDIO) });
+  expect(await response.json()).toEqual({
+    meta: expect.any(Array),
+    data: [{ 'count()': '2' }],
+    rows: 1,
+  });
+  const summary = JSON.parse(response.headers.get('x-clickhouse-summary') ?? '');
+  expect(new Set(Object.values(summary))).toEqual(new Set(['0']));
+});
+
+test('an error does not name a part of the table', async () => {
+  const answer = await attack('SELECT toUInt8(event_type || repeat(toString(id), 2)) FROM events');
+  expect(answer).toMatch(/CANNOT_PARSE_TEXT/);
+  expect(answer).not.toMatch(/part|mark|\/store\//);
+});
+
+test('lists the studio’s tables and columns for clients', async () => {
+  const tables = await attack("SELECT name FROM system.tables WHERE database = 'questlog' ORDER BY name");
+  expect(tables.split('\n')).toEqual([...STUDIO_TABLES].sort());
+  expect(await attack("SELECT count(*) > 100 FROM system.columns WHERE database = 'questlog'")).toBe('1');
+});
+
+test('a studio cannot cancel the query of another studio', async () => {
+  const id = 'long';
+  const query = attack('SELECT sleep(1)', { ...STUDIO, username: 'reader-3' }, { query_id: id });
+  expect(await attack(`KILL QUERY WHERE query_id = '${id}'`)).toBe('');
+  expect(await query).toBe('0');
+});
+
+test('an expired, dropped, or wrong account is rejected', async () => {
+  addAccount('reader-4', OWN, null, Date.now() - 1);
+  addAccount('reader-5', OWN, null, Date.now() + 60_000);
+  const statusOf = (username: string, password = PASSWORD) => attack('SELECT 1', { username, password });
+  expect(await statusOf('reader-4')).toMatch(/^rejected: Code: 516/);
+  expect(await statusOf('reader-5')).toBe('1');
+  expect(await statusOf('reader-5', 'wrong')).toMatch(/^rejected: Code: 516/);
+  studios.delete('reader-5');
+  expect(await statusOf('reader-5')).toMatch(/^rejected: Code: 516/);
+});
