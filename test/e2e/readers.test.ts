@@ -34,8 +34,14 @@ test('an account reads the rows of its tenant until it is dropped, and a new pas
   const ofProject = await post('/admin/readers', { tenantId: own.tenantId, projectId: own.projectId });
   const projects = (account: Account) =>
     ask(account, 'SELECT toString(project_id) AS id FROM game_events GROUP BY id ORDER BY id');
-  const both = [own.projectId, second.projectId].toSorted().map((id) => `${id}\n`).join('');
-  await eventually(() => projects(ofTenant), (text) => text === both);
+  const both = [own.projectId, second.projectId]
+    .toSorted()
+    .map((id) => `${id}\n`)
+    .join('');
+  await eventually(
+    () => projects(ofTenant),
+    (text) => text === both,
+  );
   expect(await projects(ofProject)).toBe(`${own.projectId}\n`);
 
   const rotated = await post(`/admin/readers/${ofTenant.id}/rotate`);
@@ -44,7 +50,12 @@ test('an account reads the rows of its tenant until it is dropped, and a new pas
 
   const listed = (await shared.product.admin('GET', '/admin/readers')).text();
   expect(JSON.parse(listed)).toContainEqual(
-    expect.objectContaining({ id: ofTenant.id, username: ofTenant.username, name: 'Grafana', projectId: null }),
+    expect.objectContaining({
+      id: ofTenant.id,
+      username: ofTenant.username,
+      name: 'Grafana',
+      projectId: null,
+    }),
   );
   for (const { id } of [ofTenant, ofProject])
     expect((await shared.product.admin('DELETE', `/admin/readers/${id}`)).status).toBe(204);

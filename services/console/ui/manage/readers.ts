@@ -47,7 +47,11 @@ export function ReaderForm(
   return html`<${FormDialog} title="New reader" action="Create reader" fields=${fields} send=${send} onClose=${onClose} />`;
 }
 
-export function RotateReaderForm({ reader, onMade, ...form }: ReaderFormProps & { reader: ReaderOutput }): VNode {
+export function RotateReaderForm({
+  reader,
+  onMade,
+  ...form
+}: ReaderFormProps & { reader: ReaderOutput }): VNode {
   const send = async (): Promise<void> => {
     onMade(ofReader(await post<ReaderCreated>(`/admin/readers/${reader.id}/rotate`)));
     form.onChange();

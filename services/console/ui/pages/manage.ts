@@ -59,7 +59,10 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
   const projects = props.projects.filter(({ id }) => project === undefined || id === project.id);
   const tokens = props.tokens.filter(({ projectId }) => project === undefined || projectId === project.id);
   const readers = props.readers.filter(
-    (of) => project === undefined || of.projectId === project.id || (of.projectId === null && of.tenantId === project.tenantId),
+    (of) =>
+      project === undefined ||
+      of.projectId === project.id ||
+      (of.projectId === null && of.tenantId === project.tenantId),
   );
   const tenantNames = new Map(props.tenants.map(({ id, name }) => [id, name]));
   const projectNames = new Map(props.projects.map(({ id, name }) => [id, name]));

@@ -19,7 +19,10 @@ export async function openReaders(
   accounts: StudioAccounts | undefined,
 ): Promise<() => Promise<void>> {
   const apply = async () => {
-    const studios = [...current.readers.values()].map((reader) => ({ ...reader, username: usernameOf(reader) }));
+    const studios = [...current.readers.values()].map((reader) => ({
+      ...reader,
+      username: usernameOf(reader),
+    }));
     await accounts?.set(studios);
   };
   onTruncation(() => void apply());
@@ -82,7 +85,9 @@ function scopeOf(
   { current: { tenants, projects } }: DirectoryHandle,
   input: ReaderInput,
 ): Pick<Reader, 'tenantId' | 'projectId'> {
-  const [tenantId = '', projectId = null] = [input.tenantId, input.projectId].map((id) => canonicalUuid(id ?? ''));
+  const [tenantId = '', projectId = null] = [input.tenantId, input.projectId].map((id) =>
+    canonicalUuid(id ?? ''),
+  );
   if (!tenants.has(tenantId)) throw new Rejected('not_found', `there is no tenant ${input.tenantId}`);
   if (projectId === null) return { tenantId, projectId };
   const project = projects.get(projectId);

@@ -191,7 +191,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     use: current.uses,
     secret: current.secrets,
     erasure: current.erasures,
-    heartbeat: current.heartbeats,
+    ...{ heartbeat: current.heartbeats, reader: current.readers },
   };
   return entities[kind].get(id);
 }

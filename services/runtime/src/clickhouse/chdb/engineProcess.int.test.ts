@@ -16,7 +16,13 @@ import { auth } from './testing/aClickHouse.ts';
 const PARENT = fileURLToPath(new URL('./testing/engineParent.ts', import.meta.url));
 const ACCOUNT = { username: 'default', password: 'secret' };
 const READER = { username: 'reader', password: 'read-only' };
-const STUDIO = { username: 'studio', password: 'x', tenantId: randomUUID(), projectId: null, expiresAt: null };
+const STUDIO = {
+  username: 'studio',
+  password: 'x',
+  tenantId: randomUUID(),
+  projectId: null,
+  expiresAt: null,
+};
 
 async function aDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
@@ -57,7 +63,9 @@ test('a killed engine restarts with its address, accounts, and acknowledged rows
   const engine = await anEngine(directory);
   await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   await ask(engine.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
-  await engine.setStudios([{ ...STUDIO, sha256: createHash('sha256').update(STUDIO.password).digest('hex') }]);
+  await engine.setStudios([
+    { ...STUDIO, sha256: createHash('sha256').update(STUDIO.password).digest('hex') },
+  ]);
   expect(await ask(engine.url, 'SELECT 1', STUDIO)).toBe('1\n');
   const before = await pidOf(directory);
   process.kill(before, 'SIGKILL');

@@ -8,9 +8,9 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../process/errors.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
+import type { StudioReader } from '../../studioTables.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
-import type { StudioReader } from '../../studioTables.ts';
 import { DATABASE, READER, STUDIO } from './engineConfig.ts';
 import * as limits from './limits.ts';
 import { isReaderSetting, listsSettings, readerViolation, settingsInClauses } from './readerAccess.ts';
@@ -253,8 +253,7 @@ async function restrict(
   const violation = readerViolation(normalized) ?? (studio && studioViolation(normalized));
   if (violation !== undefined) throw exceptions.accessDenied(`${READER}: ${violation}.`);
   for (const name of settings.keys()) {
-    if (!isAllowed(name))
-      throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
+    if (!isAllowed(name)) throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
   }
   await run(`SET ROLE ${studio === undefined ? READER : STUDIO}`);
   await run(`SET profile = '${READER}'`);
@@ -298,4 +297,3 @@ function preparation(request: EngineRequest): string[] {
 
 const LONG_SET_CHARACTERS = 50_000;
 const DEFAULT_MAX_QUERY_SIZE = '262144';
-

@@ -1,7 +1,7 @@
 /** Creates the content of the engine's configuration file and users file. */
 
-import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { STUDIO_TABLES } from '../../studioTables.ts';
+import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
 import { boundedSettings, readableSystemTables, visibleSettings } from './readerAccess.ts';
 import { studioFilters } from './studioAccess.ts';
 

@@ -11,8 +11,9 @@ let it: TestServer;
 beforeAll(async () => {
   it = await aClickHouse();
   writeFileSync(join(it.directory, 'secret'), SECRET);
-  await it.ask('CREATE TABLE events (a UInt64, id String) ENGINE = MergeTree ORDER BY a');
-  await it.ask("INSERT INTO events VALUES (1, 'x'), (2, 'y')");
+  const columns = 'a UInt64, id String, tenant_id UUID, project_id UUID';
+  await it.ask(`CREATE TABLE events (${columns}) ENGINE = MergeTree ORDER BY a`);
+  await it.ask("INSERT INTO events (a, id) VALUES (1, 'x'), (2, 'y')");
   await it.ask('CREATE DATABASE other ENGINE = Atomic');
   await it.ask('CREATE TABLE other.private (x String) ENGINE = MergeTree ORDER BY x');
   await it.ask(`INSERT INTO other.private VALUES ('${SECRET}')`);
@@ -50,7 +51,7 @@ test('changes nothing', async () => {
 
 test.each([
   ["SELECT count() FROM information_schema.tables WHERE table_schema = 'questlog'", '1\n'],
-  ["SELECT name FROM system.columns WHERE database = 'questlog' ORDER BY name", 'a\nid\n'],
+  ["SELECT name FROM system.columns WHERE database = 'questlog' ORDER BY name", 'a\nid\nproject_id\ntenant_id\n'],
   ['SELECT uniqHLL12(a) FROM events', '2\n'],
   ["SELECT format('{}-{}', id, 'file') AS text FROM events ORDER BY a LIMIT 1", 'x-file\n'],
   ['FROM events SELECT count()', '2\n'],
@@ -65,7 +66,7 @@ test.each([
     '3\n',
   ],
   ['SHOW TABLES', 'events\n'],
-  ['DESCRIBE events', 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
+  ["DESCRIBE (SELECT a, id FROM events)", 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
 ])('answers an ordinary query: %s', async (query, answer) => {
   expect(await it.askAsReader(query)).toBe(answer);
 });

@@ -24,7 +24,12 @@ beforeAll(async () => {
 });
 afterAll(() => it[Symbol.asyncDispose]());
 
-function addAccount(username: string, tenantId: string, projectId: string | null, expiresAt: number | null = null) {
+function addAccount(
+  username: string,
+  tenantId: string,
+  projectId: string | null,
+  expiresAt: number | null = null,
+) {
   const sha256 = createHash('sha256').update(PASSWORD).digest('hex');
   studios.set(username, { username, sha256, tenantId, projectId, expiresAt });
 }
@@ -39,16 +44,22 @@ async function addRows(tenant: string, project: string, text: string, offset: nu
   for (const line of columns.trim().split('\n')) {
     const { table, name, type } = JSON.parse(line);
     if (STUDIO_RULES[table] === 'view') continue;
-    rows.set(table, { ...rows.get(table), [name]: valueOf(name, type, text) });
+    rows.set(table, { ...rows.get(table), [name]: fieldValue(name, type, text) });
   }
   for (const [table, row] of rows) {
     const own = { tenant_id: tenant, ...('project_id' in row && { project_id: project }) };
-    const numbers = { ...('log_offset' in row && { log_offset: offset }), ...('used' in row && { used: 3 + offset }) };
-    await it.ask(`INSERT INTO ${table} FORMAT JSONEachRow\n${JSON.stringify({ ...row, ...own, ...numbers })}`);
+    const numbers = {
+      ...('log_offset' in row && { log_offset: offset }),
+      ...('used' in row && { used: 3 + offset }),
+    };
+    await it.ask(
+      `INSERT INTO ${table} FORMAT JSONEachRow\n${JSON.stringify({ ...row, ...own, ...numbers })}`,
+    );
   }
 }
 
-function valueOf(name: string, type: string, text: string): unknown {
+function fieldValue(name: string, type: string, text: string): unknown {
+  if (name === 'retracted_at') return null;
   if (/Date/.test(type)) return type === 'Date' ? '2026-11-01' : '2026-11-01 00:00:00';
   if (/Array/.test(type)) return [];
   if (/UUID/.test(type)) return '00000000-0000-4000-8000-000000000000';
@@ -98,20 +109,24 @@ test.each(answeredWithoutRows)('returns no row of the other studio: %s', async (
 });
 
 test.each(answeredFromOwnRows)('uses only own rows: %s', async (statement, answer) => {
-  expect(await attack(statement)).toBe(answer);
+  expect(await attack(statement)).toBe(answer.replace('@OWN@', OWN));
 });
 
 test.each(rejectedForStudios)('rejects: %s', async (statement) => {
   expect(await attack(statement)).toMatch(/^rejected: /);
 });
 
-test.each(['log_comment', 'role', 'profile', 'use_query_cache', 'additional_table_filters', 'max_rows_to_read'])(
-  'rejects the parameter %s',
-  async (name) => {
-    const answer = await attack('SELECT payload FROM events', STUDIO, { [name]: `x ${OTHER} ` });
-    expect(answer).toMatch(/^rejected: /);
-  },
-);
+test.each([
+  'log_comment',
+  'role',
+  'profile',
+  'use_query_cache',
+  'additional_table_filters',
+  'max_rows_to_read',
+])('rejects the parameter %s', async (name) => {
+  const answer = await attack('SELECT payload FROM events', STUDIO, { [name]: `x ${OTHER} ` });
+  expect(answer).toMatch(/^rejected: /);
+});
 
 test('the databases of system tables cannot be the current database', async () => {
   for (const database of ['system', 'information_schema', 'INFORMATION_SCHEMA'])
@@ -135,7 +150,7 @@ test('a response contains no number of rows or bytes that the engine read', asyn
   const response = await fetch(`${it.server.url}/?${query}`, { headers: auth(STUDIO) });
   expect(await response.json()).toEqual({
     meta: expect.any(Array),
-    data: [{ 'count()': '2' }],
+    data: [{ 'count()': 2 }],
     rows: 1,
   });
   const summary = JSON.parse(response.headers.get('x-clickhouse-summary') ?? '');

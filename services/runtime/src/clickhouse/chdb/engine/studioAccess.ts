@@ -5,6 +5,7 @@
  */
 import { STUDIO_RULES, type StudioReader } from '../../studioTables.ts';
 import { isReaderSetting, tokensOf, words } from './readerAccess.ts';
+import { maskQuoted } from './sqlText.ts';
 
 type Scope = Pick<StudioReader, 'tenantId' | 'projectId'>;
 
@@ -60,14 +61,32 @@ export function studioViolation(normalized: string): string | undefined {
   for (const [i, { text, name }] of tokens.entries()) {
     if (text === 'EXPLAIN') return 'EXPLAIN is not allowed';
     const isStart = i === 0 || at(i - 1).text === '(';
-    if (isStart && text === 'SHOW' && !SHOWN.has(at(i + 1).text)) return `SHOW ${at(i + 1).text} is not allowed`;
+    if (isStart && text === 'SHOW' && !SHOWN.has(at(i + 1).text))
+      return `SHOW ${at(i + 1).text} is not allowed`;
     if (HIDDEN_NAMES.test(name)) return `the name ${name} is not allowed`;
     if (name === 'system' && at(i + 1).text === '.' && HIDDEN_SYSTEM_TABLES.has(at(i + 2).name))
       return `the table system.${at(i + 2).name} is not allowed`;
     if (!listsTables) continue;
     if (SIZES.test(name)) return `the column ${name} is not allowed`;
     const isCount = at(i - 2).name === 'count' && at(i - 1).text === '(';
-    if ((text === '*' && !isCount) || text === 'COLUMNS') return 'name the columns instead of *';
+    const isMatcher = text === 'COLUMNS' && at(i + 1).text === '(';
+    if ((text === '*' && !isCount) || isMatcher) return 'name the columns instead of *';
+  }
+  return settingsViolation(normalized);
+}
+
+/**
+ * Checks the SETTINGS clauses. In a subquery, chdb applies a clause even if `readonly` forbids the change (measured on 26.7), so a
+ * clause could replace the tenant in `log_comment`. Rejects clauses with values other than a number, a word, or a string.
+ */
+function settingsViolation(normalized: string): string | undefined {
+  const text = maskQuoted(normalized);
+  for (const { index } of text.matchAll(/\bSETTINGS\b/g)) {
+    const clause = /SETTINGS(?: [\w.]+ = (?:'[^']*'|[\w.+-]+),?)+(?=$|[ )])/y;
+    clause.lastIndex = index;
+    const names = clause.exec(text)?.[0].matchAll(/ ([\w.]+) =/g) ?? [['', 'SETTINGS']];
+    for (const [, name = ''] of names)
+      if (!isStudioSetting(name)) return `the setting ${name} is not allowed`;
   }
   return undefined;
 }
@@ -78,11 +97,11 @@ export function isCatalog(database: string): boolean {
 }
 
 const CATALOGS = new Set(words('system information_schema'));
-const SHOWN = new Set(words('TABLES FULL DATABASES COLUMNS CREATE FUNCTIONS SETTINGS'));
+const SHOWN = new Set(words('TABLES FULL DATABASES COLUMNS CREATE FUNCTIONS'));
 /** Functions and virtual columns that reveal other studios' rows, the position of a row, or the use of the disk. */
 const HIDDEN_NAMES = /^(?:mergetree.*|filesystem.*|_(?:part|block|disk|row|sample).*)$/;
 /** Columns of `system.tables`, `system.columns`, and `information_schema.tables` that contain numbers of rows or bytes. */
-const SIZES = /(?:_rows|_bytes|_marks|_length)|_bytes_|^(?:active_)?parts$/;
+const SIZES = /(?:_rows|_bytes|_marks|_length)|_bytes_|^(?:active_)?parts$|^statistics$|^serialization_hint$/;
 const HIDDEN_SYSTEM_TABLES = new Set(
   words(`
     parts parts_columns projections projection_parts projection_parts_columns data_skipping_indices view_refreshes

@@ -1,10 +1,10 @@
 /** Runs a parsed query. A SELECT writes its result to a file, and an INSERT reads its data from a file. */
 
 import type { ByteStream } from '../../../process/inflate.ts';
+import type { StudioReader } from '../../studioTables.ts';
 import { type Admission, createAdmission } from '../engine/admission.ts';
 import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { StudioReader } from '../../studioTables.ts';
 import {
   MAX_INSERT_TEXT_BYTES,
   MAX_NORMALIZED_BYTES,

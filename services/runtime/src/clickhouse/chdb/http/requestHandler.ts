@@ -97,8 +97,9 @@ function authenticate(
   const accesses: readonly Access[] = ['product', 'reader'];
   const access = accesses.find((name) => credentials !== undefined && areEqual(accounts[name], credentials));
   if (access !== undefined) return { access };
-  const studio = credentials && accounts.studios.get(credentials.username);
-  if (studio !== undefined && hasPassword(studio, credentials.password)) return { access: 'reader', studio };
+  const studio = accounts.studios.get(credentials?.username ?? '');
+  if (studio !== undefined && hasPassword(studio, credentials?.password ?? ''))
+    return { access: 'reader', studio };
   const name = credentials?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
   if (credentials !== undefined) throw exceptions.authenticationFailed(message);

@@ -25,8 +25,8 @@ export const answeredWithoutRows: readonly string[] = [
   "SELECT * FROM view(SELECT * FROM events) WHERE tenant_id = '@OTHER@'",
   "SELECT * FROM viewIfPermitted(SELECT * FROM events ELSE null('tenant_id UUID')) WHERE tenant_id = '@OTHER@'",
   "SELECT * FROM (SELECT * FROM loop('questlog', 'events') LIMIT 20) WHERE tenant_id = '@OTHER@'",
-  "SELECT arrayJoin(groupArray(payload)) AS p FROM events WHERE p LIKE '%secret%'",
-  "SELECT * FROM events ORDER BY tenant_id = '@OTHER@' DESC LIMIT 1 BY tenant_id SETTINGS max_result_rows = 100 FORMAT Null",
+  "SELECT p FROM (SELECT arrayJoin(groupArray(payload)) AS p FROM events) WHERE p LIKE '%secret%'",
+  "SELECT * FROM events ORDER BY tenant_id = '@OTHER@' DESC LIMIT 1 BY tenant_id FORMAT Null",
   "SELECT * FROM events WHERE tenant_id = toUUID('@OTHER@') OR project_id = toUUID('@OTHER@')",
   "SELECT * FROM events WHERE dictGetOrDefault('questlog.d', 'a', 1, 0) = 1",
 ];
@@ -51,8 +51,10 @@ export const answeredFromOwnRows: readonly (readonly [statement: string, answer:
   ["SELECT countIf(toUInt64(payload) = 1) FROM merge('questlog', '^events$')", '2'],
   ['SELECT sum(toUInt64(metadata)) FROM sessions FINAL', '2'],
   ['SELECT sum(toUInt64(title)) FROM reports', '2'],
-  ['SELECT sum(used) FROM quota_usage', '7'],
+  ['SELECT sum(used) FROM quota_usage', '5'],
   ['SELECT uniqExact(project_id) FROM events', '2'],
+  ["SELECT DISTINCT toString(tenant_id) FROM merge('questlog', '.*')", '@OWN@'],
+  ["SELECT count() FROM (SELECT * FROM events SETTINGS max_threads = 1, final = 1)", '2'],
 ];
 
 /** Statements that must be rejected. */
@@ -60,6 +62,14 @@ export const answeredFromOwnRows: readonly (readonly [statement: string, answer:
 export const rejectedForStudios: readonly string[] = [
   "SELECT * FROM events SETTINGS log_comment = 'x @OTHER@ '",
   "SELECT * FROM (SELECT * FROM events SETTINGS log_comment = 'x @OTHER@ ')",
+  "SELECT * FROM (SELECT * FROM events SETTINGS max_threads = 1, log_comment = 'x @OTHER@ ')",
+  "SELECT * FROM (SELECT * FROM events SETTINGS additional_table_filters = {'a': '1'}, log_comment = 'x @OTHER@ ')",
+  "SELECT * FROM (SELECT * FROM events SETTINGS additional_table_filters = {'a': 'x) SETTINGS'}, log_comment = 'x @OTHER@ ')",
+  "SELECT * FROM view(SELECT * FROM events SETTINGS enable_streaming_queries, log_comment = 'x @OTHER@ ')",
+  "WITH e AS (SELECT * FROM events SETTINGS `log_comment` = 'x @OTHER@ ') SELECT * FROM e",
+  "SELECT * FROM (SELECT * FROM events SETTINGS compatibility = '24.1')",
+  "SELECT * FROM (SELECT * FROM events SETTINGS max_threads = DEFAULT, log_comment = 'x @OTHER@ ')",
+  "SELECT (SELECT any(payload) FROM events SETTINGS param_x = 'y', log_comment = 'x @OTHER@ ')",
   "SELECT * FROM events SETTINGS additional_table_filters = {'questlog.events': '1'}",
   'SELECT * FROM events SETTINGS apply_row_policy_after_final = 1',
   'SELECT * FROM events SETTINGS use_query_cache = 1',
@@ -75,7 +85,6 @@ export const rejectedForStudios: readonly string[] = [
   "SELECT * FROM dictionary('questlog.events')",
   "SELECT joinGet('questlog.events', 'payload', 1)",
   "SELECT file('/etc/passwd')",
-  "SELECT * FROM merge('questlog', '.*')",
   "SELECT * FROM merge('questlog', '^audit')",
   'SELECT _part_offset FROM events',
   'SELECT _part, _partition_id FROM events',
