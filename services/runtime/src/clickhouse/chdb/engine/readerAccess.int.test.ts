@@ -51,7 +51,10 @@ test('changes nothing', async () => {
 
 test.each([
   ["SELECT count() FROM information_schema.tables WHERE table_schema = 'questlog'", '1\n'],
-  ["SELECT name FROM system.columns WHERE database = 'questlog' ORDER BY name", 'a\nid\nproject_id\ntenant_id\n'],
+  [
+    "SELECT name FROM system.columns WHERE database = 'questlog' ORDER BY name",
+    'a\nid\nproject_id\ntenant_id\n',
+  ],
   ['SELECT uniqHLL12(a) FROM events', '2\n'],
   ["SELECT format('{}-{}', id, 'file') AS text FROM events ORDER BY a LIMIT 1", 'x-file\n'],
   ['FROM events SELECT count()', '2\n'],
@@ -66,7 +69,7 @@ test.each([
     '3\n',
   ],
   ['SHOW TABLES', 'events\n'],
-  ["DESCRIBE (SELECT a, id FROM events)", 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
+  ['DESCRIBE (SELECT a, id FROM events)', 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
 ])('answers an ordinary query: %s', async (query, answer) => {
   expect(await it.askAsReader(query)).toBe(answer);
 });
