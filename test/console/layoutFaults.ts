@@ -5,10 +5,14 @@ const SHOWN = 12;
 
 /** Returns a sentence for each fault; none if everything can be read. */
 export async function layoutFaults(page: Page): Promise<string[]> {
+  await page.evaluate(NEXT_FRAME);
   const faults = await page.evaluate<string[]>(`(${FAULTS})()`);
   const more = faults.length - SHOWN;
   return more > 0 ? [...faults.slice(0, SHOWN), `and ${more} more`] : faults;
 }
+
+/** Waits until the browser has painted, because a chart gets its final width in the frame after its first one. */
+const NEXT_FRAME = 'new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))';
 
 /** Runs in the page. An element may hide content if it is scrollable, or if it shows an ellipsis and its title has the whole text. */
 const FAULTS = `() => {
