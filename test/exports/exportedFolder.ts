@@ -28,7 +28,7 @@ export async function serveExports(
   const { planExport, readExportChunk } = OPERATORS;
   const router = new Router();
   const directory = { current: { projects: new Map([[project.id, project]]) } };
-  addRoutes(router, { planExport, readExportChunk }, exportHandlers({ store, directory }));
+  addRoutes(router, { planExport, readExportChunk }, exportHandlers(store, directory));
   const app = new Koa()
     .use(problems(silentLogger, httpMetrics(createMetricsRegistry())))
     .use(before)

@@ -21,7 +21,8 @@ import type { Limits } from '../limits/limits.ts';
 import type { JwtVerifier, VerifiedJwt } from '../tokens/jwt/jwtVerifier.ts';
 import type { TokenUses } from '../tokens/tokenUses.ts';
 
-interface CallerDeps {
+/** A moment at which a token or JWT is checked, with the directory of that moment. */
+interface DirectoryAt {
   readonly directory: Directory;
   readonly nowMs: number;
   readonly defaultRevision: Revision;
@@ -110,25 +111,25 @@ export function verifyJwts(verifier: JwtVerifier): Middleware {
 }
 
 /** @throws Rejected 401 if the request has no valid token */
-export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
+export function authenticate(header: string | undefined, at: DirectoryAt, jwt?: JwtVerdict): Principal {
   if (jwt !== undefined) {
     if ('rejection' in jwt) throw jwt.rejection;
-    return principalOfJwt(jwt.jwt, deps);
+    return principalOfJwt(jwt.jwt, at);
   }
   const text = bearerToken(header);
-  const token = findToken(deps.directory, text);
-  if (token !== undefined) return principalOfToken(token.id, deps);
+  const token = findToken(at.directory, text);
+  if (token !== undefined) return principalOfToken(token.id, at);
   if (text.startsWith(ADMIN_TOKEN)) throw invalidToken(IS_ADMIN_TOKEN);
   throw invalidToken(isMistyped(text) ? MISTYPED_TOKEN : UNKNOWN_TOKEN);
 }
 
 /** @throws Rejected 401 if the token of the principal is no longer valid */
-export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
+export function authenticateAgain(principal: Principal, at: DirectoryAt): Principal {
   const { tokenId, jwtExpiresAtMs, project, scopes, buildIds = null } = principal;
-  if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', deps);
+  if (jwtExpiresAtMs === undefined) return principalOfToken(tokenId ?? '', at);
   return principalOfJwt(
     { id: tokenId ?? '', projectId: project.id, scopes, buildIds, endsAtMs: jwtExpiresAtMs },
-    deps,
+    at,
   );
 }
 
@@ -143,7 +144,7 @@ export function checkScope(principal: Principal, scope: Scope): void {
 /** Checks an access token at low cost. The result for a JWT is `unknown`. */
 export function credentialsIn(
   header: string | undefined,
-  { directory, nowMs }: Pick<CallerDeps, 'directory' | 'nowMs'>,
+  { directory, nowMs }: Pick<DirectoryAt, 'directory' | 'nowMs'>,
   isJwt: (text: string) => boolean,
 ): Credentials {
   const text = BEARER.exec(header ?? '')?.[1];
@@ -156,7 +157,7 @@ export function credentialsIn(
 const UNKNOWN_TOKEN = 'the access token is unknown, or was revoked';
 const MISTYPED_TOKEN = 'the access token is mistyped: its checksum is wrong';
 
-function principalOfToken(id: string, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+function principalOfToken(id: string, { directory, nowMs, defaultRevision }: DirectoryAt): Principal {
   const token = directory.tokens.get(id);
   const principal = token && principalOf(directory, token, defaultRevision);
   if (token === undefined || principal === undefined) throw invalidToken(UNKNOWN_TOKEN);
@@ -165,7 +166,7 @@ function principalOfToken(id: string, { directory, nowMs, defaultRevision }: Cal
   throw invalidToken(`the access token has expired${suffix}`);
 }
 
-function principalOfJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+function principalOfJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: DirectoryAt): Principal {
   const { endsAtMs, tenantId } = jwt;
   if (endsAtMs <= nowMs) throw invalidToken('the access token has expired');
   const principal = principalOf(directory, jwt, defaultRevision);

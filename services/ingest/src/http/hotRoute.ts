@@ -32,15 +32,12 @@ import {
 const { access: SCOPE } = GAMES.createEvents;
 const { method: METHOD, path: EVENTS_PATH } = routeOf(GAMES.createEvents);
 
-export interface HotRouteDeps extends EventsDeps, OutcomeRecorders {
+export interface HotRouteDeps extends BodyDeps, OutcomeRecorders {
+  readonly ingest: IngestDeps;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
   readonly jwts?: JwtVerifier | undefined;
-}
-
-interface EventsDeps extends BodyDeps {
-  readonly ingest: IngestDeps;
 }
 
 export function hotRoute(deps: HotRouteDeps, authorize: Authorize, koa: RequestListener): RequestListener {
@@ -90,7 +87,7 @@ export interface EventsResponse extends RawResponse {
 }
 
 export async function answerEvents(
-  deps: EventsDeps,
+  deps: BodyDeps & Pick<HotRouteDeps, 'ingest'>,
   caller: Caller,
   context: RequestContext & { readonly state: RequestState },
   requestId: string,

@@ -9,15 +9,10 @@ import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
-export interface ExportHandlerDeps {
-  readonly store: Store;
-  readonly directory: { readonly current: Pick<Directory, 'projects'> };
-}
-
-export function exportHandlers({
-  store,
-  directory,
-}: ExportHandlerDeps): Handlers<Pick<typeof OPERATORS, 'planExport' | 'readExportChunk'>> {
+export function exportHandlers(
+  store: Store,
+  directory: { readonly current: Pick<Directory, 'projects'> },
+): Handlers<Pick<typeof OPERATORS, 'planExport' | 'readExportChunk'>> {
   const projectOf = (id: string): Project => {
     const project = directory.current.projects.get(id.toLowerCase());
     if (project === undefined) throw new Rejected('not_found', `there is no project ${id}`);

@@ -90,10 +90,10 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const handlers = {
     ...directoryHandlers(deps),
     ...reportHandlers(deps),
-    ...ledgerHandlers(deps),
+    ...ledgerHandlers(deps.verifier, deps.ledger, deps.logger),
     ...deadLetterHandlers(deps.deadLetters),
     ...erasureHandlers(deps.erasures),
-    ...exportHandlers(deps),
+    ...exportHandlers(deps.store, deps.directory),
     ...readHandlers(deps),
     ...healthHandlers(deps),
     ...deps.pages.handlers,

@@ -14,17 +14,11 @@ import { type LedgerDeps, readLedger } from './readLedger.ts';
 import type { TimeRange } from './storedRows.ts';
 import type { Verifier } from './verify.ts';
 
-export interface LedgerHandlerDeps {
-  readonly verifier: Verifier;
-  readonly ledger: LedgerDeps;
-  readonly logger: Logger;
-}
-
-export function ledgerHandlers({
-  verifier,
-  ledger,
-  logger,
-}: LedgerHandlerDeps): Handlers<Pick<typeof OPERATORS, 'getLedger' | 'verify'>> {
+export function ledgerHandlers(
+  verifier: Verifier,
+  ledger: LedgerDeps,
+  logger: Logger,
+): Handlers<Pick<typeof OPERATORS, 'getLedger' | 'verify'>> {
   const { clock } = ledger;
   return {
     getLedger: (ctx) => {
